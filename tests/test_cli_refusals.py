@@ -53,6 +53,7 @@ def work(tmp_path_factory):
     (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 9\n', "utf-8")
     for command in (
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
+        ("protect", "--plan", folder / "plan.toml", "--out", folder / "series", "--ledger", folder / "held.ledger"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
         ("microaggregate", folder / "survey.parquet", "--columns", "pay", "--out", folder / "groups"),
     ):
@@ -101,7 +102,10 @@ WHOLE = {
         "{other}",
         "--scratch",
         "{work}",
+        "--ledger",
+        "{counted}",
     ],
+    "ledger": ["verify", "{ledger}", "--release", "{series}"],
     "permute": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}", "--key-file", "{key}"],
     "average": ["{survey}", "--columns", "pay", "--blocks", "5", "--out", "{new}"],
     "distances": ["{survey}", "{survey}", "--columns", "pay"],
@@ -130,6 +134,7 @@ BAD = {
 def filled(work, words, tmp_path):
     names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
     places = {**names, "key": work / "key", "release": work / "release", "work": work}
+    places |= {"ledger": work / "held.ledger", "series": work / "series", "counted": tmp_path / "counted.ledger"}
     places |= {"recodes": work / "recodes.toml"}
     places |= {"groups": work / "groups", "twin": work / "twin.toml", "policy": work / "policy.toml"}
     places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
@@ -143,7 +148,7 @@ def state(folder):
 def test_the_table_of_commands_is_whole():
     assert set(WHOLE) == set(main.commands) - {"demo", "app"}
     paths = {n: sum(isinstance(p.type, click.Path) for p in main.commands[n].params) for n in WHOLE}
-    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 6
+    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 7
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -16,7 +16,8 @@ from postrand.engines.content import Content
 from postrand.errors import DataError, PrivacyError, UsageError
 from postrand.ranks import RankBand, RankBlocks
 from postrand.ranks.apply import number_bits, permutation
-from postrand.release.ledger import Entry, Ledger
+from postrand.release.ledger import Ledger, Terms
+from postrand.release.ledger_lines import Entry
 from tests.stats import rejects
 from tests.test_cli import call
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, every_engine, mechanism, perturbed, survey
@@ -201,13 +202,13 @@ def test_the_ledger_refuses_a_second_content_and_says_what_both_cost(tmp_path):
     assert len(ledger.entries()) == 1
     assert (ledger.path.stat().st_mode & 0o777) == 0o600
     for other in (entry(2), entry(digest="bb")):
-        for verb in (ledger.check, ledger.add):
+        for verb in (ledger.charge, ledger.add):
             with pytest.raises(PrivacyError, match="protected only at ε <= 4"):
-                verb(other)
-    ledger.add(entry(2, epsilon=float("inf")), again=True)
+                verb(other, Terms())
+    ledger.add(entry(2, epsilon=float("inf")), Terms(again=True))
     with pytest.raises(PrivacyError, match="infinity"):
-        ledger.check(entry(3))
-    ledger.check(entry())  # of those that are noted each may be made again
+        ledger.charge(entry(3), Terms())
+    ledger.charge(entry(), Terms())  # of those that are noted each may be made again
     assert len(ledger.entries()) == 2
 
 

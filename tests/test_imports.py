@@ -12,6 +12,7 @@ import pytest
 import scipy
 
 from postrand.plan import load_plan
+from postrand.release.ledger import Ledger
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
 from postrand.workflow.pipeline import run
@@ -42,6 +43,7 @@ ALLOWED = {
     "protect --help": set(),
     "protect --plan work/plan.toml --out new": ARRAYS | FILES | DRAW,
     "verify release": ARRAYS | FILES,
+    "ledger show key.ledger": ARRAYS,
     "estimate release --table sex,area": ARRAYS,
     "estimate release --mean income --by sex": ARRAYS
     | {"scipy.special", "scipy._lib._array_api", "importlib.metadata"},
@@ -75,7 +77,8 @@ def place(tmp_path_factory):
     roles = {"key": ["sex", "area", "own"], "other": ["income"]}
     _, plan = initialise(folder / "people.parquet", folder / "work", roles)
     (folder / "recodes.toml").write_text('[[recodes]]\nvariable = "income"\nbands = [0, 10]\n')
-    run(load_plan(plan), folder / "release", release_key=ReleaseKey.from_seed(1))
+    ledger = Ledger(folder / "key.ledger")
+    run(load_plan(plan), folder / "release", release_key=ReleaseKey.from_seed(1), ledger=ledger)
     return folder
 
 

@@ -17,7 +17,7 @@ from postrand.designers.split.splitting import MAX_CELLS
 from postrand.engines import resources
 from postrand.engines.database import TARGET_OPTIONS
 from postrand.metadata import Description
-from postrand.plan import infer, plan, policy, split_plan
+from postrand.plan import infer, ledger_plan, plan, policy, split_plan, unit_plan
 from postrand.plan.file_goal import NAMES as OF_THE_FILE
 from postrand.plan.values import BlockPlan, ReleaseOptions
 from postrand.privacy import MODELS
@@ -65,10 +65,12 @@ SECTIONS = {
     "`[design]`": plan._DESIGN,
     "`[[blocks]]`": fields(BlockPlan),
     "`[split]`": split_plan.FIELDS,
+    "`[unit]`": unit_plan.OPTIONS,
     "`[[numerical]]`": NUMERICAL,
     "`[release]`": [*fields(ReleaseOptions), *TARGET_OPTIONS],
     "`[metadata]`": fields(Description),
     "`[policy]`": ["file"],
+    "`[ledger]`": list(ledger_plan.NAMES),
     "`[[variables]]`": fields(Variable),
     "`[survey]`": fields(SurveyDesign),
 }

@@ -216,7 +216,7 @@ def test_risks_of_records_go_to_a_file_with_ids_only_if_asked(folder, tmp_path):
         (["--measure", "suda", "--records", "{new}.csv", "--record-key", "idd"], 4, "did you mean 'id'"),
         (["--measure", "suda", "--plot", "{new}"], 2, "has a histogram"),
         (["--records", "{new}.csv"], 2, "needs --measure"),
-        (["--household", "h", "--set", "suda.max_size=1"], 2, "2 problems"),
+        (["--records", "{new}.csv", "--set", "suda.max_size=1"], 2, "2 problems"),
         (["--measure", "all,suda"], 2, "no measure 'all'"),
         (["--measure", ","], 2, "no name is given"),
     ],

@@ -123,5 +123,10 @@ def test_household_survey(shared_data):
     np.testing.assert_allclose(of_household, 1 - product, rtol=1e-9)
     assert report.expected_reidentifications == pytest.approx(member.sum())
     assert "expected re-identifications" in str(report)
-    with pytest.raises(UsageError, match="needs sampling weights"):
-        assess(frame, keys, sampling_fraction=0.1, household="ori_hid")
+    with pytest.raises(UsageError, match="share of the population"):
+        assess(frame, keys, household="ori_hid")
+    both = report.households
+    assert both is not None
+    assert both.households == frame["ori_hid"].nunique()
+    first = frame["ori_hid"].drop_duplicates().index
+    assert both.some.mean == pytest.approx(of_household[first].mean())

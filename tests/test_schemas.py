@@ -24,8 +24,9 @@ from postrand.privacy import MODELS, DifferentialPrivacy, Finding
 from postrand.release import canonical_json, earlier, fields, rendering, whole_columns
 from postrand.release.bundle import CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, SCHEMAS, Release
 from postrand.release.completed_files import SCHEMA as COMPLETED_SCHEMA
-from postrand.release.ledger import SCHEMA as LEDGER_SCHEMA
-from postrand.release.ledger import Entry, Ledger
+from postrand.release.ledger import Ledger, Terms
+from postrand.release.ledger_lines import SCHEMAS as LEDGER_SCHEMAS
+from postrand.release.ledger_lines import Entry
 from postrand.support import wordings
 from postrand.support.randomness import ReleaseKey
 from tests.conftest import ROOT
@@ -290,7 +291,7 @@ def test_checks_are_codes_with_values() -> None:
 
 
 def test_every_wording_is_of_a_code_with_known_formats() -> None:
-    families = ("claim", "sets", "then", "limit", "check", "said", "fact", "origin", "file", "bound")
+    families = ("claim", "sets", "then", "limit", "check", "said", "fact", "origin", "file", "bound", "unit", "series")
     for code, template in wordings.WORDINGS.items():
         assert code.partition(".")[0] in families, code
         for _, name, spec, conversion in wordings._FORMATTER.parse(template):
@@ -353,7 +354,7 @@ def test_what_is_written_today_fits_too(name: str, tmp_path: Path) -> None:
 
 def test_every_schema_is_carried() -> None:
     found = {path.stem for path in (Path(fields.__file__).parent / "schemas").glob("*.json")}
-    written = [*SCHEMAS, *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, COMPLETED_SCHEMA]
+    written = [*SCHEMAS, *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, *LEDGER_SCHEMAS, COMPLETED_SCHEMA]
     written += [f"postrand/certificate/{number}" for number in NUMBERS]
     written += sorted(set(earlier.MECHANISMS.values()))
     names = {"-".join(schema.split("/")[1:]) for schema in written}
@@ -372,9 +373,6 @@ RESERVED = [
     ("manifest.json", ("signatures",), [{"key": "ab"}], "signatures"),
     ("codebook.json", ("units",), {"person": "pid"}, "units of protection"),
     ("codebook.json", ("variables", 0, "unit"), "household", "units of protection"),
-    ("mechanism.json", ("units",), ["household"], "units of protection"),
-    ("mechanism.json", ("blocks", 0, "unit"), "household", "units of protection"),
-    ("certificate.json", ("units",), {"household": [1.0, 2.0]}, "units of protection"),
     ("certificate.json", ("claims", 0, "unit"), "person", "units of protection"),
 ]
 
@@ -439,19 +437,25 @@ def test_a_mechanism_alone_refuses_what_it_does_not_know() -> None:
     law = json.loads((KEPT / "3" / "survey" / "mechanism.json").read_text())
     assert Mechanism.from_dict({**law, "split": {}}) == Mechanism.from_dict(law)
     assert Mechanism.from_dict({**law, "units": []}) == Mechanism.from_dict(law)
-    with pytest.raises(SpecificationError, match=r"unknown field 'units' of a mechanism.*newer postrand"):
+    with pytest.raises(SpecificationError, match="the units of a mechanism are malformed"):
         Mechanism.from_dict({**law, "units": ["person"]})
     law["blocks"][0]["unit"] = "household"
-    with pytest.raises(SpecificationError, match="unknown field 'unit' of a mechanism"):
+    with pytest.raises(SpecificationError, match="no column tells the households of a block"):
         Mechanism.from_dict(law)
 
 
 def test_a_line_of_a_ledger_fits_its_schema(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "key.ledger")
-    ledger.add(Entry("ab" * 16, "0" * 64, 1.0, "release", "2026-01-01T00:00:00+00:00"))
-    schema = fields.schema("ledger", 1)
-    assert schema is not None
-    assert list(problems(json.loads(ledger.path.read_text()), schema, schema)) == []
+    old = {"schema": LEDGER_SCHEMAS[0], "content": "ab" * 16, "mechanism": "0" * 64, "epsilon": 1.0}
+    old |= {"release": "release", "at": "2026-01-01T00:00:00+00:00"}
+    ledger.path.write_text(json.dumps(old) + "\n")
+    ledger.add(Entry("cd" * 16, "0" * 64, 1.0, "release", "2026-01-01T00:00:00+00:00"), Terms(again=True))
+    lines = [json.loads(line) for line in ledger.path.read_text().splitlines()]
+    for number, line in zip((1, 2, 2), lines, strict=True):
+        schema = fields.schema("ledger", number)
+        assert schema is not None
+        assert list(problems(line, schema, schema)) == []
+        assert list(problems({**line, "more": 1}, schema, schema)) != []
 
 
 def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> None:
@@ -469,7 +473,7 @@ def test_a_field_that_no_schema_knows_is_refused_when_read(tmp_path: Path) -> No
 
 def test_the_format_s_page_names_every_schema_code_and_reserved_field() -> None:
     page = (ROOT / "docs" / "release-format.md").read_text()
-    written = [SCHEMAS[-1], *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, LEDGER_SCHEMA, whole_columns.SCHEMAS[-1]]
+    written = [SCHEMAS[-1], *CODEBOOK_SCHEMAS, DESCRIPTION_SCHEMA, *LEDGER_SCHEMAS, whole_columns.SCHEMAS[-1]]
     written.append(COMPLETED_SCHEMA)
     codes = [code.partition(".")[2] for code in wordings.WORDINGS if code.startswith("limit.")]
     names = [*fields.RESERVED_NAMES, *(str(entry[1][-1]) for entry in RESERVED)]

@@ -19,7 +19,7 @@ from postrand.plan import Plan, load_plan
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims", "policy")
+_KEPT = ("engine", "metadata", "claims", "policy", "ledger")
 _FORMS = ("format", "shuffle", "as_is", "completed")
 _PARTS = (
     "source",
@@ -34,6 +34,7 @@ _PARTS = (
     "engine",
     "file",
     "policy",
+    "ledger",
 )
 
 
@@ -48,8 +49,9 @@ def open_plan(path: Path, folder: Path) -> Decisions:
         If the plan or its file cannot be read.
     """
     plan, data = load_plan(path), read_toml(path, "the plan")
-    if plan.policy is not None:  # whose file is named from the plan's folder
-        data["policy"] = {"file": str((path.parent / data["policy"]["file"]).resolve())}
+    for name in ("policy", "ledger"):  # whose files are named from the plan's folder
+        if name in data:
+            data[name] = {**data[name], "file": str((path.parent / data[name]["file"]).resolve())}
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
     decisions = _decisions(plan, data, _opened(plan.source, plan))

@@ -14,6 +14,8 @@ from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.limits import Facts as Facts  # a certificate holds one, and is read with it
 from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
+from postrand.certification.series import Series
+from postrand.certification.units import unit_levels
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
@@ -60,7 +62,9 @@ class Certificate:
     It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
     put what it says into today's words (:mod:`postrand.support.wordings`).
 
-    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`.
+    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`. ``units`` are the
+    levels of persons and households: see :func:`postrand.certification.units.unit_levels`. ``series`` says which
+    release of a population it is, and the total so far, by the curator's ledger.
     """
 
     mechanism_digest: str
@@ -74,6 +78,8 @@ class Certificate:
     codebook_digest: str = ""
     split: tuple[dict[str, Any], ...] = ()
     file: FileLevel | None = None
+    units: Mapping[str, Any] = field(default_factory=dict)
+    series: Series | None = None
 
     def __repr__(self) -> str:
         lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
@@ -85,7 +91,9 @@ class Certificate:
         told = zip(self.claims, self.claim_texts, strict=True)
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
-        return (*claims, *ranked, *([] if self.file is None else wordings.file_level(self.file.to_dict())))
+        file = () if self.file is None else wordings.file_level(self.file.to_dict())
+        series = () if self.series is None else wordings.series(self.series.to_dict())
+        return (*claims, *ranked, *wordings.unit_levels(self.units), *file, *series)
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -100,7 +108,7 @@ class Certificate:
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each limit, most serious first."""
         fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
-        return (*map(wordings.limit, self.limits), *fails)
+        return (*map(wordings.limit, self.limits), *wordings.no_unit_levels(self.units), *fails)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -120,6 +128,8 @@ class Certificate:
             "not_covered": [dict(entry) for entry in self.limits],
             "facts": self.facts.to_dict(),
             **({} if self.file is None else {"file": self.file.to_dict()}),
+            **({"units": dict(self.units)} if self.units else {}),
+            **({} if self.series is None else {"series": self.series.to_dict()}),
         }
 
     def of_file(self, mechanism: Mechanism, records: int, delta: float) -> Certificate:
@@ -216,6 +226,7 @@ def _certify(
         numerical=mechanism.numerical,
         codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
         split=_describe_split(mechanism),
+        units=unit_levels(mechanism),
     )
 
 
@@ -380,6 +391,7 @@ def _describe(block: Block) -> dict[str, Any]:
         "prior": block.provenance,
         **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
         "budget": block.budget,
+        **({"unit": block.unit} if block.unit != "record" else {}),
     }
 
 

@@ -6,6 +6,7 @@ try:
     from postrand.cli import analyse as analyse
     from postrand.cli import columns as columns
     from postrand.cli import complete as complete
+    from postrand.cli import ledger as ledger
     from postrand.cli import plans as plans
     from postrand.cli import prepare as prepare
     from postrand.cli import recode as recode

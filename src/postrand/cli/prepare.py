@@ -203,8 +203,8 @@ def assess(
     from postrand.workflow import draft
 
     source = placed(file, reading)
-    inside = ("household", "settings", "records", "record_key", "plot")
-    if measure is None:
+    inside = ("settings", "records", "record_key", "plot")
+    if measure is None:  # the summary also has the risk of households, if they are named
         extra = [name for name in inside if choices.pop(name)]
         _only_with_measure(extra)
         report = draft.assess(source, names(keys), codebook, sensitive=sensitive, **choices)
@@ -307,6 +307,9 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
     help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10' or 'correct matches <= 5'.",
 )
 @_population_options
+@click.option(
+    "--household", metavar="H", help="Column of household numbers, for limits such as 'household_risk <= 0.2'."
+)
 @click.option(
     "--draws",
     type=int,

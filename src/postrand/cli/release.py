@@ -49,26 +49,42 @@ from postrand.errors import ReleaseError, UsageError, raise_all, sentence
     "--again", is_flag=True, help="Release other content under the same --key-file; the privacy levels add up."
 )
 @click.option(
+    "--ledger",
+    "of_population",
+    type=FOLDER,
+    help="Ledger of the population, which counts the release; in place of the file that [ledger] of the plan names.",
+)
+@click.option(
     "--sampling-fraction",
     type=float,
     help="Share of the population that is in the file; used for the dossier and the policy.",
 )
 def protect(
-    plan: Path, out: Path, dossier: Path | None, key_file: Path | None, seed: int | None, **choices: Any
+    plan: Path,
+    out: Path,
+    dossier: Path | None,
+    key_file: Path | None,
+    seed: int | None,
+    of_population: Path | None,
+    **choices: Any,
 ) -> Result:
     """Make the release of a plan. The folder is complete, or it does not exist.
 
     Releases with a --key-file are listed beside it, in KEY.ledger. A release of other content, or with other matrices,
-    under the same key is refused without --again: for a record that is in both releases, the epsilons add up.
+    under the same key is refused without --again: for a record that is in both releases, the epsilons add up. With
+    --ledger, or [ledger] in the plan, the release is also counted in the ledger of its population, whatever its key.
     """
     from postrand.plan import load_plan
     from postrand.release.ledger import Ledger
     from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
+    from postrand.workflow.series import counted_in
 
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
-    release = run(load_plan(plan), out, release_key=key, dossier=dossier, ledger=ledger, **choices)
+    release = run(
+        counted_in(load_plan(plan), of_population), out, release_key=key, dossier=dossier, ledger=ledger, **choices
+    )
     claims = list(release.certificate_sentences)
     found = release.findings
     plain = list(release.plain_claims)

@@ -25,6 +25,7 @@ from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 
 MAX_STRATUM_CELLS = 1 << 22
 """Released cells times sampling strata: each statistic holds some fifteen sums of this size."""
@@ -185,6 +186,7 @@ def read(
     asked = [*groups, *hidden]
     columns = needed_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
+    warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*columns, *clear, *extra])), mechanism)
     axes: tuple[Axis, ...] = ()
     cells = Cells([], np.ones(table.num_rows, dtype=bool))

@@ -28,6 +28,7 @@ from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -115,6 +116,7 @@ def read(
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
+    warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):

@@ -24,6 +24,7 @@ from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.units import warn_shared
 
 MAX_CELLS = 1 << 25
 """A dense table of more cells than this (256 MB in float64) is refused."""
@@ -196,6 +197,7 @@ def tally(
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
+    warn_shared(mechanism, variables)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
@@ -366,7 +368,7 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
     book = Codebook(tuple(found[n] for n in names))
     blocks = [b for b in mechanism.blocks if all(name in book for name in b.variables)]
     if blocks:
-        Mechanism(blocks, book)  # raises where a matrix does not fit the categories
+        Mechanism(blocks, book, units=mechanism.units)  # raises where a matrix does not fit the categories
     return book
 
 

@@ -29,6 +29,8 @@ MEASURES: Mapping[str, Kind] = {
     "household_risk": "risk",
     "register_risk": "risk",
     "register_household_risk": "risk",
+    "joint_household_risk": "risk",
+    "register_joint_household_risk": "risk",
     "k": "class",
     "effective_records": "worth",
     "unperturbed": "never",

@@ -20,8 +20,10 @@ from postrand.engines.resources import NOTHING
 from postrand.formats import File
 from postrand.metadata import Description
 from postrand.plan.file_goal import FileGoal
+from postrand.plan.ledger_plan import LedgerPlan
 from postrand.plan.policy import Policy
 from postrand.plan.split_plan import SplitPlan
+from postrand.plan.unit_plan import UnitPlan
 from postrand.privacy import DifferentialPrivacy, PrivacyModel, models_of, needs_file, spent, with_prior
 from postrand.support.showing import few
 
@@ -94,7 +96,8 @@ class Plan:
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
     variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
     written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
-    with the ``file``, which the certificate then says.
+    with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``: that of
+    the population, which counts the release.
     """
 
     source: Path | File | Table
@@ -110,6 +113,8 @@ class Plan:
     split: SplitPlan | None = None
     policy: Policy | None = None
     chosen_with: ChosenWith = "sizes"
+    unit: UnitPlan | None = None
+    ledger: LedgerPlan | None = None
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]

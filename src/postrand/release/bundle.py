@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import re
@@ -19,6 +20,7 @@ from postrand import __version__, estimate, formats, metadata, report
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, claims_from_dict, templates
 from postrand.certification.file_level import require
 from postrand.certification.plain_words import plain_claims
+from postrand.certification.series import Series
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
@@ -180,6 +182,8 @@ def write(
     delta: float | None = None,
     file_epsilon: float | None = None,
     complete: Complete | None = None,
+    series: Series | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> Release:
     """Write a complete release or nothing: data, codebook, mechanism, certificate, report, manifest.
 
@@ -213,6 +217,9 @@ def write(
         ``file_epsilon`` is given, a file without such a level stops the release.
     complete
         Makes the completed files that the release has, from its data and law alone.
+    series, note
+        What the certificate states of a series of releases, and what notes the release, by the SHA-256 of its manifest,
+        when all is written and nothing has appeared: a noted release may never appear, but none appears without a note.
 
     Raises
     ------
@@ -229,7 +236,7 @@ def write(
     raise_all(ReleaseError, name_problems([data_name, *texts, *dict.fromkeys(copies)]))
     codebook = released_codebook(mechanism.require_codebook(), facts)
     mechanism = mechanism.bind(codebook)
-    certificate = certify(mechanism, claims, facts)
+    certificate = dataclasses.replace(certify(mechanism, claims, facts), series=series)
     check_targets(directory, dossier)
     targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
@@ -255,7 +262,10 @@ def write(
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
-        (staging / MANIFEST).write_bytes(canonical_json.dump(manifest))
+        text = canonical_json.dump(manifest)
+        (staging / MANIFEST).write_bytes(text)
+        if note is not None:
+            note(hashlib.sha256(text).hexdigest())
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
 

@@ -1,56 +1,82 @@
-"""The list of releases of one release key: a file beside the key, so that other content is not released by mistake.
+"""The ledger of the releases of a population: a file with a chain of digests, so that every release is counted.
 
-Two releases under one key share random words only where content and mechanism are the same: then they are one release.
-So a record that is in both is protected at the sum of their levels, ε1 + ε2, and the ledger keeps that sum in view.
+Two releases share random words only where key, content and mechanism are the same: then they are one release. So a
+record that is in both is protected at the sum of their levels, ε1 + ε2, and the ledger keeps that sum in view. Every
+release key has a ledger beside it; a plan can name one for a population, whatever the keys of its releases.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
-import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from postrand.certification.account import add_upper
-from postrand.engines.content import Content
+from postrand.certification.series import KINDS, Level, Series
 from postrand.errors import PrivacyError, UsageError, raise_all, sentence
+from postrand.release.ledger_lines import Book, Entry, Line, canonical, header, line_of, parse, total_of
+from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 
-SCHEMA = "postrand/ledger/1"
-_LONGEST = 1 << 24  # bytes
+_LONGEST = 1 << 26  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One release: the tag of its content, the digest of its mechanism, its record-level ε (None: no finite one)."""
+class Terms:
+    """What the curator states of a release that is to be counted.
 
-    content: str
-    mechanism: str
-    epsilon: float | None
-    release: str
-    at: str
+    ``again``: the same key may be used for other content, as the ledger of a key asks. In a population's ledger
+    ``population`` names it, ``kind`` says what the release is, ``limit`` is the largest total ε, and ``disjoint`` and
+    ``exception`` are reasons: why no record is in an earlier release, and why no finite level is needed.
+    """
 
-    @classmethod
-    def of(cls, content: Content, mechanism_digest: str, epsilon: float, release: str) -> Entry:
-        """Return the entry of a release that is being made."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        level = epsilon if math.isfinite(epsilon) else None
-        return cls(content.tag().hex(), mechanism_digest, level, release, now)
+    again: bool = False
+    population: str | None = None
+    kind: str = ""
+    limit: float | None = None
+    disjoint: str = ""
+    exception: str = ""
 
-    def same_release(self, other: Entry) -> bool:
-        """Whether both draw the same words for the same records: the second reveals nothing new."""
-        return (self.content, self.mechanism) == (other.content, other.mechanism)
+    @property
+    def of_key(self) -> bool:
+        """Whether these are the terms of a key's own ledger."""
+        return self.population is None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A release that a ledger has room for: its ``line``, and what notes it when the release is complete."""
+
+    ledger: Ledger
+    entry: Entry
+    terms: Terms
+    line: Line
+
+    @property
+    def series(self) -> Series | None:
+        """What the release's certificate states; None for the ledger of a key."""
+        return None if self.terms.of_key else self.line.series
+
+    def note(self, manifest: str = "") -> None:
+        """Note the release under a lock, unless it is there already; ``manifest`` is the digest of its manifest.
+
+        Raises
+        ------
+        PrivacyError
+            If another release was noted meanwhile, so that what the certificate states is not true.
+        UsageError
+            If the file cannot be written; it is then as it was.
+        """
+        self.ledger.add(dataclasses.replace(self.entry, manifest=manifest), self.terms, stated=self.series)
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger of one release key: lines of JSON, readable by their owner only."""
+    """A ledger: lines of JSON, readable by their owner only, to which lines are only added."""
 
     path: Path
 
@@ -60,117 +86,193 @@ class Ledger:
         file = Path(key_file)
         return cls(file.with_name(f"{file.name}.ledger"))
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Return what has been released, oldest first.
+    def read(self) -> Book:
+        """Read the ledger and check its chain and totals; one that does not exist is empty.
 
         Raises
         ------
         UsageError
-            If the file cannot be read, or is not a ledger.
+            If the file cannot be read, is not a ledger, or was changed.
         """
         if not os.path.lexists(self.path):
-            return ()
+            return Book()
         with self._opened("r") as file:
-            return self._parsed(file.read(_LONGEST))
+            fcntl.flock(file, fcntl.LOCK_SH)
+            return self._parsed(file)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return what has been released, oldest first; raises UsageError as :meth:`read`."""
+        return self.read().entries
 
     def has_others(self, entry: Entry) -> bool:
-        """Whether the key made a release of other content, or by another mechanism.
-
-        Raises
-        ------
-        UsageError
-            As :meth:`entries`.
-        """
+        """Whether there is a release of other content, or by another mechanism; raises UsageError as :meth:`read`."""
         return any(not entry.same_release(old) for old in self.entries())
 
-    def check(self, entry: Entry, *, again: bool = False) -> None:
-        """Refuse a release of other content, or by another mechanism, unless ``again`` is true.
+    def charge(self, entry: Entry, terms: Terms) -> Charge:
+        """Return the release with its place in the ledger; nothing is written yet.
 
         Raises
         ------
         PrivacyError
-            Names the earlier release and the ε of both together.
-        """
-        self._check(self.entries(), entry, again)
-
-    def add(self, entry: Entry, *, again: bool = False) -> None:
-        """Check again and note the release; a release is noted only once.
-
-        Raises
-        ------
-        PrivacyError
-            As :meth:`check`.
+            If the ledger has no room for it: names the total so far, the release's level, and what is left.
         UsageError
-            If the file cannot be written.
+            As :meth:`read`; or if the ledger could not be written later.
         """
+        self._check_place()
+        return self._charged(self.read(), entry, terms)
+
+    def add(self, entry: Entry, terms: Terms | None = None, *, stated: Series | None = None) -> None:
+        """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""
+        terms = terms or Terms()
         with self._opened("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            before = self._parsed(file.read(_LONGEST))
-            self._check(before, entry, again)
-            if not any(entry.same_release(old) for old in before):
-                file.write(json.dumps({"schema": SCHEMA, **asdict(entry)}) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            book = self._parsed(file)
+            if _noted(book, entry, terms) is not None:
+                return
+            charge = self._charged(book, entry, terms)
+            if stated is not None and charge.series != stated:
+                what = "another release was noted in the ledger while this one was made"
+                raise PrivacyError(sentence(what, where=self.path.name, fix="run again: the total has changed"))
+            if not book.head:
+                first = header(terms.population or "", self._text(file))
+                book = dataclasses.replace(book, population=first["population"], head=first["digest"])
+                lines = canonical(first) + "\n"
+            else:
+                lines = ""
+            self._append(file, lines + canonical(line_of(book, charge.entry)[1]) + "\n")
 
-    def noting(self, entry: Entry, write: Callable[[Path], None], *, again: bool = False) -> Callable[[Path], None]:
-        """Check the entry now, and return ``write`` extended: it notes the release when its data are written.
+    def _check_place(self) -> None:
+        """Raise UsageError, before any work, where a new ledger could not be made."""
+        if not os.path.lexists(self.path):
+            with self._opened("x"):
+                self.path.unlink()
 
-        The note comes before the release appears: a noted release may never appear, but none appears without a note.
-        """
-        self.check(entry, again=again)
+    def _text(self, file: IO[str]) -> str:
+        file.seek(0)
+        return file.read(_LONGEST)
 
-        def write_and_note(path: Path) -> None:
-            write(path)
-            self.add(entry, again=again)
+    def _append(self, file: IO[str], text: str) -> None:
+        """Write lines at the end and flush them to the disk; where the disk refuses, the file is as it was."""
+        size, rest = os.fstat(file.fileno()).st_size, text.encode()
+        try:
+            while rest:  # past the buffer of ``file``, which would be written again when it is closed
+                rest = rest[os.write(file.fileno(), rest) :]
+            os.fsync(file.fileno())
+        except BaseException:
+            os.ftruncate(file.fileno(), size)
+            raise
+        _flush_folder(self.path.parent)
 
-        return write_and_note
+    def _charged(self, book: Book, entry: Entry, terms: Terms) -> Charge:
+        same = _noted(book, entry, terms)
+        if same is not None:
+            return Charge(self, same.entry, terms, same)
+        if terms.of_key:
+            _check_key(book.entries, entry, terms, self.path.name)
+            kind = KINDS[bool(book.lines)]
+            entry = dataclasses.replace(entry, kind=kind)
+        else:
+            entry = dataclasses.replace(
+                entry,
+                population=terms.population or "",
+                kind=terms.kind or KINDS[0],
+                disjoint=terms.disjoint,
+                exception="" if entry.is_finite else terms.exception,
+            )
+            raise_all(PrivacyError, _problems(book, entry, terms, self.path.name))
+        if not book.head:
+            first = header(terms.population or "", _as_text(self.path))
+            book = dataclasses.replace(book, head=first["digest"])
+        return Charge(self, entry, terms, line_of(book, entry)[0])
 
-    def _check(self, before: tuple[Entry, ...], entry: Entry, again: bool) -> None:
-        others = [old for old in before if not entry.same_release(old)]
-        if again or not others or len(others) < len(before):
-            return
-        levels = [old.epsilon for old in (*others, entry)]
-        total = format_upper(add_upper(*(e for e in levels if e is not None))) if None not in levels else "infinity"
-        what = "this release key was already used for other content, or with another mechanism"
-        got = f"{others[-1].release} on {others[-1].at[:10]}" + f", and {len(others) - 1} more" * (len(others) > 1)
-        fix = "use a new key for other people; or use --again (again=True) to release these records again"
-        cost = f"a record that is in all releases is then protected only at ε <= {total}"
-        raise PrivacyError(sentence(what, where=self.path.name, got=f"{got}; {cost}", fix=fix))
-
-    def _parsed(self, text: str) -> tuple[Entry, ...]:
-        found, problems = [], []
-        for number, line in enumerate(text.splitlines(), 1):
-            try:
-                found.append(_entry(json.loads(line)))
-            except (ValueError, TypeError, RecursionError):
-                fix = "restore the ledger, or move key and ledger away and use a new key"
-                problems.append(
-                    sentence("invalid line in the ledger", where=f"{self.path.name}, line {number}", fix=fix)
-                )
-        raise_all(UsageError, problems)
-        return tuple(found)
+    def _parsed(self, file: IO[str]) -> Book:
+        return parse(file.read(_LONGEST), self.path.name)
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[IO[str]]:
         try:
-            with open(self.path, mode, encoding="utf-8", opener=_for_owner) as file:
+            with open(self.path, mode, encoding="utf-8", newline="\n", opener=_for_owner) as file:
                 yield file
         except (OSError, UnicodeDecodeError) as error:
             got = getattr(error, "strerror", None) or "not text"
-            fix = "the ledger is beside the key file: put the key in a folder that can be read and written"
+            fix = "put it in a folder that can be read and written; that of a key is beside the key file"
             raise UsageError(sentence("the ledger cannot be used", where=str(self.path), got=got, fix=fix)) from None
+
+
+def _noted(book: Book, entry: Entry, terms: Terms) -> Line | None:
+    """Return the line of the same release; one of schema 1 has no place in a chain, so a population counts it anew."""
+    return next((o for o in book.lines if entry.same_release(o.entry) and (terms.of_key or o.previous)), None)
+
+
+def _as_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _check_key(before: tuple[Entry, ...], entry: Entry, terms: Terms, where: str) -> None:
+    """Refuse other content under a key, unless it is asked for; raises PrivacyError."""
+    if terms.again or not before:
+        return
+    total = _shown(total_of([*before, entry]))
+    what = "this release key was already used for other content, or with another mechanism"
+    got = f"{before[-1].release} on {before[-1].at[:10]}" + f", and {len(before) - 1} more" * (len(before) > 1)
+    fix = "use a new key for other people; or use --again (again=True) to release these records again"
+    cost = f"a record that is in all releases is then protected only at ε <= {total}"
+    raise PrivacyError(sentence(what, where=where, got=f"{got}; {cost}", fix=fix))
+
+
+def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[str]:
+    """Yield why a population's ledger has no room for a release."""
+    known = [old for old in book.entries if old.population == entry.population]
+    before, after = total_of(known), total_of([*known, entry])
+    costs = f"ε so far {_shown(before)}, of this release {_shown(entry.level)}, together {_shown(after)}"
+    if known and entry.kind == KINDS[0]:
+        fix = 'say what this one is: kind = "wave", "corrected" or "supplement" in [ledger]'
+        yield sentence("the population has releases already", where=where, got=costs, fix=fix)
+    if not known and entry.kind != KINDS[0]:
+        what = f"no earlier release of the population {entry.population!r} is in the ledger"
+        yield sentence(what, where=where, got=f"kind {entry.kind!r}", fix="name its ledger; or remove 'kind'")
+    twice = sorted(
+        {*entry.perturbed, *entry.ranked} & {name for old in known for name in (*old.perturbed, *old.ranked)}
+    )
+    if entry.kind == "supplement" and twice:
+        what = "a supplement has variables that an earlier release perturbed"
+        yield sentence(what, where=where, got=", ".join(twice), fix='leave them out, or set kind = "wave"')
+    if not entry.is_finite and not terms.exception:
+        fix = 'perturb what has no finite level, or state why: allow_infinite = "reason" in [ledger]'
+        yield sentence("the release has no finite level, so no total holds with it", where=where, fix=fix)
+    if terms.limit is not None and (after.epsilon is None or after.epsilon > terms.limit):
+        spent = 0.0 if entry.disjoint else before.epsilon
+        left = 0.0 if spent is None else max(terms.limit - spent, 0.0)
+        fix = f"at most ε = {format_lower(left)} is left for a release of these records"
+        yield sentence(
+            "the release would pass the limit of the ledger",
+            where=where,
+            got=costs,
+            wanted=f"at most {terms.limit:g}",
+            fix=fix,
+        )
+
+
+def _shown(level: Level) -> str:
+    if level.epsilon is None:
+        return "infinity"
+    return format_upper(level.epsilon) + (f", δ {format_upper(level.delta)}" if level.delta else "")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the name of a new file; some file systems cannot."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _entry(data: Mapping[str, object]) -> Entry:
-    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
-        raise ValueError
-    entry = Entry(**data)  # whose types are checked next
-    texts = (entry.content, entry.mechanism, entry.release, entry.at)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.epsilon, float | int | None):
-        raise ValueError
-    return entry

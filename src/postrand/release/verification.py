@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from postrand import __version__, formats
 from postrand.certification.certificate import Certificate, Claim, claims_from_dict, recertify
 from postrand.certification.file_level import from_dict
+from postrand.certification.series import series_from_dict
 from postrand.codebook import Codebook
 from postrand.codebook.not_released import shown_codebook
 from postrand.engines.database import Table
@@ -316,6 +318,9 @@ def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
     if facts.households_are_renumbered and not codebook.with_role("household"):
         raise ReleaseError(sentence("households are said to be renumbered, but none are released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts, file)
+    if "series" in stated:
+        series = series_from_dict(stated["series"], certificate.account)
+        certificate = dataclasses.replace(certificate, series=series)
     found = earlier.as_written(canonical_json.plain(certificate.to_dict()), number, mechanism)
     if place := canonical_json.first_difference(earlier.stated(stated, number), earlier.with_facts(found, stated)):
         raise ReleaseError(
@@ -473,6 +478,8 @@ def _said(
     made = {o: [list(n) for n, b in mechanism.designs if b.provenance == o] for o in ("public", "dp")}
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
+    if certificate.series is not None:
+        yield "series", {"number": certificate.series.number, "population": certificate.series.population}
     own = {manifest["data"], *([] if completed is None else [completed["file"]])}
     extra = [n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n not in own]
     if extra:

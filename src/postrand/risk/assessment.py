@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.errors import UsageError, sentence
+from postrand.errors import UsageError
 from postrand.mechanism import Mechanism
 from postrand.risk import loglinear
-from postrand.risk.cells import KeyCodes
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity
 from postrand.risk.data import Coded, MissingRule, true_shape
-from postrand.risk.file import RiskFile
+from postrand.risk.file import RiskFile, no_inclusion
+from postrand.risk.informed import Spread
+from postrand.risk.joint_households import register_joint_risk
 from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
-from postrand.risk.report import RecordRisk, RiskReport
+from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
 from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import household_risk
 from postrand.support.progress import Stage, stage
@@ -62,6 +64,8 @@ def assess(
         record's keys were not changed, and it is the one of the F population units with these keys (Shlomo and
         Skinner 2010). Both are comparable with those of the unperturbed file; the model is that of the true keys,
         fitted through the transition matrices, and the intervals are prediction intervals (``perturbed.estimate``).
+        With a ``household``, a member's probability of a correct match is then that of the record, 0 unless it is a
+        released unique: a household's is ``1 − Π(1 − r_i)``.
         After a split, a class are the records that show the same keys with the same values, and F counts persons with
         these values of the keys that are shown.
 
@@ -81,8 +85,8 @@ def assess(
     >>> report.sample_uniques, round(report.tau1, 3), report.status
     (2, 1.251, 'converged')
     """
-    if household is not None and weight is None and not isinstance(key_variables, str):
-        raise UsageError(sentence("the risk of households needs sampling weights", fix="name the column: weight=..."))
+    if household is not None and weight is None and sampling_fraction is None and not isinstance(key_variables, str):
+        raise UsageError(no_inclusion("the risk of households"))
     codebook = codebook or (None if mechanism is None else mechanism.codebook)
     file = RiskFile.read(
         data,
@@ -102,7 +106,10 @@ def assess(
     law = None if mechanism is None else law_of(mechanism, keys.names, true_shape(keys, mechanism.partly))
     result = modelled(keys, cells, file.inclusion(), model, file.rules, law)
     risk = None if file.weights is None or keys.has_wildcards else file.individual()
-    of_household = None if risk is None or file.household is None else household_risk(risk, file.household)
+    of_member = None
+    if file.household is not None and not keys.has_wildcards:
+        of_member = file.individual() if law is None else result.risk2
+    of_household = None if of_member is None else household_risk(of_member, _numbers(file))
     return RiskReport(
         key_variables=keys.names,
         records=keys.records,
@@ -119,7 +126,21 @@ def assess(
         readings=None if law is not None else readings(frequency, result.inverse),
         notes=result.notes,
         records_at=RecordRisk(frequency, result.risk1, result.risk2, risk, of_household),
+        households=None if of_household is None else _households(file, of_household, is_released=law is not None),
     )
+
+
+def _numbers(file: RiskFile) -> IntArray:
+    assert file.household is not None, "asked for after households were read"
+    return file.household
+
+
+def _households(file: RiskFile, of_household: FloatArray, *, is_released: bool) -> HouseholdRisk:
+    """Return the risk of households, each counted once."""
+    household = _numbers(file)
+    _, first = np.unique(household, return_index=True)
+    joint = None if is_released else register_joint_risk(file.keys, file.inclusion_weights(), household)
+    return HouseholdRisk(first.size, Spread.of(of_household[first]), None if joint is None else Spread.of(joint))
 
 
 def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:

@@ -14,7 +14,8 @@ from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
 from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
-from postrand.risk.split_law import law_of
+from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
+from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
 from postrand.risk.weights import check_weights, household_risk, whole_household_risk
 
@@ -25,6 +26,8 @@ class Exposure:
 
     ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
     ``register_whole`` that of households with at least one, and all members identified; None where not known.
+    ``joint`` and ``register_joint`` are those of households to attackers who know the keys of all members
+    (:mod:`postrand.risk.joint_households`); None after a split, too.
     """
 
     file: Informed
@@ -32,6 +35,8 @@ class Exposure:
     register_expected: float | None
     register_some: Spread | None
     register_whole: Spread | None
+    joint: Spread | None = None
+    register_joint: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,12 +80,22 @@ class TrueFile:
         """
         law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape)
         file = informed(self.keys, law, household=self.household)
+        joint, register_joint = (None if risks is None else Spread.of(risks) for risks in self._joint(law))
         if self.weights is None:
-            return Exposure(file, None, None, None, None)
+            return Exposure(file, None, None, None, None, joint)
         risk = register_risk(self.keys, self.weights, law)
         some, whole = None, None
         if self.household is not None:
             _, first = np.unique(self.household, return_index=True)
             some = Spread.of(household_risk(risk, self.household)[first])
             whole = Spread.of(whole_household_risk(risk, self.household)[first])
-        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole)
+        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole, joint, register_joint)
+
+    def _joint(self, law: Law | None) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return the risks of households to attackers who know the keys of all members; None where not known."""
+        if self.household is None or isinstance(law, SplitLaw):
+            return None, None
+        informed_risk = np.concatenate(informed_joint_risk(self.keys, self.household, law))
+        if self.weights is None:
+            return informed_risk, None
+        return informed_risk, register_joint_risk(self.keys, self.weights, self.household, law)

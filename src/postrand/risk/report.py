@@ -11,6 +11,7 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
+from postrand.risk.informed import Spread
 from postrand.risk.readings import Readings
 from postrand.risk.tau import Tau
 from postrand.support.showing import show_whole
@@ -41,6 +42,33 @@ class RecordRisk:
 
 
 @dataclass(frozen=True, slots=True)
+class HouseholdRisk:
+    """Hold the risk of households to the register attacker; ``some``: at least one member is matched correctly.
+
+    ``1 − Π(1 − r_i)`` over its members, r being a person's probability of a correct match, before or after
+    perturbation; matches of members count as independent. ``joint``: the attacker knows the keys of all members, and
+    links households by size and keys; None after perturbation, where it needs the true file.
+    """
+
+    households: int
+    some: Spread
+    joint: Spread | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        parts = {"some_member": self.some, "joint_key": self.joint}
+        plain = {
+            name: None if one is None else {"mean": one.mean, "largest": one.largest} for name, one in parts.items()
+        }
+        return {"households": self.households, **plain}
+
+    def __str__(self) -> str:
+        both = [("a member found", self.some), ("all members' keys known", self.joint)]
+        told = [f"{what}: mean {one.mean:.4f}, largest {one.largest:.4f}" for what, one in both if one is not None]
+        return f"{self.households:,} households; {'; '.join(told)}"
+
+
+@dataclass(frozen=True, slots=True)
 class RiskReport:
     """Hold the disclosure risk of a file on its key variables.
 
@@ -66,6 +94,7 @@ class RiskReport:
     readings: Readings | None
     notes: tuple[str, ...]
     records_at: RecordRisk = field(repr=False, compare=False)
+    households: HouseholdRisk | None = None
 
     _repr_pretty_ = show_whole
 
@@ -102,6 +131,7 @@ class RiskReport:
             "tau2": _tau_dict(self.tau2_estimate),
             "expected_reidentifications": self.expected_reidentifications,
             "readings": None if self.readings is None else dataclasses.asdict(self.readings),
+            **({} if self.households is None else {"household_risk": self.households.to_dict()}),
             "notes": list(self.notes),
         }
 
@@ -124,6 +154,8 @@ class RiskReport:
             ]
         if self.expected_reidentifications is not None:
             lines.append(f"  from weights          {self.expected_reidentifications:,.1f} expected re-identifications")
+        if self.households is not None:
+            lines.append(f"  households            {self.households}")
         if self.readings is not None:
             lines.append(f"  attackers             {self.readings}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])

@@ -20,13 +20,16 @@ from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
+from postrand.risk.file import household_numbers
+from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
+from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
 
-Measure = Literal["tau1", "tau2", "correct matches"]
-Attack = ExpectedMatches | InformedMatches
+Tau = Literal["tau1", "tau2"]
+Attack = ExpectedMatches | InformedMatches | HouseholdLimit
 
 STARTS = 9
 """Levels tried first, on a logarithmic scale: they show whether the curve rises."""
@@ -37,7 +40,7 @@ SURE = 1.6449
 EACH = (0.05, 15.0)
 """The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
 
-_LIMIT = re.compile(r"\s*(tau1|tau2|correct[ _-]matches)\s*<=\s*([0-9.eE+-]+)\s*")
+_LIMIT = re.compile(rf"\s*(tau1|tau2|correct[ _-]matches|{'|'.join(HOUSEHOLDS)})\s*<=\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,13 @@ class Tuning:
     def __str__(self) -> str:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
-        wide = max(10, len(self.measure))
+        wide, digits = max(10, len(self.measure)), 4 if self.measure in HOUSEHOLDS else 2  # a probability is small
         heads = ("error", "95% below", "nats kept", "unchanged")
         lines.append(" ".join([f"{'level':>10} {self.measure:>{wide}}", *(f"{head:>10}" for head in heads)]))
         for p in self.points:
             level = f"{p.level:10.4g}" if math.isfinite(p.level) else f"{'as it is':>10}"
-            numbers = f"{p.risk:{wide}.2f} {p.standard_error:10.2f} {p.upper:10.1f} {p.information:10.3f}"
+            numbers = f"{p.risk:{wide}.{digits}f} {p.standard_error:10.2f} {p.upper:10.{digits - 1}f}"
+            numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         return "\n".join(lines)
 
@@ -109,6 +113,7 @@ def tune(
     *,
     sampling_fraction: float | None = None,
     weight: str | None = None,
+    household: str | None = None,
     mechanism: Callable[[float], Mechanism] | None = None,
     levels: tuple[float, float] | None = None,
     weaker: Literal["larger", "smaller"] = "larger",
@@ -130,11 +135,18 @@ def tune(
     Draws of the other records' released keys give the probability; the same random numbers serve every level, so that
     the curve is smooth. If the unperturbed file meets the limit, no perturbation is needed, and the result says so.
 
+    A limit such as ``"household_risk <= 0.2"`` is one on the largest risk of a household, in the figures that a policy
+    has under this name: ``household_risk``, ``register_household_risk``, ``joint_household_risk`` and
+    ``register_joint_household_risk``. They have their own simulated releases: ``draws`` and ``seed`` do not count.
+
     Parameters
     ----------
     sampling_fraction, weight
         The inclusion probability of every record, or the column of sampling weights: one of them; for
-        ``correct matches`` none, since the attacker knows who is in the file.
+        ``correct matches`` none, since the attacker knows who is in the file. Limits on households need one where they
+        are about the register attacker.
+    household
+        The column of household numbers, for the limits that are about households.
     mechanism
         Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
         keys, each under k-ary randomised response.
@@ -160,6 +172,9 @@ def tune(
     if not 0 < finite(low) < finite(high):
         problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
     problems += _share_problems(measure, sampling_fraction, weight)
+    if measure in HOUSEHOLDS and household is None:
+        fix = "use --household H (household=...), or set the role 'household' in the codebook of a plan"
+        problems.append(sentence(f"the households are not known, which {measure} is about", fix=fix))
     raise_all(UsageError, problems)
     coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, missing)
@@ -170,8 +185,14 @@ def tune(
     matches: Attack
     if measure == "correct matches":
         matches = InformedMatches.of(keys)
+    elif household is not None and measure in HOUSEHOLDS:
+        numbers = household_numbers(read_columns(data, [household])[household])
+        if weights is None:
+            weights = np.full(keys.records, 1 / (sampling_fraction or 1.0))
+        matches = HouseholdLimit(measure, keys, weights, numbers)
     else:
-        matches = ExpectedMatches.of(keys, measure, sampling_fraction, weights, model)
+        tau: Tau = "tau1" if measure == "tau1" else "tau2"
+        matches = ExpectedMatches.of(keys, tau, sampling_fraction, weights, model)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
@@ -181,7 +202,12 @@ def _few_draws(draws: Any) -> str:
     return sentence("the number of draws is too small", got=repr(draws), wanted=">= 2")
 
 
-def _share_problems(measure: Measure, fraction: float | None, weight: str | None) -> list[str]:
+def is_informed(measure: str) -> bool:
+    """Whether the limit is on an attacker who knows who is in the file."""
+    return measure == "correct matches" or (measure in HOUSEHOLDS and not measure.startswith("register"))
+
+
+def _share_problems(measure: str, fraction: float | None, weight: str | None) -> list[str]:
     """Return what is wrong with the share of the population that is in the file, which only some attackers need."""
     if measure == "correct matches":
         what = "this attacker knows who is in the file, so the share of the population plays no part"
@@ -189,7 +215,7 @@ def _share_problems(measure: Measure, fraction: float | None, weight: str | None
         given = fraction is not None or weight is not None
         return [sentence(what, where=f"a limit of {measure}", fix=fix)] if given else []
     problems = []
-    if (fraction is None) == (weight is None):
+    if (fraction is None) == (weight is None) and (weight is not None or not is_informed(measure)):
         how = "unknown" if weight is None else "given twice"
         what, wanted = f"the share of the population in the file is {how}", "one of sampling fraction and weight"
         problems.append(sentence(what, wanted=wanted))
@@ -205,7 +231,7 @@ class _Search:
         self,
         matches: Attack,
         make: Callable[[float], Mechanism],
-        measure: Measure,
+        measure: str,
         bound: float,
         draws: int,
         seed: int,
@@ -278,7 +304,7 @@ class _Search:
         return []
 
 
-def parse(limit: str) -> tuple[Measure, float]:
+def parse(limit: str) -> tuple[str, float]:
     """Return the measure and the bound of a limit such as ``"tau2 <= 10"``; raises UsageError."""
     found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
     try:
@@ -287,10 +313,9 @@ def parse(limit: str) -> tuple[Measure, float]:
         bound = math.nan
     if found is None or not bound >= 0:
         what = "the limit is not of the form that is wanted"
-        wanted = "'tau2 <= 10', 'tau1 <= 5' or 'correct matches <= 5'"
+        wanted = "'tau2 <= 10', 'tau1 <= 5', 'correct matches <= 5' or 'household_risk <= 0.2'"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
-    named: dict[str, Measure] = {"tau1": "tau1", "tau2": "tau2"}
-    return named.get(found[1], "correct matches"), bound
+    return (found[1] if found[1] in ("tau1", "tau2", *HOUSEHOLDS) else "correct matches"), bound
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:

@@ -17,6 +17,7 @@ from typing import Any
 from postrand.support import options
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
+from postrand.support.unit_wordings import UNIT_WORDINGS, levels
 
 Entry = Mapping[str, Any]
 """Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
@@ -156,6 +157,17 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "bound.blanket": "from the matrices themselves (privacy blanket)",
         "bound.clones": "from the ε of one record (clones)",
+        # What a certificate says of a series of releases, by the curator's ledger.
+        "series.total": (
+            "release {number} of the population {population} ({kind}): a record that is in all of its releases, as far "
+            "as the curator's ledger has them, is protected at ε <= {epsilon:up}{delta} in total"
+        ),
+        "series.infinite": (
+            "release {number} of the population {population} ({kind}): by the curator's ledger, its releases have no "
+            "finite total ε"
+        ),
+        "series.disjoint": "; no record is in an earlier release: {reason}",
+        "series.delta": ", δ <= {delta:up}",
         "file.none": "No level of the whole file (ε, δ) is stated. What fails: {fails}",
         "file.order": "the records are in their original order",
         "file.ids": "record ids are released",
@@ -239,6 +251,10 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "said.ranks_with_file": "nobody can recompute that the rank law was followed ({columns:list}); the values fit",
         "said.facts": "stated by the curator, not checked: {facts:facts}",
         "said.origins": "stated by the curator, not checked: that matrices were designed as stated ({origins:origins})",
+        "said.series": (
+            "stated by the curator, checked only with the ledger ('postrand ledger verify LEDGER --release FOLDER'): "
+            "that this is release {number} of the population {population}, and the total of its releases"
+        ),
         "said.extra": "the contents of extra files are not checked: {files:list}",
         "said.writer": "the bytes cannot show that postrand {version} with {library} wrote them",
         "said.rendered": (
@@ -270,6 +286,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "fact.order": "that their order was shuffled",
         "origin.public": "public figures",
         "origin.dp": "a differentially private histogram, and the ε that it spent",
+        **UNIT_WORDINGS,
     }
 )
 
@@ -324,10 +341,45 @@ def file_level(entry: Entry) -> tuple[str, ...]:
     return (say("file.level", proof=say(f"bound.{entry['bound']}"), **entry) + ".",)
 
 
+def series(entry: Entry) -> tuple[str, ...]:
+    """Return the sentence of a certificate about a series of releases, if it is one of a series."""
+    if not entry:
+        return ()
+    total, reason = entry["total"], entry.get("disjoint", "")
+    about = {name: entry[name] for name in ("number", "population", "kind")}
+    after = say("series.disjoint", reason=reason) if reason else ""
+    if total["epsilon"] is None:
+        return (say("series.infinite", **about) + after + ".",)
+    delta = say("series.delta", delta=total["delta"]) if total.get("delta") else ""
+    return (say("series.total", epsilon=total["epsilon"], delta=delta, **about) + after + ".",)
+
+
 def no_file_level(entry: Entry) -> tuple[str, ...]:
     """Return the sentence about the conditions that fail, if a certificate states no level of the file."""
     fails = entry.get("fails", ())
     return (f"{say('file.none', fails='; '.join(say_entry('file', one) for one in fails))}.",) if fails else ()
+
+
+def unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate that has levels.
+
+    >>> levels = [{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}]
+    >>> told = {"column": "hid", "variables": ["region"], "levels": levels}
+    >>> unit_levels({"household": told})[0].partition("privacy, ")[2]
+    'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
+    """
+    return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
+
+
+def _unit(unit: str, told: Entry) -> str:
+    once = say("unit.once", variables=told["variables"]) if told["variables"] else ""
+    within = say("then.within") if told.get("within") else ""
+    return say(f"unit.{unit}", **{**told, "within": within, "once": once})
+
+
+def no_unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate without a level."""
+    return tuple(f"{say('unit.none', unit=unit, **told)}." for unit, told in units.items() if "infinite" in told)
 
 
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -362,13 +414,16 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
     return (
         *found,
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
+        *unit_levels(certificate.get("units") or {}),
         *file_level(certificate.get("file") or {}),
+        *series(certificate.get("series") or {}),
     )
 
 
 def limits(certificate: Entry) -> tuple[str, ...]:
     """Return one sentence for each thing that a certificate's guarantee does not cover."""
-    return (*map(limit, certificate["not_covered"]), *no_file_level(certificate.get("file") or {}))
+    fails = no_file_level(certificate.get("file") or {})
+    return (*map(limit, certificate["not_covered"]), *no_unit_levels(certificate.get("units") or {}), *fails)
 
 
 def ranked(entry: Entry, form: str) -> str:
@@ -439,6 +494,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "block": _block,
         "blocks": lambda blocks: ", ".join(map(_block, blocks)),
         "claims": _claims,
+        "levels": levels,
         "origins": _origins,
         "facts": lambda codes: ", and ".join(say(f"fact.{code}") for code in codes),
     }

@@ -27,6 +27,7 @@ DRAWS, DRAWN_RECORDS = 10, 1_000_000
 CLASSES = (2, 3, 5, 10)
 NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
+NO_JOINT = "it is not computed after a split"
 NO_KEYS = "no categorical variable has the role 'key'"
 
 
@@ -133,7 +134,8 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
         first, later = spread(before), None if after is None else spread(after)
         for part, words in _PARTS.items():
             sides = _part(first, part), _part(later, part)
-            reason = none if first is None else why
+            unknown = NO_JOINT if after is not None and later is None else ""
+            reason = none if first is None else why or unknown
             shares = () if part or first is None else _shares(first, later)
             yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares)
     text = "Expected correct matches, register attacker, all records"
@@ -150,6 +152,13 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], str], ...] 
         "register_household_risk",
         f"{_HOUSEHOLD}, register attacker",
         lambda e: e.register_some,
+        f"{NO_SHARE}, or {NO_HOUSEHOLD}",
+    ),
+    ("joint_household_risk", f"{_HOUSEHOLD}, all members known, informed attacker", lambda e: e.joint, NO_HOUSEHOLD),
+    (
+        "register_joint_household_risk",
+        f"{_HOUSEHOLD}, all members known, register attacker",
+        lambda e: e.register_joint,
         f"{NO_SHARE}, or {NO_HOUSEHOLD}",
     ),
 )

@@ -169,6 +169,7 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
         yield "Risk of a household", lambda _: missing, ""
     else:
         yield from _households("informed attacker", lambda e: (e.file.some_member, e.file.whole))
+        yield _joint("informed attacker", lambda e: e.joint, "The posterior of the best link of each household.")
     if truth.weights is None:
         yield "Risk of a person, register attacker", lambda _: f"not computed: {truth.note}", ""
         return
@@ -185,6 +186,8 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     )
     if truth.household is not None:
         yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))
+        meaning = "1/F of the joint key, after perturbation times the probability that the joint key stayed the same."
+        yield _joint("register attacker", lambda e: e.register_joint, meaning)
 
 
 def _households(
@@ -200,6 +203,15 @@ def _households(
         f"Risk of a household, {who}: all members",
         lambda e: _spread(pair(e)[1], "households"),
         "The probability that every member is found: Π r.",
+    )
+
+
+def _joint(who: str, spread: Callable[[Exposure], Spread | None], meaning: str) -> tuple[str, _Value, str]:
+    known = "The attacker knows the keys of all members and links the household: its size and its members' keys. "
+    return (
+        f"Risk of a household, {who} who knows all members",
+        lambda e: _spread(spread(e), "households"),
+        f"{known}{meaning} The draws of members are independent.",
     )
 
 

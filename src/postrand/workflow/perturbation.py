@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
 from postrand.release.completed_files import putting
+from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
@@ -70,16 +71,21 @@ class Perturbation:
     def release(
         self,
         out: str | Path,
-        writer: Callable[[Path], None],
+        charges: Sequence[Charge],
         claims: Iterable[Claim],
         facts: Facts,
         dossier: str | Path | None,
         inside: Dossier | None,
     ) -> Release:
-        """Write the release, with its data by ``writer``, and the dossier; each is complete or does not exist."""
+        """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it."""
+
+        def note(manifest: str) -> None:
+            for charge in charges:
+                charge.note(manifest)
+
         return release.write(
             out,
-            data_writer=writer,
+            data_writer=self.write,
             data_name=self.name,
             mechanism=self.mechanism,
             claims=claims,
@@ -91,6 +97,8 @@ class Perturbation:
             delta=None if self.plan.file is None else self.plan.file.delta,
             file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,
             complete=None if self.plan.release.completed is None else putting(self.plan.release.completed),
+            series=next((charge.series for charge in charges if charge.series is not None), None),
+            note=note,
         )
 
     def write(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
-from postrand.release.ledger import Entry, Ledger
+from postrand.release.ledger import Ledger
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
 from postrand.support.progress import Listener, Stage, stage, told
@@ -30,6 +30,7 @@ from postrand.workflow.known import Known
 from postrand.workflow.perturbation import Perturbation
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.policy_check import PolicyWarning, check_policy
+from postrand.workflow.series import charges_of, entry_of
 from postrand.workflow.unperturbed import findings
 from postrand.workflow.written import check_fits
 
@@ -54,7 +55,8 @@ def run(
     ``sampling_fraction``, the share of the population that is in the file, is used for the dossier and the policy only,
     in place of weights. With ``resume``, the same call continues an interrupted one: that internal folder contains the
     completed parts until the release is written. It needs the release key of the first call. With ``ledger``, the
-    release is recorded there, and another content under the same key is refused unless ``again`` is set.
+    release is recorded there, and another content under the same key is refused unless ``again`` is set. A plan with a
+    ledger of its own is counted there too: see :mod:`postrand.release.ledger`.
 
     ``progress`` is True to show a terminal the stage of the work and what is done of it, or a function that is called
     with each :class:`postrand.support.progress.Step`, for example ``print``.
@@ -112,15 +114,15 @@ def _run(
     job = Perturbation.of(known, mechanism, key)
     for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
         warnings.warn(text, kind, stacklevel=3)
-    entry = Entry.of(job.content, mechanism.digest(), certificate.account.total, Path(out).name)
+    entry = entry_of(plan, mechanism, certificate, job.content, Path(out).name)
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
-    writer = job.write if ledger is None else ledger.noting(entry, job.write, again=again)
+    charges = charges_of(plan, entry, ledger, again=again)
     inside = None
     if dossier is not None:
         inside = collect(known, blocks, certificate, found, mechanism, sampling_fraction)
     _check_policy(known, mechanism, certificate, inside, sampling_fraction)
-    made = job.release(out, writer, claims, facts, dossier, inside)
+    made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return dataclasses.replace(made, findings=found, records=job.content.records)

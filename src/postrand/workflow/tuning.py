@@ -13,7 +13,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
-from postrand.risk.tuning import parse
+from postrand.risk.tuning import is_informed, parse
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
@@ -38,6 +38,10 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     if plan.split is not None:
         what, fix = "the risk of a split release is not simulated here", "tune a plan of blocks, or set epsilon"
         problems.append(sentence(what, where="[split]", fix=fix))
+    if plan.unit is not None:
+        what = "the search for a level takes the draws of all records as independent, and reads no [unit]"
+        fix = "remove [unit] for the search, and set its level in the plan afterwards"
+        problems.append(sentence(what, where="[unit]", fix=fix))
     raise_all(UsageError, problems)
     blocks = tuple(
         dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)
@@ -47,13 +51,20 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
 
 
 def tune_plan(
-    plan: Plan, limit: str, *, sampling_fraction: float | None = None, weight: str | None = None, **choices: Any
+    plan: Plan,
+    limit: str,
+    *,
+    sampling_fraction: float | None = None,
+    weight: str | None = None,
+    household: str | None = None,
+    **choices: Any,
 ) -> risk.Tuning:
     """Search for the largest total ε of a plan whose release certainly meets ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
-    ``weight`` its variable with the role ``weight`` is used. ``choices`` go to :func:`postrand.risk.tune`. What priors
-    and selections of records need of the file is counted once for all levels.
+    ``weight`` its variable with the role ``weight`` is used, and without a ``household`` that of this role.
+    ``choices`` go to :func:`postrand.risk.tune`. What priors and selections of records need of the file is counted
+    once for all levels.
 
     Raises
     ------
@@ -67,9 +78,10 @@ def tune_plan(
     if not keys:
         what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
         raise UsageError(sentence(what, where="codebook", fix=fix))
-    if parse(limit)[0] != "correct matches" and sampling_fraction is None and weight is None:
+    measure = parse(limit)[0]
+    if measure != "correct matches" and sampling_fraction is None and weight is None:
         weight = next((v.name for v in book.with_role("weight")), None)
-        if weight is None:
+        if weight is None and not is_informed(measure):
             fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"
             raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
 
@@ -79,7 +91,8 @@ def tune_plan(
     now = _total(plan)
     scaled(plan, now)  # refuse what cannot be scaled before reading the file
     choices.setdefault("levels", (SMALLEST * now, LARGEST_SHARE * now / _largest(plan)))
-    choices |= {"sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
+    household = household or next((v.name for v in book.with_role("household")), None)
+    choices |= {"household": household, "sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
         known = Known.tables(plan)

@@ -9,6 +9,7 @@ import numpy as np
 
 from postrand.errors import sentence
 from postrand.risk.file import RiskFile, no_inclusion
+from postrand.risk.joint_households import register_joint_risk
 from postrand.risk.measures.base import (
     HIGH,
     Cost,
@@ -30,8 +31,9 @@ class HouseholdRisk:
     """Measure ``1 − Π (1 − r_i)`` and ``Π r_i`` of each household, r being the risk of its persons.
 
     Members count as independent, as in sdcMicro (Templ, Kowarik and Meindl 2015). A risk above ``threshold`` is
-    called high. A record without a household number is a household of its own. The risk of a record is that of its
-    household.
+    called high. To an attacker who knows the keys of all members, a household is found with ``E(1/F | f)``, F and f
+    counting households of population and file with its size and its members' keys. A record without a household
+    number is a household of its own. The risk of a record is that of its household.
     """
 
     threshold: float = HIGH
@@ -61,6 +63,7 @@ class HouseholdRisk:
         risk = file.individual()
         _, one_of = np.unique(file.household, return_index=True)
         of_record = household_risk(risk, file.household)
+        joint = register_joint_risk(file.keys, file.inclusion_weights(), file.household)
         some, whole = of_record[one_of], whole_household_risk(risk, file.household)[one_of]
         facts = (
             Fact("households", "Households", Count(one_of.size)),
@@ -73,6 +76,8 @@ class HouseholdRisk:
             ),
             *spread(some, "households", self.threshold),
             Fact("whole_expected", "Expected households with all members found", float(whole.sum())),
+            Fact("joint_expected", "Expected households found, the keys of all members known", float(joint.sum())),
+            Fact("joint_largest", "Largest risk, the keys of all members known", float(joint.max(initial=0.0))),
             Fact("whole_largest", "Largest risk that all members are found", float(whole.max(initial=0.0))),
         )
         drawn = Histogram.of(some, "households")

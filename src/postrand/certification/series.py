@@ -1,0 +1,170 @@
+"""What a certificate states of a series: which release of a population it is, and what all of them cost together.
+
+The statement rests on the curator's ledger. What can be checked without it is checked: that it is well formed, that its
+level is that of the release, and that the total is not below it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from postrand.certification.account import Account
+from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix_classes import classes_of
+from postrand.privacy.levels import zcdp
+from postrand.support.exact import add_upper
+
+Kind = Literal["first", "wave", "corrected", "supplement"]
+KINDS: tuple[Kind, ...] = ("first", "wave", "corrected", "supplement")
+"""A release is the first of its population, another wave, a corrected file, or a supplement of new variables."""
+_LARGEST_LAW = 64
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NUMBERS = ("epsilon", "delta")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Hold (ε, δ), and ρ of zero-concentrated DP where it is known, rounded up; ε is None where there is no finite one.
+
+    >>> Level(1.0) + Level(0.5, 1e-6)
+    Level(epsilon=1.5, delta=1e-06, rho=None)
+    """
+
+    epsilon: float | None
+    delta: float = 0.0
+    rho: float | None = None
+
+    def __add__(self, other: Level) -> Level:
+        """Return the level of both releases: independent words, so that every level adds up (basic composition)."""
+        return Level(_sum(self.epsilon, other.epsilon), add_upper(self.delta, other.delta), _sum(self.rho, other.rho))
+
+    def largest(self, other: Level) -> Level:
+        """Return the level of a record that is in one of two parts."""
+        pairs = ((self.epsilon, other.epsilon), (self.rho, other.rho))
+        epsilon, rho = (None if one is None or two is None else max(one, two) for one, two in pairs)
+        return Level(epsilon, max(self.delta, other.delta), rho)
+
+    def at(self, delta: float) -> float | None:
+        """Return the least ε that is proven at this δ: ε itself, or ``ρ + 2 √(ρ ln(1/δ))`` (Bun & Steinke 2016).
+
+        >>> Level(12.0, rho=1.2).at(1e-6) < 12
+        True
+        """
+        if self.rho is None or self.delta or not 0 < delta < 1:
+            return self.epsilon
+        found = math.nextafter((self.rho + 2 * math.sqrt(self.rho * -math.log(delta))) * (1 + 1e-14), math.inf)
+        return found if self.epsilon is None else min(self.epsilon, found)
+
+
+def _sum(one: float | None, two: float | None) -> float | None:
+    return None if one is None or two is None else add_upper(one, two)
+
+
+def level_of(mechanism: Mechanism, account: Account) -> Level:
+    """Return the level of a record of a release by the mechanism, whose account is given."""
+    if not math.isfinite(account.total):
+        return Level(None)
+    priors = [epsilon**2 / 2 * (1 + 1e-15) for epsilon in account.priors]
+    ways = [add_upper(0.0, *(_rho(block.matrix) for block in blocks)) for blocks in mechanism.alternatives]
+    if mechanism.split is not None:
+        priors += [block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in mechanism.split.blocks]
+    return Level(account.total, 0.0, add_upper(max(ways), *priors))
+
+
+def _rho(matrix: Any) -> float:
+    """Return an upper bound of ρ: ε²/2 of a large law, or one of several classes."""
+    if matrix.size <= _LARGEST_LAW and not classes_of(matrix).any():
+        return zcdp(matrix)
+    return float(matrix.epsilon**2 / 2 * (1 + 1e-15))
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """State release ``number`` of a population, its level, and the total of a record that is in all that it can be in.
+
+    ``previous`` is the digest of the ledger before this release: a ledger that was shortened or changed later does not
+    contain it. ``disjoint`` is the curator's reason why no record is in an earlier release.
+    """
+
+    population: str
+    number: int
+    kind: str
+    previous: str
+    level: Level
+    total: Level
+    disjoint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; a level has an ε, null where none is finite, and a δ where there is one."""
+        return {
+            "population": self.population,
+            "number": self.number,
+            "kind": self.kind,
+            "previous": self.previous,
+            "level": _plain(self.level),
+            "total": _plain(self.total),
+            **({"disjoint": self.disjoint} if self.disjoint else {}),
+        }
+
+
+def _plain(level: Level) -> dict[str, float | None]:
+    return {"epsilon": level.epsilon, **({"delta": level.delta} if level.delta else {})}
+
+
+def series_from_dict(data: Any, account: Account) -> Series:
+    """Read what a certificate states of a series, and check what can be checked without the ledger.
+
+    Raises
+    ------
+    SpecificationError
+        With every problem: a field that is not well formed, another level than that of the release, or a total below.
+    """
+    where = "certificate series"
+    if not isinstance(data, Mapping):
+        raise SpecificationError(sentence("the series is not an object", where=where, got=shown(data, repr)))
+    level, total = (_read_level(data.get(name)) for name in ("level", "total"))
+    number, kind, disjoint = data.get("number"), data.get("kind"), data.get("disjoint", "")
+    problems = [
+        sentence(f"{name!r} is not well formed", where=where, got=shown(data.get(name), repr))
+        for name, fits in (
+            ("population", isinstance(data.get("population"), str)),
+            ("number", isinstance(number, int) and not isinstance(number, bool) and number >= 1),
+            ("kind", kind in KINDS),
+            ("previous", isinstance(data.get("previous"), str) and bool(_DIGEST.fullmatch(str(data.get("previous"))))),
+            ("disjoint", isinstance(disjoint, str)),
+            ("level", level is not None),
+            ("total", total is not None),
+        )
+        if not fits
+    ]
+    raise_all(SpecificationError, problems)
+    assert level is not None
+    assert total is not None
+    own = account.total if math.isfinite(account.total) else None
+    if level.epsilon != own and not (own is None and level.delta):
+        problems.append(sentence("the level of the series is not that of the release", where=where, wanted=own))
+    if _below(total, level) or ((number == 1) != (kind == "first")):
+        problems.append(sentence("the total, or the kind, contradicts the level or the number", where=where))
+    raise_all(SpecificationError, problems)
+    return Series(data["population"], data["number"], data["kind"], data["previous"], level, total, disjoint)
+
+
+def _below(total: Level, level: Level) -> bool:
+    if total.epsilon is None or total.delta < level.delta:
+        return total.delta < level.delta
+    return level.epsilon is None or total.epsilon < level.epsilon
+
+
+def _read_level(data: Any) -> Level | None:
+    if not isinstance(data, Mapping) or not set(data) <= set(_NUMBERS):
+        return None
+    epsilon, delta = data.get("epsilon"), data.get("delta", 0.0)
+    known = (epsilon, delta) if epsilon is not None else (delta,)
+    if not all(isinstance(x, float | int) and not isinstance(x, bool) and 0 <= x < math.inf for x in known):
+        return None
+    return Level(epsilon, delta) if "epsilon" in data and delta < 1 else None

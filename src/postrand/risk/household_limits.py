@@ -1,0 +1,73 @@
+"""The largest risk of a household, as a measure that a level is searched for: the same figures as in a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.mechanism import Mechanism
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.expected import Summary, information
+from postrand.risk.informed import informed
+from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
+from postrand.risk.law import KeyLaw
+from postrand.risk.split_risk import register_risk
+from postrand.risk.weights import household_risk
+
+
+def _informed(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
+    spread = informed(keys, law, household=household).some_member
+    assert spread is not None, "households are given"
+    return spread.largest
+
+
+def _register(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
+    return float(household_risk(register_risk(keys, weights, law), household).max())
+
+
+def _joint(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
+    return float(np.concatenate(informed_joint_risk(keys, household, law)).max())
+
+
+def _register_joint(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
+    return float(register_joint_risk(keys, weights, household, law).max())
+
+
+MEASURES: Mapping[str, Callable[[KeyCodes, FloatArray, IntArray, KeyLaw | None], float]] = {
+    "household_risk": _informed,
+    "register_household_risk": _register,
+    "joint_household_risk": _joint,
+    "register_joint_household_risk": _register_joint,
+}
+"""The largest risk of a household by the names that a policy has for it; those of a register need weights."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HouseholdLimit:
+    """Hold an unperturbed file, whose households are to have a risk of at most the limit; ``weights`` (n,) or ones."""
+
+    measure: str
+    keys: KeyCodes
+    weights: FloatArray
+    household: IntArray
+
+    def unperturbed(self) -> Summary:
+        """Return the summary of the file as it is."""
+        law = KeyLaw.of(None, self.keys.names, self.keys.shape)
+        return self._summary(self._risk(None), law)
+
+    def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
+        """Return the summary of a release, by the figures of a policy: these have their own draws and seed."""
+        mechanism.require_no_split("the search for a level")
+        law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        return self._summary(self._risk(law), law)
+
+    def _risk(self, law: KeyLaw | None) -> float:
+        return MEASURES[self.measure](self.keys, self.weights, self.household, law)
+
+    def _summary(self, risk: float, law: KeyLaw) -> Summary:
+        cells = table(self.keys)
+        unchanged = float((law.diagonal(cells.codes) * cells.counts).sum() / max(self.keys.records, 1))
+        return risk, 0.0, risk, information(law, cells), unchanged

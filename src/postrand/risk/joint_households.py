@@ -1,0 +1,210 @@
+"""Risk of whole households: an attacker who knows the keys of all members links the household, not a person.
+
+The joint key of a household is its size and the multiset of its members' keys. A release links the members by its
+household numbers, so that joint keys can be compared; the order of members is not known. Members are perturbed
+independently, so that true members x are released as z, in any order, with probability ``perm(M[x_i, z_j]) / Π m_k!``:
+the permanent of an s x s matrix, m_k counting equal released members. Where members share a draw this is not their law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
+from postrand.risk.law import KeyLaw, releases
+from postrand.risk.weights import expected_inverse
+
+LARGEST = 12
+"""A household of more members counts with its risk before perturbation: a permanent takes 2^s steps."""
+WORK = 4_000_000
+"""Steps for the pairs of households of one size; of more households, a random part stands for the rest."""
+RELEASES = 3
+_HELD = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sized:
+    """The households of one size: their places (H,) among all, and the cell of each member (H, s), ascending."""
+
+    places: IntArray
+    members: IntArray
+
+
+def by_size(cell: IntArray, household: IntArray) -> Iterator[Sized]:
+    """Yield the households of each size; ``cell`` (n,) numbers the keys of each record.
+
+    >>> [(one.places.tolist(), one.members.tolist()) for one in by_size(np.array([2, 0, 1]), np.array([5, 5, 9]))]
+    [([1], [[1]]), ([0], [[0, 2]])]
+    """
+    order = np.lexsort((cell, household))
+    _, first, sizes = np.unique(household[order], return_index=True, return_counts=True)
+    for size in np.unique(sizes):
+        places = np.flatnonzero(sizes == size)
+        yield Sized(places, cell[order][first[places][:, None] + np.arange(size)])
+
+
+def joint_frequency(cells: CellTable, household: IntArray) -> IntArray:
+    """Return how many households of the file have the joint key of each, shape (H,), by ascending number.
+
+    Examples
+    --------
+    >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1, 0, 1]),))
+    >>> joint_frequency(table(keys), np.array([7, 7, 8, 9, 9])).tolist()
+    [2, 1, 2]
+    """
+    found = np.empty(np.unique(household).size, dtype=np.int64)
+    for one in by_size(cells.record_cell, household):
+        _, kind, counts = np.unique(one.members, axis=0, return_inverse=True, return_counts=True)
+        found[one.places] = counts[kind.ravel()]
+    return found
+
+
+def register_joint_risk(
+    keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None = None
+) -> FloatArray:
+    """Return ``E(1/F | f) P(joint key unchanged)`` of each household, shape (H,): the register attacker.
+
+    f and F are the households of file and population with the joint key; a household's weight is the mean of its
+    members'. The draw does not depend on F. Members may have changed places: the multiset has to stay.
+
+    Examples
+    --------
+    >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1]),))
+    >>> register_joint_risk(keys, np.array([1.0, 1.0, 4.0]), np.array([7, 7, 8])).round(3).tolist()
+    [1.0, 0.462]
+    """
+    cells = table(keys)
+    _, place, sizes = np.unique(household, return_inverse=True, return_counts=True)
+    weight = np.bincount(place, weights=weights) / sizes
+    risk = np.empty(sizes.size)
+    for one in by_size(cells.record_cell, household):
+        kinds, kind, counts = np.unique(one.members, axis=0, return_inverse=True, return_counts=True)
+        kind = kind.ravel()
+        of_kind = expected_inverse(counts, counts / np.bincount(kind, weights=weight[one.places]))
+        if law is not None and kinds.shape[1] <= LARGEST:
+            stay = _Members(law, cells.codes, cells.codes).likelihood(kinds, kinds)
+            of_kind = of_kind * np.minimum(stay, 1.0)
+        risk[one.places] = of_kind[kind]
+    return risk
+
+
+def informed_joint_risk(
+    keys: KeyCodes, household: IntArray, law: KeyLaw | None = None, seed: int = 0
+) -> tuple[FloatArray, ...]:
+    """Return the posterior of the best link of each household, one release after the other: (H,), in no order.
+
+    The attacker knows that the household is in the file, the matrices, and how frequent true joint keys are in the
+    file: ``P(released household r is the target) = w_r / Σ_s w_s`` with ``w_r = P(z_r | x) / q(z_r)``, q being the mean
+    of ``P(z_r | x')`` over the households x' of the size. Other households count as independent draws of q. Without a
+    law it is ``1/f``, f households of the file having the joint key. The mean is near the share of right links.
+
+    Of a size with many households a random part stands for the rest, as targets and in the sums.
+
+    Examples
+    --------
+    >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1, 0]),))
+    >>> informed_joint_risk(keys, np.array([7, 7, 8, 8]))[0].tolist()
+    [0.5, 0.5]
+    """
+    cells = table(keys)
+    before = 1 / joint_frequency(cells, household)
+    if law is None:
+        return (before,)
+    rng = np.random.default_rng([seed, 22])
+    order = np.lexsort((cells.record_cell, household))  # the order of the members in `by_size`
+    first = np.unique(household[order], return_index=True)[1]
+    sized = list(by_size(cells.record_cell, household))
+    found = []
+    for drawn in releases(law, keys, rng.integers(2**31, size=RELEASES).tolist()):
+        shown = table(drawn)
+        members, risks = _Members(law, cells.codes, shown.codes), []
+        for one in sized:
+            size = one.members.shape[1]
+            if size > LARGEST:
+                risks.append(before[one.places])
+                continue
+            part = _some(one.places.size, size, rng)
+            rows = order[first[one.places[part]][:, None] + np.arange(size)]
+            released = np.sort(shown.record_cell[rows], axis=1)
+            claimed = best_links(members.likelihoods(one.members[part], released), one.places.size)[0]
+            risks.append(np.resize(claimed, one.places.size))  # each size has its share of the households
+        found.append(np.concatenate(risks))
+    return tuple(found)
+
+
+def _some(households: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return the positions of the households that are compared with one another."""
+    most = max(int((WORK / (2**size * size)) ** 0.5), 2)
+    return np.arange(households) if households <= most else np.sort(rng.choice(households, most, replace=False))
+
+
+def best_links(likelihood: FloatArray, households: int) -> tuple[FloatArray, FloatArray]:
+    """Return what the attacker claims of each target's best link, and the probability that it is right, (m,) each.
+
+    ``likelihood`` (m, m) holds ``P(z_r | x_t)``, households at the same place belonging together.
+    """
+    m, own = likelihood.shape[0], likelihood.diagonal()
+    others = (households - 1) / max(m - 1, 1)  # what each other household stands for
+    q = (own + others * (likelihood.sum(axis=0) - own)) / households
+    weight = likelihood / q
+    right = weight.diagonal()
+    total = right + others * (weight.sum(axis=1) - right)
+    best = weight.max(axis=1)
+    tied = (weight >= best[:, None] * (1 - 1e-9)).sum(axis=1)
+    return np.minimum(best / total, 1.0), (right >= best * (1 - 1e-9)) / tied
+
+
+class _Members:
+    """The likelihoods of released members, given true ones: cells by the codes of their keys."""
+
+    def __init__(self, law: KeyLaw, true: IntArray, released: IntArray) -> None:
+        self.law, self.true, self.released = law, law.groups(true), law.groups(released)
+
+    def likelihood(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Return ``perm(M[x_i, z_j]) / Π m_k!`` of pairs of households, (m, s) and (m, s) → (m,)."""
+        found = np.empty(true.shape[0])
+        size = true.shape[1]
+        step = max(_HELD >> size, 1)
+        for start in range(0, found.size, step):
+            x, z = true[start : start + step], released[start : start + step]
+            entry = np.ones((x.shape[0], size, size))
+            for b, matrix in enumerate(self.law.matrices):
+                entry *= matrix[self.true[x, b][:, :, None], self.released[z, b][:, None, :]]
+            found[start : start + step] = permanent(entry) / _orders(z)
+        return found
+
+    def likelihoods(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Return the likelihood of every pair, (m, s) and (m, s) → (m, m)."""
+        m = true.shape[0]
+        return self.likelihood(np.repeat(true, m, axis=0), np.tile(released, (m, 1))).reshape(m, m)
+
+
+def _orders(members: IntArray) -> FloatArray:
+    """Return ``Π m_k!`` of sorted members, (m, s) → (m,)."""
+    run = np.ones(members.shape[0])
+    log = np.zeros(members.shape[0])
+    for j in range(1, members.shape[1]):
+        run = np.where(members[:, j] == members[:, j - 1], run + 1, 1.0)
+        log += np.log(run)
+    return np.exp(log)
+
+
+def permanent(matrices: FloatArray) -> FloatArray:
+    """Return the permanents of matrices of entries >= 0, (m, s, s) → (m,): sums over subsets, without cancellation.
+
+    >>> permanent(np.array([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [10.0]
+    """
+    m, size, _ = matrices.shape
+    held = np.zeros((1 << size, m))
+    held[0] = 1.0
+    for subset in range(1, 1 << size):
+        row = subset.bit_count() - 1
+        for j in range(size):
+            if subset >> j & 1:
+                held[subset] += held[subset ^ (1 << j)] * matrices[:, row, j]
+    found: FloatArray = held[-1]
+    return found

@@ -1,0 +1,71 @@
+"""How a run is counted in ledgers: that of its key, and that of the population which its plan names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from postrand.certification import Certificate
+from postrand.certification.series import KINDS, level_of
+from postrand.engines.content import Content
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.plan.ledger_plan import LedgerPlan
+from postrand.release.ledger import Charge, Ledger, Terms
+from postrand.release.ledger_lines import Entry
+
+
+def entry_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, content: Content, name: str) -> Entry:
+    """Return the entry of a release that is being made, by the ledger's terms of a first release."""
+    level = level_of(mechanism, certificate.account)
+    ranked = tuple(column.variable for column in mechanism.numerical)
+    released = plan.codebook.with_role("key", "sensitive", "other", "weight", "household")
+    treated = {*mechanism.variables, *ranked}
+    return Entry.of(
+        content,
+        mechanism.digest(),
+        certificate.account.total,
+        name,
+        rho=level.rho,
+        units=_units(certificate.to_dict().get("units", {})),
+        perturbed=tuple(mechanism.variables),
+        ranked=ranked,
+        clear=tuple(v.name for v in released if v.name not in treated),
+    )
+
+
+def _units(told: Any) -> dict[str, float]:
+    """Return the ε of persons and households of the largest size, where the certificate states them."""
+    return {unit: found["levels"][-1]["epsilon"] for unit, found in told.items() if found.get("levels")}
+
+
+def counted_in(plan: Plan, ledger: Path | None) -> Plan:
+    """Return the plan with another file of its population's ledger; without one, as it is."""
+    if ledger is None:
+        return plan
+    held = LedgerPlan(ledger) if plan.ledger is None else dataclasses.replace(plan.ledger, file=ledger)
+    return dataclasses.replace(plan, ledger=held)
+
+
+def charges_of(plan: Plan, entry: Entry, of_key: Ledger | None, *, again: bool) -> list[Charge]:
+    """Return the release's place in each ledger, first in that of the population; raises PrivacyError without room."""
+    found = []
+    if plan.ledger is not None:
+        ledger = Ledger(plan.ledger.file)
+        found.append(ledger.charge(entry, _terms(plan.ledger, ledger)))
+        again = again or plan.ledger.kind not in ("", KINDS[0])  # the curator decided that by the kind
+    if of_key is not None:
+        found.append(of_key.charge(entry, Terms(again=again)))
+    return found
+
+
+def _terms(plan: LedgerPlan, ledger: Ledger) -> Terms:
+    population = plan.population or ledger.read().population or plan.file.stem
+    return Terms(
+        population=population,
+        kind=plan.kind,
+        limit=plan.limit,
+        disjoint=plan.disjoint,
+        exception=plan.allow_infinite,
+    )

@@ -1,0 +1,164 @@
+"""Households whose members' keys are all known: against enumeration of all releases, and against simulated attacks."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from postrand.codebook import Codebook, Variable
+from postrand.errors import UsageError
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
+from postrand.plan.policy import policy_from_dict
+from postrand.risk import tune
+from postrand.risk.cells import KeyCodes, table
+from postrand.risk.exposure import TrueFile
+from postrand.risk.informed import Spread
+from postrand.risk.joint_households import (
+    LARGEST,
+    best_links,
+    informed_joint_risk,
+    joint_frequency,
+    register_joint_risk,
+)
+from postrand.risk.law import KeyLaw, releases
+from postrand.risk.weights import expected_inverse
+
+SHAPE = (2, 3)
+LAW = KeyLaw.of(Mechanism({"a": randomised_response(2, 1.5), "b": randomised_response(3, 2.0)}), ("a", "b"), SHAPE)
+FULL = np.kron(*LAW.matrices)
+
+
+def people(sizes, seed=0):
+    """Return keys of households of these sizes, and their numbers."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    keys = KeyCodes(("a", "b"), SHAPE, tuple(rng.integers(0, k, n) for k in SHAPE))
+    return keys, np.repeat(np.arange(len(sizes)), sizes)
+
+
+def cells_of(keys):
+    return keys.codes[0] * 3 + keys.codes[1]
+
+
+def chance(true, wanted):
+    """Return the probability that members of these cells are released as this multiset: every release is tried."""
+    return sum(
+        math.prod(FULL[x, z] for x, z in zip(true, shown, strict=True))
+        for shown in itertools.product(range(6), repeat=len(true))
+        if sorted(shown) == sorted(wanted)
+    )
+
+
+def test_the_joint_key_stays_as_often_as_all_releases_say_and_counts_households():
+    sizes = [1, 2, 2, 3, 4, 3, 2, 1, 1]
+    keys, household = people(sizes)
+    order = np.random.default_rng(1).permutation(household.size)  # members of a household need not be neighbours
+    keys, household = keys.take(order), household[order]
+    weights = np.random.default_rng(2).uniform(2, 9, len(sizes))
+    found = register_joint_risk(keys, weights[household], household, LAW)
+    plain = register_joint_risk(keys, weights[household], household)
+    joint = [tuple(sorted(cells_of(keys)[household == h].tolist())) for h in range(len(sizes))]
+    same = np.array([[one == other for other in joint] for one in joint])
+    assert joint_frequency(table(keys), household).tolist() == same.sum(axis=1).tolist()
+    for h, members in enumerate(joint):
+        f = int(same[h].sum())
+        expected = expected_inverse(np.array([f]), np.array([f / weights[same[h]].sum()]))[0]
+        assert plain[h] == pytest.approx(expected, rel=1e-12)
+        assert found[h] == pytest.approx(expected * chance(members, members), rel=1e-12)
+
+
+def test_the_informed_attacker_is_the_rule_of_bayes_written_out():
+    sizes = [2, 2, 2, 3, 3, 1]
+    keys, household = people(sizes, 3)
+    said = np.concatenate(informed_joint_risk(keys, household, LAW, seed=5))
+    rng = np.random.default_rng([5, 22])
+    wanted = []
+    for drawn in releases(LAW, keys, rng.integers(2**31, size=3).tolist()):
+        for size in sorted(set(sizes)):
+            of = [h for h, s in enumerate(sizes) if s == size]
+            true, shown = ([cells_of(k)[household == h].tolist() for h in of] for k in (keys, drawn))
+            law = np.array([[chance(x, z) for z in shown] for x in true])
+            weight = law / law.mean(axis=0)
+            wanted += (weight.max(axis=1) / weight.sum(axis=1)).tolist()
+    assert said == pytest.approx(np.array(wanted), rel=1e-10)
+    assert informed_joint_risk(keys, household)[0] == pytest.approx(1 / joint_frequency(table(keys), household))
+
+
+@pytest.mark.statistical
+def test_claims_of_the_informed_attacker_are_the_links_that_are_right():
+    """Attack 200 releases: the share of right links, alpha 1e-6, also where a part stands for all households."""
+    rng = np.random.default_rng(7)
+    members = rng.integers(0, 6, (60, 3))
+    claims, rights, parts = [], [], []
+    for _ in range(200):
+        shown = (rng.random((60, 3, 1)) > np.cumsum(FULL, axis=1)[members]).sum(axis=2)
+        orders = list(itertools.permutations(range(3)))
+        law = sum(FULL[members[:, None], shown[None, :, order]].prod(axis=2) for order in orders)
+        claimed, right = best_links(law, 60)
+        claims.append(claimed.mean())
+        rights.append(right.mean())
+        some = rng.choice(60, 30, replace=False)
+        parts.append(best_links(law[np.ix_(some, some)], 60)[0].mean())
+    error = np.std(np.subtract(claims, rights)) / np.sqrt(200)
+    assert abs(np.mean(claims) - np.mean(rights)) < 4.9 * error + 0.01  # others are not quite independent
+    assert np.mean(parts) == pytest.approx(np.mean(claims), abs=0.03)
+
+
+def test_large_households_and_shares_of_sizes():
+    sizes = [LARGEST + 1] * 2 + [1] * 4
+    keys, household = people(sizes, 4)
+    weights = np.full(household.size, 4.0)
+    assert register_joint_risk(keys, weights, household, LAW)[0] == register_joint_risk(keys, weights, household)[0]
+    assert all(one.size == len(sizes) for one in informed_joint_risk(keys, household, LAW))
+
+
+def frame(n=120):
+    rng = np.random.default_rng(8)
+    codes = rng.integers(0, 3, n), rng.integers(0, 4, n)
+    return {
+        "a": np.array(["x", "y", "z"])[codes[0]].tolist(),
+        "b": np.array(["p", "q", "r", "s"])[codes[1]].tolist(),
+        "h": (np.arange(n) // 2).tolist(),
+        "w": np.full(n, 8.0).tolist(),
+    }
+
+
+BOOK = Codebook(
+    (
+        Variable("a", role="key", categories=("x", "y", "z")),
+        Variable("b", role="key", categories=("p", "q", "r", "s")),
+        Variable("h", role="household", type="int64"),
+        Variable("w", role="weight", type="double"),
+    )
+)
+SPREADS = {
+    "household_risk": lambda e: e.file.some_member,
+    "register_household_risk": lambda e: e.register_some,
+    "joint_household_risk": lambda e: e.joint,
+    "register_joint_household_risk": lambda e: e.register_joint,
+}
+
+
+@pytest.mark.parametrize("measure", list(SPREADS))
+def test_tune_meets_a_limit_as_the_policy_measures_it(measure):
+    data = frame()
+    truth = TrueFile.read(data, BOOK)
+    assert truth is not None
+    before = SPREADS[measure](truth.exposure())
+    assert isinstance(before, Spread)
+    limit = before.largest * 0.5
+    found = tune(data, ["a", "b"], f"{measure} <= {limit}", weight="w", household="h", codebook=BOOK, tolerance=0.2)
+    assert found.needed
+    after = SPREADS[measure](truth.exposure(found.mechanism))
+    assert isinstance(after, Spread)
+    assert after.largest <= limit
+    assert after.largest == next(p.risk for p in found.points if p.level == found.level)
+    assert found.points[-1].risk == before.largest
+    assert policy_from_dict({"rules": [{"measure": measure, "at_most": 0.1}]}).rules[0].kind == "risk"
+
+
+def test_a_limit_on_households_says_what_is_missing():
+    with pytest.raises(UsageError, match="household"):
+        tune(frame(), ["a", "b"], "household_risk <= 0.2", weight="w")
