@@ -166,6 +166,27 @@ def test_expected_variance_over_all_perturbations_is_that_of_sampling_and_pertur
     )
 
 
+def test_draws_that_a_unit_shares_are_in_its_variance():
+    """All 2^5 releases of five households whose members show one draw."""
+    stay = np.array([[0.8, 0.2], [0.3, 0.7]])
+    true, house = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 1, 2, 2, 3, 4, 4])
+    fixed = {"house": house, "y": [3.0, 1, 4, 1, 5, 9, 2, 6, 5]}
+    book = Codebook(
+        (Variable("sex", role="key", categories=(0, 1), type="int64"), Variable("y", "other", type="double"))
+    )
+    law = Mechanism({"sex": TransitionMatrix.from_array(stay)}, book)
+    design = SurveyDesign(psu="house")
+
+    def ask(sex, mechanism):
+        return estimate.total(pa.table({"sex": np.array(sex)[house], **fixed}), "y", mechanism, by="sex", design=design)
+
+    plain = ask(true, Mechanism({"sex": TransitionMatrix.identity(2)}, book))
+    every = [(stay[true, list(one)].prod(), ask(one, law)) for one in itertools.product((0, 1), repeat=5)]
+    spread = sum(chance * (found.value - plain.value) ** 2 for chance, found in every)
+    stated = sum(chance * np.diag(found.covariance) for chance, found in every)
+    np.testing.assert_allclose(stated, np.diag(plain.covariance) + spread, rtol=1e-10)
+
+
 def test_the_parts_of_a_table_add_up_and_its_margins_agree():
     table, law = estimators.released(estimators.survey(900)), estimators.mechanism()
     frame = table.append_column("psu", pa.array(np.arange(900) // 15))
