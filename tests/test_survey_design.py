@@ -201,6 +201,12 @@ def test_the_parts_of_a_table_add_up_and_its_margins_agree():
     units = estimate.table(frame, ["sex"], law, design=SurveyDesign(weights="weight"))
     np.testing.assert_allclose(units.covariance, estimate.table(frame, ["sex"], law, "weight").covariance, rtol=1e-10)
     assert "60 primary sampling units, 59 degrees of freedom" in both.includes
+    said = alone.to_dict()
+    assert said["degrees_of_freedom"] == 59
+    assert said["design_effect"] == alone.design_effect.tolist()
+    squares = np.square([said[f"{part}_error"] for part in ("sampling", "perturbation")]).sum(axis=0)
+    np.testing.assert_allclose(squares, alone.standard_error**2, rtol=1e-9)
+    assert "design_effect" not in plain.to_dict()
 
 
 @pytest.mark.parametrize("options", [{}, {"fpc": "units"}])
