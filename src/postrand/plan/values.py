@@ -96,8 +96,8 @@ class Plan:
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
     variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
     written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
-    with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``: that of
-    the population, which counts the release.
+    with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``:
+    that of the population, which counts the release.
     """
 
     source: Path | File | Table
