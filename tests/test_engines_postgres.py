@@ -77,6 +77,15 @@ def test_strata_and_selected_records_are_those_of_the_local_engine(uri, kind):
     assert rows == perturbed(LocalEngine(), law=law, record_key="id").to_pylist()
 
 
+def test_households_of_a_table_are_drawn_as_those_of_a_file(uri):
+    with into_postgres(uri, "housed")(testing.housed().schema) as writer:
+        for batch in testing.housed().to_batches():
+            writer.write(batch)
+    source, law = PostgresSource.table(uri, "housed", testing.HOUSED), testing.households()
+    found, wanted = (perturbed(LocalEngine(), of, law, record_key="id") for of in (source, testing.housed()))
+    assert found.to_pylist() == wanted.to_pylist()
+
+
 def test_without_a_key_the_query_must_order_the_records(uri):
     engine, law = LocalEngine(), mechanism()
     ordered = PostgresSource(uri, "SELECT * FROM persons ORDER BY id")

@@ -125,7 +125,7 @@ def test_wants_that_are_answered_together_are_those_of_single_passes(engine, kin
     wants = [Count(names) for names in tables] + [Count(("ill",), "weight")]
     digest, sample = Digest(ContentReader.of(made, KEY), "id"), Sample(("age", "weight"), ("weight",))
     hold = Hold(("area", "ill", "weight"))
-    answers = engine.count_all(source, BOOK, [*wants, digest, sample, hold])
+    answers = engine.count_all(source, made.require_codebook(), [*wants, digest, sample, hold])
     for want in wants:
         alone = LocalEngine().count(source, BOOK, want.variables, weight=want.weight)
         found = answers[want]

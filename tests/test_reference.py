@@ -10,13 +10,14 @@ from click.testing import CliRunner
 from postrand import formats, load_plan
 from postrand.cli import main
 from postrand.codebook.codebook import Codebook
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.codebook.variable import Variable
 from postrand.designers import OBJECTIVES, STRUCTURES
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.engines import resources
 from postrand.engines.database import TARGET_OPTIONS
 from postrand.metadata import Description
-from postrand.plan import infer, ledger_plan, plan, policy, split_plan
+from postrand.plan import infer, ledger_plan, plan, policy, split_plan, unit_plan
 from postrand.plan.file_goal import NAMES as OF_THE_FILE
 from postrand.plan.values import BlockPlan, ReleaseOptions
 from postrand.privacy import MODELS
@@ -64,12 +65,14 @@ SECTIONS = {
     "`[design]`": plan._DESIGN,
     "`[[blocks]]`": fields(BlockPlan),
     "`[split]`": split_plan.FIELDS,
+    "`[unit]`": unit_plan.OPTIONS,
     "`[[numerical]]`": NUMERICAL,
     "`[release]`": [*fields(ReleaseOptions), *TARGET_OPTIONS],
     "`[metadata]`": fields(Description),
     "`[policy]`": ["file"],
     "`[ledger]`": list(ledger_plan.NAMES),
     "`[[variables]]`": fields(Variable),
+    "`[survey]`": fields(SurveyDesign),
 }
 
 
@@ -79,7 +82,7 @@ def test_a_section_lists_the_options_that_it_accepts(title):
 
 
 def test_every_section_of_a_plan_is_on_the_page():
-    held = {re.sub(r"[`\[\]]", "", title) for title in SECTIONS} - {"variables"}
+    held = {re.sub(r"[`\[\]]", "", title) for title in SECTIONS} - {"variables", "survey"}
     assert held == set(plan._SECTIONS) - {"claims"}
     assert "`[[claims]]`" in part("`[privacy]`")
     assert set(formats.SETTINGS) < set(options("`[source]`"))
@@ -114,7 +117,7 @@ def test_recodes_are_listed_by_kind():
 
 
 def test_the_parts_of_a_codebook_and_of_a_policy():
-    for name in ("variables", "rules", "rules_file", "recodes"):
+    for name in ("variables", "rules", "rules_file", "recodes", "survey"):
         assert re.search(rf"^\| `\[*{name}\]*` ", part("codebook.toml"), re.MULTILINE)
     listed = {named(row[0])[0]: named(row[1]) for row in rows("policy.toml") if named(row[0])}
     assert {"title", "enforce", "rules"} < set(listed)

@@ -27,7 +27,7 @@ from .designers.bistochastic import round_bistochastic
 from .engines.content import Content
 from .engines.frame import content_of, perturb
 from .errors import PostrandError
-from .mechanism import Block, Mechanism, Split, Subset
+from .mechanism import Block, Mechanism, SharedDrawsWarning, Split, Subset, Units
 from .mechanism.matrix import TransitionMatrix, load_matrix, randomised_response
 from .mechanism.mechanism import load_mechanism
 from .objectives import KullbackLeiblerLoss, L2Loss, WholeRecord
@@ -70,6 +70,7 @@ __all__ = [
     "Recode",
     "Release",
     "ReleaseKey",
+    "SharedDrawsWarning",
     "Split",
     "SplitDesign",
     "SpontaneousRecognition",
@@ -78,6 +79,7 @@ __all__ = [
     "TablePrior",
     "TransitionMatrix",
     "UniformOffDiagonal",
+    "Units",
     "Variable",
     "WholeRecord",
     "certify",

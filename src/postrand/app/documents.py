@@ -17,8 +17,11 @@ from postrand.formats import File, path_of
 from postrand.plan import writing
 
 MAX_NAMED = 5
-_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes")
+_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes", "survey")
 """What the forms decide of a plan; any other section of an opened plan is written as it was."""
+
+_OF_CODEBOOK = ("rules", "recodes", "survey")
+"""What the forms do not decide of a codebook."""
 
 
 def codebook_toml(decisions: Decisions) -> str:
@@ -27,7 +30,7 @@ def codebook_toml(decisions: Decisions) -> str:
         return ""
     pairs = zip(decisions.opened.drafts, decisions.roles, strict=True)
     text = writing.codebook_text({**draft, "role": role} for draft, role in pairs)
-    more = {name: decisions.kept[name] for name in ("rules", "recodes") if decisions.kept.get(name)}
+    more = {name: decisions.kept[name] for name in _OF_CODEBOOK if decisions.kept.get(name)}
     return text + "\n" + tomlkit.dumps(more) if more else text
 
 
@@ -38,7 +41,7 @@ def codebook_of(decisions: Decisions) -> Codebook:
         {k: v for k, v in draft.items() if k != "notes"} | {"role": role or "drop"}
         for draft, role in zip(decisions.opened.drafts, decisions.roles, strict=True)
     ]
-    more = {name: decisions.kept.get(name, []) for name in ("rules", "recodes")}
+    more = {name: decisions.kept.get(name, []) for name in _OF_CODEBOOK}
     return Codebook.from_dict({"variables": entries, **more})
 
 

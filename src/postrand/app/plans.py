@@ -11,6 +11,7 @@ from typing import Any
 from postrand import formats
 from postrand.app import designing, goals
 from postrand.app.decisions import Decisions, Opened, open_decisions
+from postrand.codebook.survey_design import survey_to_dict
 from postrand.codebook.variable import variable_to_dict
 from postrand.engines.database import open_records
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
@@ -90,6 +91,7 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
     kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
+    kept["survey"] = {} if plan.codebook.survey is None else survey_to_dict(plan.codebook.survey)
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:
         level = {goals.DELTA: repr(plan.file.delta)}

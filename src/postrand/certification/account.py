@@ -58,14 +58,17 @@ def record_account(blocks: Sequence[Block]) -> Account:
     >>> record_account([Block(("a",), M), Block(("b",), M)]).total
     2.0
     """
-    worst = worst_laws(blocks)
-    ratios = [law.ratio for law in worst]
-    known = [ratio for ratio in ratios if ratio is not None]
-    spent = log_upper(math.prod(known, start=Fraction(1))) if len(known) == len(ratios) else math.inf
     priors, each = tuple(block.prior_epsilon for block in blocks), tuple(block.epsilon for block in blocks)
-    # A block that changes nothing has no ratio to multiply, and reveals everything.
-    spent = math.inf if math.inf in each else spent
-    return Account(each, priors, add_upper(spent, *priors))
+    return Account(each, priors, add_upper(spent_upper(blocks), *priors))
+
+
+def spent_upper(blocks: Sequence[Block]) -> float:
+    """Return the ε of the matrices of blocks together, for the worst record, rounded up; without their priors."""
+    if any(block.epsilon == math.inf for block in blocks):
+        return math.inf  # a block that changes nothing has no ratio to multiply, and reveals everything
+    ratios = [law.ratio for law in worst_laws(blocks)]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return log_upper(math.prod(known, start=Fraction(1))) if len(known) == len(ratios) else math.inf
 
 
 def worst_laws(blocks: Sequence[Block]) -> list[TransitionMatrix]:

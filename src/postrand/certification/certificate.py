@@ -15,6 +15,7 @@ from postrand.certification.limits import Facts as Facts  # a certificate holds 
 from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
 from postrand.certification.series import Level, Series, certified_level
+from postrand.certification.units import unit_levels
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_classes import classes_of
@@ -61,7 +62,8 @@ class Certificate:
     It holds no sentence: ``limits`` are entries of a code and its values, and :attr:`sentences` and :attr:`not_covered`
     put what it says into today's words (:mod:`postrand.support.wordings`).
 
-    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`. ``series`` says which
+    ``file`` is the level (ε, δ) of the whole file, if the curator chose a δ: see :meth:`of_file`. ``units`` are the
+    levels of persons and households: see :func:`postrand.certification.units.unit_levels`. ``series`` says which
     release of a population it is, and the total so far, by the curator's ledger.
     """
 
@@ -76,6 +78,7 @@ class Certificate:
     codebook_digest: str = ""
     split: tuple[dict[str, Any], ...] = ()
     file: FileLevel | None = None
+    units: Mapping[str, Any] = field(default_factory=dict)
     series: Series | None = None
 
     def __repr__(self) -> str:
@@ -88,8 +91,9 @@ class Certificate:
         told = zip(self.claims, self.claim_texts, strict=True)
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
-        file = [] if self.file is None else wordings.file_level(self.file.to_dict())
-        return (*claims, *ranked, *file, *([] if self.series is None else wordings.series(self.series.to_dict())))
+        file = () if self.file is None else wordings.file_level(self.file.to_dict())
+        series = () if self.series is None else wordings.series(self.series.to_dict())
+        return (*claims, *ranked, *wordings.unit_levels(self.units), *file, *series)
 
     @property
     def claim_texts(self) -> tuple[str, ...]:
@@ -104,7 +108,7 @@ class Certificate:
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each limit, most serious first."""
         fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
-        return (*map(wordings.limit, self.limits), *fails)
+        return (*map(wordings.limit, self.limits), *wordings.no_unit_levels(self.units), *fails)
 
     def level(self, mechanism: Mechanism) -> Level:
         """Return (ε, δ) of a record, for the total of a series; its ε is None where there is no finite one."""
@@ -128,6 +132,7 @@ class Certificate:
             "not_covered": [dict(entry) for entry in self.limits],
             "facts": self.facts.to_dict(),
             **({} if self.file is None else {"file": self.file.to_dict()}),
+            **({"units": dict(self.units)} if self.units else {}),
             **({} if self.series is None else {"series": self.series.to_dict()}),
         }
 
@@ -225,6 +230,7 @@ def _certify(
         numerical=mechanism.numerical,
         codebook_digest="" if mechanism.codebook is None else mechanism.codebook.digest(),
         split=_describe_split(mechanism),
+        units=unit_levels(mechanism),
     )
 
 
@@ -389,6 +395,7 @@ def _describe(block: Block) -> dict[str, Any]:
         "prior": block.provenance,
         **({"prior_epsilon": block.prior_epsilon} if block.prior_epsilon else {}),
         "budget": block.budget,
+        **({"unit": block.unit} if block.unit != "record" else {}),
     }
 
 

@@ -63,11 +63,26 @@ def limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claimed]) -> Ite
         yield {"code": "original_order"}
     if facts.ids_are_released:
         yield {"code": "ids"}
-    yield {"code": "persons"}
+    yield from _unit_limits(mechanism)
+
+
+def _unit_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
+    """Yield what stays uncovered of persons and households, and what the draws they share mean for analysts."""
+    if mechanism.units is None:
+        yield {"code": "persons"}
+        return
+    yield {"code": "presence"}
+    units = mechanism.units.columns
+    yield from ({"code": f"several_{unit}"} for unit in ("person", "household") if unit not in units)
+    yield from (_named(f"shared_{unit}", names) for unit, names in mechanism.shared.items())
+
+
+def _named(code: str, names: Sequence[str]) -> dict[str, Any]:
+    return {"code": code, "variables": list(names)}
 
 
 def _naming(code: str, names: list[str]) -> Iterable[dict[str, Any]]:
-    return [{"code": code, "variables": names}] if names else []
+    return [_named(code, names)] if names else []
 
 
 def _released_limits(book: Codebook, treated: Sequence[str], facts: Facts) -> Iterable[dict[str, Any]]:

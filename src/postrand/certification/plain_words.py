@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from postrand.certification.certificate import Claim, blocks_of
+from postrand.certification.units import unit_levels
 from postrand.mechanism import Mechanism
 from postrand.privacy import promise
-from postrand.privacy.words import alike_in_plain_words, file_in_plain_words, in_plain_words
+from postrand.privacy.words import alike_in_plain_words, file_in_plain_words, in_plain_words, unit_in_plain_words
 
 
 def plain_claims(
@@ -17,16 +18,24 @@ def plain_claims(
 ) -> tuple[str, ...]:
     """Return what claims mean, in plain sentences; one for all single variables that have the same claim.
 
-    ``file`` is what the certificate says of the whole file: its ``epsilon`` and ``delta``, if it states them.
+    ``file`` is what the certificate says of the whole file: its ``epsilon`` and ``delta``, if it states them. Of
+    a person or household, the largest that the plan allows is told.
     """
     alike: dict[Any, list[Claim]] = {}
     for claim in claims:
         key = (claim.privacy, claim.within) if len(claim.variables) == 1 else (claim.variables, claim.privacy)
         alike.setdefault(key, []).append(claim)
     told = [_told(held, mechanism) for held in alike.values()]
+    told += unit_claims(mechanism)
     if file is not None and file.get("epsilon") is not None:
         told.append(file_in_plain_words(file["epsilon"], file["delta"]))
     return tuple(told)
+
+
+def unit_claims(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what the levels of persons and households mean, for those with most records, in plain sentences."""
+    levels = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
+    return tuple(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels)
 
 
 def _told(claims: Sequence[Claim], mechanism: Mechanism) -> str:

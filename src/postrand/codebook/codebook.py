@@ -11,6 +11,7 @@ from typing import Any
 
 from postrand.codebook.recoded import recode_problems
 from postrand.codebook.rules import Rule, rule_problems
+from postrand.codebook.survey_design import SurveyDesign, column_problems, survey_from_dict, survey_to_dict
 from postrand.codebook.variable import ROLES, Variable, variable_from_dict, variable_to_dict
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.recoding import Recode
@@ -24,6 +25,8 @@ from postrand.support.showing import few
 class Codebook:
     """Hold the variables of a file in column order, and the combinations that cannot occur; checked when created.
 
+    ``survey`` records how the records were drawn, if the office says so.
+
     Examples
     --------
     >>> book = Codebook((Variable("sex", role="key", categories=("F", "M")),))
@@ -34,6 +37,7 @@ class Codebook:
     variables: tuple[Variable, ...]
     rules: tuple[Rule, ...] = ()
     recodes: tuple[Recode, ...] = ()
+    survey: SurveyDesign | None = None
 
     def __post_init__(self) -> None:
         for field, kind in (("variables", Variable), ("rules", Rule), ("recodes", Recode)):
@@ -44,6 +48,8 @@ class Codebook:
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
         raise_all(SpecificationError, recode_problems(self.recodes, self))
+        if self.survey is not None:
+            raise_all(SpecificationError, column_problems(self.survey, self.names, "codebook, survey"))
 
     def __repr__(self) -> str:
         held = few([f"{v.name} ({v.role}{f', {v.size}' if v.is_categorical else ''})" for v in self.variables])
@@ -79,18 +85,23 @@ class Codebook:
         return next((recode for recode in self.recodes if recode.variable == name), None)
 
     def select(self, names: Iterable[str]) -> Codebook:
-        """Return the codebook of these variables, in this order, with their recodes and the rules on them alone."""
+        """Return the codebook of these variables, in this order, with their recodes and the rules on them alone.
+
+        The survey design stays where all of its columns do.
+        """
         kept = tuple(self[name] for name in names)
         held = {v.name for v in kept}
         rules = tuple(rule for rule in self.rules if held.issuperset(rule.variables))
-        return Codebook(kept, rules, tuple(recode for recode in self.recodes if recode.variable in held))
+        recodes = tuple(recode for recode in self.recodes if recode.variable in held)
+        whole = self.survey is not None and held.issuperset(self.survey.columns)
+        return Codebook(kept, rules, recodes, self.survey if whole else None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; fields at their default are left out."""
         data: dict[str, Any] = {"variables": [variable_to_dict(v) for v in self.variables]}
         for name, held in (("rules", self.rules), ("recodes", self.recodes)):
             data |= {name: [one.to_dict() for one in held]} if held else {}
-        return data
+        return data if self.survey is None else data | {"survey": survey_to_dict(self.survey)}
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write a ``codebook.toml`` that plans name and :func:`postrand.load_codebook` reads.
@@ -154,8 +165,14 @@ class Codebook:
             problems.append(sentence("the codebook has no variables", where=where, fix="run 'postrand init FILE'"))
         if not problems:
             problems += _codebook_problems(variables)
+        survey = None
+        try:
+            if data.get("survey"):
+                survey = survey_from_dict(data["survey"], f"{where}, survey", [v.name for v in variables])
+        except SpecificationError as error:
+            problems += error.problems
         raise_all(SpecificationError, problems)
-        return cls(tuple(variables), tuple(rules), recodes)
+        return cls(tuple(variables), tuple(rules), recodes, survey)
 
 
 def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:

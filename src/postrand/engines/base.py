@@ -19,6 +19,7 @@ from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content, ContentReader
+from postrand.engines.unit_records import check_units, wants_of
 from postrand.engines.wants import Answers, Count, Digest, Want, check_inputs
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source, Writer
@@ -103,11 +104,14 @@ class Engine(Protocol):
     ) -> Content:
         """Digest, under the release key, what the mechanism reads of the records; see :mod:`postrand.engines.content`.
 
-        One pass. The same records give the same content in any order (with a record key), batch and format. Raises as
-        :meth:`perturb`.
+        One pass, in which the records of units are checked too. The same records give the same content in any order
+        (with a record key), batch and format. Raises as :meth:`perturb`.
         """
-        want = Digest(ContentReader.of(mechanism, key), record_key)
-        found: Content = self.count_all(source, mechanism.require_codebook(), [want])[want]
+        want, units = Digest(ContentReader.of(mechanism, key), record_key), wants_of(mechanism)
+        codebook = mechanism.require_codebook()
+        answers = self.count_all(source, codebook, [want, *units])
+        check_units(units, answers, lambda wants: self.count_all(source, codebook, wants))
+        found: Content = answers[want]
         return found
 
     def perturb(
@@ -267,6 +271,7 @@ def check_columns(
     if not names:
         problems.append(sentence("no column is released", fix="give a variable the role key, sensitive or other"))
     raise_all(UsageError, problems)
-    wanted = {*names, *mechanism.variables, *mechanism.given, *([] if record_key is None else [record_key])}
+    units = [] if mechanism.units is None else mechanism.units.columns.values()
+    wanted = {*names, *mechanism.variables, *mechanism.given, *units, *([] if record_key is None else [record_key])}
     check_inputs(source, sorted(wanted), record_key)
     return names

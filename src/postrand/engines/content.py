@@ -11,13 +11,14 @@ the true codes of the variables that a split shows or reads)::
 
 Two records collide with probability 2^-128 at most, and sums of a pseudorandom function over two files that differ are
 equal with that probability. Content is added over batches, and tells nothing without the release key. Unperturbed
-columns are not part of it: they are no input of a draw.
+columns are not part of it: they are no input of a draw. Where a block is drawn for a household, its number decides the
+word, so v is the sum with ``AES-256(k', number ‖ slot)`` of its records: who lives together is part of the content.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,7 @@ from postrand.codebook import Variable
 from postrand.columns.source import numbers
 from postrand.engines.cells import Cells
 from postrand.engines.split_records import SplitCells
+from postrand.engines.units import Identities, drawn_by
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 from postrand.ranks.apply import number_bits
@@ -41,6 +43,9 @@ _CHUNK = 1 << 14
 
 _RANKED_SLOT = 1 << 32
 """Slots of the words of ranked values; those of groups are their places."""
+
+_UNIT_SLOT = {"person": 1 << 33, "household": (1 << 33) + 1}
+"""Slots of the words of units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ class ContentReader:
     bases: tuple[int, ...]
     ranked: tuple[str, ...]
     keys: ContentKeys = field(repr=False)
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, mechanism: Mechanism, key: ReleaseKey) -> ContentReader:
@@ -118,21 +124,29 @@ class ContentReader:
         codebook = mechanism.require_codebook()
         cells = [Cells.of(block, codebook) for block in mechanism.blocks]
         split = SplitCells.of(mechanism.split, codebook)
-        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key, split)
+        return cls.of_cells(cells, [c.variable for c in mechanism.numerical], key, split, drawn_by(mechanism))
 
     @classmethod
     def of_cells(
-        cls, cells: Sequence[Cells], ranked: Sequence[str], key: ReleaseKey, split: SplitCells | None = None
+        cls,
+        cells: Sequence[Cells],
+        ranked: Sequence[str],
+        key: ReleaseKey,
+        split: SplitCells | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> ContentReader:
-        """Prepare blocks of these cells, which need no matrix, numerical variables, and the cells of a split."""
+        """Prepare blocks of these cells, which need no matrix, numerical variables, and the cells of a split.
+
+        ``units`` are the columns by which blocks are drawn: see :func:`postrand.engines.units.drawn_by`.
+        """
         held = SplitCells((), (), ()) if split is None else split
         bases = tuple(block.size + 1 for block in cells)  # -1: a missing value that is kept
-        return cls(tuple(cells), held, (*bases, *held.bases), tuple(ranked), content_keys(key))
+        return cls(tuple(cells), held, (*bases, *held.bases), tuple(ranked), content_keys(key), dict(units or {}))
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns to read."""
-        return tuple(dict.fromkeys([*(v.name for v in self.variables), *self.ranked]))
+        return tuple(dict.fromkeys([*(v.name for v in self.variables), *self.ranked, *self.units.values()]))
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -145,10 +159,11 @@ class ContentReader:
         positions: Sequence[NDArray[Any]],
         record_keys: NDArray[np.uint64],
         digits: Sequence[NDArray[Any]] = (),
+        units: Mapping[str, Identities] | None = None,
     ) -> Content:
         """Return the content of records with these cells, one array (n,) for each block; nothing of ranked values.
 
-        ``digits`` are the codes of the split's variables.
+        ``digits`` are the codes of the split's variables, ``units`` what :func:`postrand.engines.units.units_of` found.
         """
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in (*positions, *digits)]
@@ -170,6 +185,9 @@ class ContentReader:
                     part += words(self.keys.table, number, slot)
                 else:
                     part[:, 1] = number
+            for unit, (names, there) in (units or {}).items():
+                at = slice(start, start + keys.size)
+                part += words(self.keys.table, names[at], _UNIT_SLOT[unit]) * there[at, None]
             total += sums.of(part, keys)
         return Content(record_keys.size, (int(total[0]), int(total[1])))
 

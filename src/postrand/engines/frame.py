@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ from postrand.engines.base import check_columns
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.engines.split_records import SplitDraws
+from postrand.engines.unit_records import UnitChecks, check_table, wants_of
+from postrand.engines.units import BlockDraws, Identities, drawn_by, units_of
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys
 
 _PIECE, _FEWEST = 1 << 17, 1 << 13
@@ -92,14 +93,16 @@ def perturb(
     check_columns(source, bound, (*bound.variables, *ranked), record_key)
     with _threads() as each:
         records = _Records.of(source.table, bound, key, record_key, each)
+        if content is None:  # else all parts were checked together
+            check_table(source.table, bound)
         tag = (records.content(source.table) if content is None else content).tag()
         if records.keys is not None:
             _refuse_repeated(records.keys)
         shown = records.reader.split.shown
         if not source.num_rows and not shown:
             return frame
-        laws, split = [sampler(block.matrix) for block in bound.blocks], SplitDraws.of(bound, records.reader.split)
-        records.draw(laws, split, derive(key, bound.digest(), tag).draw)
+        draw_key, split = derive(key, bound.digest(), tag).draw, SplitDraws.of(bound, records.reader.split)
+        records.draw(BlockDraws.of(bound, key, draw_key, tag), split)
         book = bound.require_codebook()
         decode = {name: not_released.decode if name in shown else coding.decode for name in bound.variables}
         codes = records.codes
@@ -138,13 +141,16 @@ def content_of(
     if hasattr(parts, "columns"):
         raise UsageError(sentence("one frame is not a list of parts", fix="give a list of frames, or call perturb"))
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
+    checks = UnitChecks(wants_of(mechanism))
     for part in parts:
         source, bound = _bound(_recoded(part, mechanism), mechanism, record_key)
         with _threads() as each:
             records = _Records.of(source.table, bound, key, record_key, each)
+            checks.add(source.table, bound.require_codebook())
             total += records.content(source.table)
         seen.append(record_keys(source.table.column(record_key)))
     _refuse_repeated(np.concatenate(seen))
+    checks.finish()
     return total
 
 
@@ -157,7 +163,8 @@ def _bound(frame: Any, mechanism: Mechanism, record_key: str | None) -> tuple[fr
     """Return what a frame's draws read, and the mechanism bound to its categories."""
     ranked = [column.variable for column in mechanism.numerical]
     keys = [] if record_key is None else [record_key]
-    needed = dict.fromkeys([*mechanism.variables, *mechanism.given, *ranked, *keys])
+    units = [] if mechanism.units is None else mechanism.units.columns.values()
+    needed = dict.fromkeys([*mechanism.variables, *mechanism.given, *ranked, *keys, *units])
     table = frames.to_arrow(frame, list(needed))
     return frames.TableSource(table), frames.bind(table, mechanism)
 
@@ -176,6 +183,7 @@ class _Records:
     positions: list[tuple[slice, list[NDArray[Any]]]]
     keys: NDArray[np.uint64] | None
     each: Each
+    units: dict[str, Identities]
 
     @classmethod
     def of(cls, table: pa.Table, mechanism: Mechanism, key: ReleaseKey, record_key: str | None, each: Each) -> _Records:
@@ -191,7 +199,8 @@ class _Records:
 
         pieces = _pieces(table.num_rows, LocalEngine().workers)
         keys = None if record_key is None else record_keys(table.column(record_key))
-        return cls(reader, codes, list(zip(pieces, each(positions, pieces), strict=True)), keys, each)
+        units = units_of(drawn_by(mechanism), table.column)
+        return cls(reader, codes, list(zip(pieces, each(positions, pieces), strict=True)), keys, each, units)
 
     def content(self, table: pa.Table) -> Content:
         """Digest the codes, and the table's values that are released by ranks."""
@@ -201,20 +210,20 @@ class _Records:
             keys = self._keys_of(piece)
             codes = {name: column[piece] for name, column in self.codes.items()}
             self.reader.split.check(codes)
-            found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes))
+            found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes), self._units_of(piece))
             return Content(found.records, found.cells, self.reader.of_ranked(table[piece], keys))
 
         return sum(self.each(digest, self.positions), Content())
 
-    def draw(self, laws: Sequence[Sampler], split: SplitDraws | None, draw_key: bytes) -> None:
+    def draw(self, draws: BlockDraws, split: SplitDraws | None) -> None:
         """Put the released codes in place of the true ones."""
 
         def work(task: tuple[slice, list[NDArray[Any]]]) -> None:
             piece, positions = task
             keys, true = self._keys_of(piece), {name: column[piece] for name, column in self.codes.items()}
-            shown = {} if split is None else split.released(draw_key, keys, true)
+            shown = {} if split is None else split.released(draws.draw_key, keys, true)
             # A block of one variable has the codes themselves as its positions.
-            drawn = perturb_codes(laws, draw_key, keys, positions, in_place=True)
+            drawn = draws.draw(keys, self._units_of(piece), positions)
             for cells, block in zip(self.reader.cells, drawn, strict=True):
                 if cells.table is not None:
                     shown |= cells.codes(block)
@@ -222,6 +231,9 @@ class _Records:
                 self.codes[name][piece] = codes
 
         self.each(work, self.positions)
+
+    def _units_of(self, piece: slice) -> dict[str, Identities]:
+        return {unit: (names[piece], there[piece]) for unit, (names, there) in self.units.items()}
 
     def _keys_of(self, piece: slice) -> NDArray[np.uint64]:
         return np.arange(piece.start, piece.stop, dtype=np.uint64) if self.keys is None else self.keys[piece]

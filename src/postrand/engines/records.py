@@ -19,8 +19,8 @@ from postrand.data.households import Renumbering
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.split_records import SplitDraws
+from postrand.engines.units import BlockDraws, units_of
 from postrand.mechanism import Mechanism
-from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
 
 
@@ -31,7 +31,7 @@ class Perturber:
     codebook: Codebook
     columns: tuple[str, ...]
     cells: tuple[Cells, ...]
-    laws: tuple[Sampler, ...]
+    draws: BlockDraws
     keys: StreamKeys
     reader: ContentReader
     fresh: Renumbering | None = None
@@ -52,14 +52,15 @@ class Perturber:
         draws household numbers anew.
         """
         codebook = mechanism.require_codebook()
-        reader = ContentReader.of(mechanism, key)
+        reader, tag = ContentReader.of(mechanism, key), content.tag()
+        keys = derive(key, mechanism.digest(), tag)
         # A block of which nothing is released keeps its place, so that the others keep their words.
         return cls(
             codebook,
             tuple(columns),
             reader.cells,
-            tuple(sampler(block.matrix) for block in mechanism.blocks),
-            derive(key, mechanism.digest(), content.tag()),
+            BlockDraws.of(mechanism, key, keys.draw, tag),
+            keys,
             reader,
             fresh,
             SplitDraws.of(mechanism, reader.split),
@@ -67,9 +68,9 @@ class Perturber:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns to read: the released ones, and the other variables of their blocks or of the split."""
-        needed = [v.name for v in self.reader.variables if v.name not in self.columns]
-        return (*self.columns, *needed)
+        """The columns to read: the released ones, the other variables of blocks or split, and what names units."""
+        needed = (*(v.name for v in self.reader.variables), *self.reader.units.values())
+        return tuple(dict.fromkeys((*self.columns, *needed)))
 
     def release(self, batch: pa.RecordBatch, record_keys: NDArray[np.uint64]) -> tuple[pa.RecordBatch, Content]:
         """Return the released columns of a batch as codes (categorical variables) and values (all others).
@@ -84,6 +85,8 @@ class Perturber:
         codes: dict[str, NDArray[Any]] = {}
         values: dict[str, pa.Array] = {}
         for name in self.inputs:
+            if name not in self.columns and name in self.reader.units.values():
+                continue  # it only tells which records belong together
             variable, column = self.codebook[name], batch.column(name)
             if variable.is_categorical:
                 codes[name] = coding.encode(column, variable)
@@ -92,9 +95,10 @@ class Perturber:
             else:
                 values[name] = carried(column, variable)
         positions = [cells.positions(codes) for cells in self.cells]
-        content = self.reader.of_positions(positions, record_keys, self.reader.split.digits(codes))
+        units = units_of(self.reader.units, batch.column)
+        content = self.reader.of_positions(positions, record_keys, self.reader.split.digits(codes), units)
         shown = {} if self.split is None else self.split.released(self.keys.draw, record_keys, codes)
-        released = perturb_codes(self.laws, self.keys.draw, record_keys, positions, in_place=True)
+        released = self.draws.draw(record_keys, units, positions)
         for cells, drawn in zip(self.cells, released, strict=True):
             codes.update(cells.codes(drawn))
         codes.update(shown)

@@ -23,6 +23,7 @@ from postrand.engines.base import released_schema
 from postrand.engines.cells import Cells
 from postrand.engines.joint import JointCounts, covering
 from postrand.engines.split_summary import SplitCounter
+from postrand.engines.unit_summary import HouseholdCounter
 from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.margins import impossible, tables_of
@@ -43,7 +44,8 @@ class Summary:
     Kept missing values are in no count. ``block_pairs`` are tables of released cells (K_a, K_b) of blocks a and b.
     Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
     its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
-    the records that show each subset by the values of another variable, (S, T).
+    the records that show each subset by the values of another variable, (S, T). ``households[b]``, (2, K): households
+    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records.
     """
 
     records: int
@@ -55,6 +57,7 @@ class Summary:
     subsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     subset_cells: tuple[NDArray[np.int64], ...] = ()
     subsets_among: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    households: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -97,7 +100,11 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
     DataError
         Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
     """
-    tables = tables_of(mechanism.blocks, summary.blocks, summary.block_pairs)
+    counts = [
+        n if block.unit == "record" else summary.households[place][0] if place in summary.households else None
+        for place, (block, n) in enumerate(zip(mechanism.blocks, summary.blocks, strict=True))
+    ]
+    tables = tables_of(mechanism.blocks, counts, summary.block_pairs)
     if mechanism.split is not None:
         counted = (summary.subsets, summary.subset_cells, summary.subsets_among)
         tables += split_tables(mechanism.split, mechanism.require_codebook(), *counted)
@@ -166,6 +173,7 @@ class _Counter:
         self.sizes = [block.matrix.size for block in mechanism.blocks]
         self.single = {cells.names[0]: b for b, cells in enumerate(self.cells) if cells.table is None}
         self.pair, self.tested = small_pair(codebook, mechanism), _tested(mechanism.blocks)
+        self.households = HouseholdCounter(mechanism, codebook)
         kept = [cells.table is None and cells.variables[0].missing == "keep" for cells in self.cells]
         shown = [(self.single[one], self.single[other]) for one, other in ([self.pair] if self.pair else [])]
         groups = covering([*self.tested, *shown], self.sizes)
@@ -197,6 +205,8 @@ class _Counter:
         positions = [_positions(cells, codes) for cells in self.cells]
         for joint in self.joint:
             joint.add(positions)
+        if self.households.is_counted:
+            self.households.add(batch.column(batch.schema.get_field_index(self.households.name)), positions)
         self.records += batch.num_rows
 
     def summary(self) -> Summary:
@@ -206,7 +216,8 @@ class _Counter:
         pair = tuple(self.single[name] for name in self.pair)
         tested = tuple((a, b, self.margin(a, b)) for a, b in self.tested)
         pair_counts = self.margin(*pair) if pair else np.zeros((), dtype=np.int64)
-        found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested)
+        houses = self.households.counts() if self.households.is_counted else {}
+        found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested, households=houses)
         if self.split is None:
             return found
         cells, among = tuple(self.split.cells), self.split.among
@@ -233,12 +244,17 @@ def _positions(cells: Cells, codes: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 
 
 def _tested(blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    """Return the first pairs of blocks whose joint table is small; blocks that share a variable are not independent."""
+    """Return the first pairs of blocks whose joint table is small, all of whose draws are independent.
+
+    Those of blocks that share a variable are not, nor those of blocks that records of one unit share.
+    """
     pairs = [
         (a, b)
         for a, one in enumerate(blocks)
         for b, other in enumerate(blocks[a + 1 :], a + 1)
-        if one.matrix.size * other.matrix.size <= MAX_TESTED_CELLS and set(one.variables).isdisjoint(other.variables)
+        if one.unit == other.unit == "record"
+        and one.matrix.size * other.matrix.size <= MAX_TESTED_CELLS
+        and set(one.variables).isdisjoint(other.variables)
     ]
     return pairs[:MAX_TESTED]
 
@@ -248,7 +264,8 @@ def small_pair(codebook: Codebook, mechanism: Mechanism) -> tuple[str, ...]:
 
     They come from two blocks of one variable each, so that the table is corrected one axis at a time.
     """
-    single = [b.variables[0] for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None]
+    own = [block for block in mechanism.blocks if block.unit == "record"]
+    single = [b.variables[0] for b in own if len(b.variables) == 1 and b.cells is None]
     sizes = {name: codebook[name].size for name in single}
     pairs = ((a, b) for i, a in enumerate(single) for b in single[i + 1 :])
     return next(((a, b) for a, b in pairs if sizes[a] * sizes[b] <= MAX_PAIR_CELLS), ())

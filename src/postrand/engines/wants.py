@@ -19,6 +19,7 @@ from postrand.codebook import Codebook, coding
 from postrand.data.table import TablePart, TableTally, table_part
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
+from postrand.engines.units import units_of
 from postrand.errors import DataError, PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.support.randomness import record_keys
@@ -152,7 +153,8 @@ class Digest:
         keys = keys_of(piece.batch, piece.first, self.record_key)
         self.reader.split.check(codes)
         positions = [cells.positions(codes) for cells in self.reader.cells]
-        found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes))
+        units = units_of(self.reader.units, piece.column)
+        found = self.reader.of_positions(positions, keys, self.reader.split.digits(codes), units)
         return Content(found.records, found.cells, self.reader.of_ranked(piece.batch, keys))
 
     def tally(self, source: Source, codebook: Codebook) -> Sum:

@@ -18,6 +18,7 @@ from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
 from .result import Estimate, effective_records
+from .survey_design import SurveyDesign
 from .tables import table
 from .tally import from_counts
 from .unbiased import from_tally, proportions
@@ -38,6 +39,7 @@ __all__ = [
     "Ratio",
     "Regression",
     "Simex",
+    "SurveyDesign",
     "candidates",
     "combine",
     "completed_frames",

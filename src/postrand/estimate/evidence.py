@@ -41,6 +41,8 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
         a rule, there are fewer than two records, or every value of a variable is blank.
     EstimationError
         If a variable was released by laws that tell nothing of it.
+    SpecificationError
+        If records of one household or person share draws: the law of a record is then not that of the file.
 
     Examples
     --------
@@ -51,6 +53,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     >>> told.sizes, told.exact.tolist(), told.released.tolist(), modelled["pay"].labels
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
+    mechanism.require_own_draws("a joint model")
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
     table = released_table(frame, needed, mechanism)
     if table.num_rows < 2:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, nearest, raise_all, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import MERGE, Array, Axis, Layout, Transition, apply, apply_maps, single
 from postrand.estimate.by_model import Fitted, alone, answers, by_model, said_of, wants_model
 from postrand.estimate.intervals import Moments
+from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.offer import METHOD as BY_METHOD
-from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.pooling_rules import combine, quantile_t
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
-from postrand.estimate.tally import Tally, tally
-from postrand.estimate.unbiased import METHOD, LinearLaw
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_law import DesignLaw, check_divided
+from postrand.estimate.tally import Surveyed, Tally, tally
+from postrand.estimate.unbiased import METHOD, LinearLaw, surveyed_law
 from postrand.mechanism import Mechanism
 from postrand.support.showing import show_whole
 
@@ -45,6 +48,7 @@ def quantities(
     *,
     method: Literal["unbiased", "model"] = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate linear functionals ``Σ c π`` of the true table of the variables, without bias.
 
@@ -52,6 +56,7 @@ def quantities(
     for a mean. Each is estimated by ``Σ b λ^`` with ``M b = c``, solved along each axis, so it needs only be identified
     itself: the matrices may be singular. The result's ``value`` and ``covariance`` follow the order of ``functionals``.
     With ``model``, what :func:`postrand.complete` returned for this release, those of its copies are pooled.
+    ``design`` says how the records were drawn, in place of weights and strata.
 
     Raises
     ------
@@ -61,9 +66,10 @@ def quantities(
         Naming every functional that the release does not identify.
     """
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"variables": variables, "functionals": functionals, "weights": weights, "strata": strata}
         return by_model("functionals of the table", quantities, frame, mechanism, model, **asked)
-    return from_tally(tally(frame, variables, mechanism, weights, strata), functionals)
+    return from_tally(tally(frame, variables, mechanism, weights, strata, design=design), functionals)
 
 
 def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate:
@@ -86,11 +92,12 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
     )
     released = np.array([b.ravel() for b in solved.values() if b is not None])
     law = _law(counted, released, list(true.values()), solve)
+    value = law.linear.mean
     return Estimate(
         variables=("quantity",),
         labels=(tuple(true),),
-        value=law.linear.mean,
-        law=law,
+        value=value,
+        law=_surveyed(law, value, list(true.values()), solve),
         records=int(counted.records.sum()),
         total=counted.total if counted.whole is None else counted.whole.total,
         dropped=counted.dropped,
@@ -101,7 +108,13 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
 
 
 def identified(
-    frame: Any, variable: str, mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+    frame: Any,
+    variable: str,
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+    *,
+    design: SurveyDesign | None = None,
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Estimate what a singular matrix leaves identified of one variable: categories, or groups that look alike.
 
@@ -113,7 +126,7 @@ def identified(
     EstimationError
         If no category and no such group is identified.
     """
-    counted = tally(frame, [variable], mechanism, weights, strata)
+    counted = tally(frame, [variable], mechanism, weights, strata, design=design)
     layout, solve = counted.layout, _solver(counted.layout)
     texts, functionals, refused = layout.labels[0], {}, []
     for group in _alike(layout.axes[0]):
@@ -212,9 +225,7 @@ def ratio(estimate: Estimate, numerator: str, denominator: str) -> Ratio:
         if estimate.value.ndim != 1 or name not in labels:
             raise UsageError(sentence(f"no quantity {name!r}{nearest(name, labels)}", wanted=", ".join(labels)))
     index = [labels.index(numerator), labels.index(denominator)]
-    return _log_contrast(
-        estimate.value[index], estimate.covariance[np.ix_(index, index)], [1, -1], [numerator, denominator]
-    )
+    return _log_contrast(estimate, index, [1, -1], [numerator, denominator])
 
 
 def odds_ratio(
@@ -229,12 +240,13 @@ def odds_ratio(
     *,
     method: Literal["unbiased", "model"] = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Ratio:
     """Estimate the odds ratio ``π11 π22 / (π12 π21)`` of two categories of each variable, corrected for perturbation.
 
     ``rows`` and ``columns`` name the categories by their labels; they may be left out where a variable has two. With
     ``model``, what :func:`postrand.complete` returned for this release, the logarithms of the odds ratios of its copies
-    are pooled by Rubin's rules.
+    are pooled by Rubin's rules. ``design`` says how the records were drawn, in place of weights and strata.
 
     Raises
     ------
@@ -244,12 +256,13 @@ def odds_ratio(
         If one of the four estimated frequencies is not positive.
     """
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"row": row, "column": column, "rows": rows, "columns": columns, "weights": weights, "strata": strata}
         answered = alone(odds_ratio, frame, mechanism, asked) is not None
         perturbed = [name for name in (row, column) if name in mechanism.variables]
         said = said_of(model, perturbed, answered)
         return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), said)
-    counted = tally(frame, [row, column], mechanism, weights, strata)
+    counted = tally(frame, [row, column], mechanism, weights, strata, design=design)
     pairs = [
         _pair(texts, chosen, name)
         for texts, chosen, name in zip(counted.layout.labels, (rows, columns), (row, column), strict=True)
@@ -261,7 +274,7 @@ def odds_ratio(
             unit[i, j] = 1.0
             functionals[f"{counted.layout.labels[0][i]}, {counted.layout.labels[1][j]}"] = unit
     found = from_tally(counted, functionals)
-    return _log_contrast(found.value, found.covariance, [1, -1, -1, 1], list(functionals))
+    return _log_contrast(found, slice(None), [1, -1, -1, 1], list(functionals))
 
 
 def _pooled(found: Sequence[Ratio], said: tuple[str, ...]) -> Ratio:
@@ -308,23 +321,60 @@ def _law(counted: Tally, released: Array, true: Sequence[Array], solve: _Solver)
     flat_counts, flat_squares = (t.reshape(strata, -1) for t in (counted.counts, counted.squares))
     names = tuple(str(i) for i in range(len(released)))
     layout = Layout((single("quantity", names, None),), ("quantity",))
-    flat = Tally(layout, flat_counts, flat_squares, counted.records, counted.dropped, counted.weighted)
+    flat = replace(counted, layout=layout, counts=flat_counts, squares=flat_squares, surveyed=_flat(counted.surveyed))
     linear = LinearLaw(flat, layout, (released,))
     record = _two_more(counted.layout, released, true)
+    if (products := _products(true, solve)) is None:
+        return QuantityLaw(linear, None, record)
+    if counted.whole is not None:
+        return QuantityLaw(linear, _split_noise(linear, products, counted.whole.unit), record)
+    return QuantityLaw(linear, _noise(linear, products, flat_squares.sum(axis=0)), record)
+
+
+def _flat(surveyed: Surveyed | None) -> Surveyed | None:
+    if surveyed is None:
+        return None
+    drawn = None if surveyed.drawn is None else surveyed.drawn.ravel()
+    return Surveyed(surveyed.sample, surveyed.sums.reshape(len(surveyed.sums), -1), drawn)
+
+
+def _products(true: Sequence[Array], solve: _Solver) -> dict[tuple[int, int], Array] | None:
+    """Return b for the product of every two functionals; None where one is not identified."""
     products = {}
     for i, left in enumerate(true):
         for j, right in enumerate(true[: i + 1]):
             product = solve(left * right)
             if product is None:
-                return QuantityLaw(linear, None, record)
+                return None
             products[i, j] = product.ravel()
-    if counted.whole is not None:
-        return QuantityLaw(linear, _split_noise(linear, products, counted.whole.unit), record)
-    pooled = flat_squares.sum(axis=0)
+    return products
+
+
+def _noise(linear: LinearLaw, products: Mapping[tuple[int, int], Array], pooled: Array) -> Array:
+    released = linear.operators[0]
+    assert released is not None
     noise = (released * pooled) @ released.T
     for (i, j), product in products.items():
         noise[i, j] = noise[j, i] = noise[i, j] - product @ pooled
-    return QuantityLaw(linear, noise / counted.total**2, record)
+    return np.asarray(noise / linear.counted.total**2)
+
+
+def _surveyed(law: QuantityLaw, value: Array, true: Sequence[Array], solve: _Solver) -> Law:
+    """Return the law by the survey design of the counts; the law itself where there is none."""
+    surveyed, linear = law.linear.counted.surveyed, law.linear
+    if surveyed is None:
+        return law
+    products = _products(true, solve)
+    drawn = None
+    if surveyed.drawn is not None and linear.counted.whole is None:
+        check_divided(surveyed.drawn, products is not None, "a quantity under a singular matrix")
+        drawn = QuantityLaw(linear, _noise(linear, products or {}, surveyed.drawn), law.record)
+    found = surveyed_law(linear, value, law, drawn)
+    assert isinstance(found, DesignLaw)
+    shares = linear.counted.released / linear.counted.total
+    own = [math.nan if products is None else float(products[i, i] @ shares) for i in range(len(true))]
+    simple = (np.array(own) - value**2) / max(int(linear.counted.records.sum()) - 1, 1)
+    return replace(found, simple=simple, summable=False)
 
 
 def _split_noise(linear: LinearLaw, products: Mapping[tuple[int, int], Array], unit: float) -> Array | None:
@@ -416,7 +466,8 @@ def _pair(texts: Sequence[str], chosen: tuple[str, str] | None, name: str) -> li
     return [texts.index(c) for c in chosen]
 
 
-def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: Sequence[str]) -> Ratio:
+def _log_contrast(estimate: Estimate, chosen: list[int] | slice, signs: Sequence[int], names: Sequence[str]) -> Ratio:
+    value, covariance = estimate.value[chosen], estimate.covariance[chosen][:, chosen]
     raise_all(
         EstimationError,
         (
@@ -429,7 +480,8 @@ def _log_contrast(value: Array, covariance: Array, signs: Sequence[int], names: 
         ),
     )
     slope = np.array(signs) / value
-    return Ratio(float(np.exp(np.array(signs) @ np.log(value))), math.sqrt(max(float(slope @ covariance @ slope), 0.0)))
+    error = math.sqrt(max(float(slope @ covariance @ slope), 0.0))
+    return Ratio(float(np.exp(np.array(signs) @ np.log(value))), error, estimate.degrees_of_freedom)
 
 
 _ROWS = Option("rows", "P,Q", "Two categories of the first variable; not needed where it has two.", pair)
@@ -440,7 +492,7 @@ ESTIMATORS = (
         "A,B",
         "Odds ratio of two categories of each of two variables.",
         odds_ratio,
-        (_ROWS, _COLUMNS, BY_METHOD, WEIGHT, STRATA),
+        (_ROWS, _COLUMNS, BY_METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex,ill",
         read=pair,
     ),

@@ -15,22 +15,17 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
-from postrand.estimate.tally import (
-    MAX_CELLS,
-    Cells,
-    cell_codes,
-    codebook_of,
-    layout_of,
-    needed_columns,
-    require_as_is,
-    stratum_codes,
-    weight_column,
-)
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_sample import Sample, read_sample
+from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 
 MAX_STRATUM_CELLS = 1 << 22
 """Released cells times sampling strata: each statistic holds some fifteen sums of this size."""
@@ -45,7 +40,8 @@ class Records:
     ``layout`` has the axes of the ``by`` variables and of perturbed values, and shows the former. ``cell`` is the
     released cell of each record in C order of the axes, ``stratum`` its sampling stratum 0..H-1 with ``sizes`` (H,)
     records each, ``weights`` in units of ``unit``, the largest, None where all are 1; ``share``, None without a split,
-    are the weights of the subsets that records show, and a factor of ``weights``. ``clear`` are the unperturbed
+    are the weights of the subsets that records show, and a factor of ``weights``. ``rows`` are their places in the
+    frame, and ``sample`` is its survey design, None without one. ``clear`` are the unperturbed
     values by name, ``scores`` the numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the
     place of that variable: number of the axis, position on it.
     """
@@ -60,7 +56,9 @@ class Records:
     scores: dict[str, Array]
     shown: dict[str, tuple[int, int]]
     dropped: int
+    rows: NDArray[np.int64]
     share: Array | None = None
+    sample: Sample | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,6 +162,7 @@ def read(
     by: str | Sequence[str] | None,
     weights: str | None,
     strata: str | None,
+    design: SurveyDesign | None = None,
 ) -> Records:
     """Select the columns and the records that miss none of them.
 
@@ -177,6 +176,9 @@ def read(
         If a variable was released by a law on ranks and the statistic is not right as released, or there are more
         than 2^22 cells by strata.
     """
+    if (design := design_of(design, weights, strata)) is not None:
+        weights = design.weights
+    sample = None if design is None else read_sample(frame, mechanism, design)
     groups = _names(by)
     _check_names(variables, groups, mechanism, weights, strata)
     hidden = [n for n in dict.fromkeys(variables) if n in mechanism.variables]
@@ -184,6 +186,7 @@ def read(
     asked = [*groups, *hidden]
     columns = needed_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
+    warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*columns, *clear, *extra])), mechanism)
     axes: tuple[Axis, ...] = ()
     cells = Cells([], np.ones(table.num_rows, dtype=bool))
@@ -233,6 +236,8 @@ def read(
         scores=scores,
         shown=at,
         dropped=cells.covering - len(flat),
+        rows=np.flatnonzero(both),
+        sample=sample,
     )
 
 

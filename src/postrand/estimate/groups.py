@@ -8,13 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.offer import BY, METHOD, STRATA, WEIGHT, Estimator, pair
+from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
+from postrand.estimate.survey_design import design_of, refuse_design
+from postrand.estimate.survey_groups import surveyed_group_law
 from postrand.mechanism import Mechanism
 
 Method = Literal["unbiased", "model"]
@@ -30,6 +33,7 @@ def mean(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the mean of a variable, in each group of ``by``, whatever the law of the variable.
 
@@ -55,6 +59,9 @@ def mean(
     method, model
         ``model``: the mean over the completed copies of ``model``, what :func:`postrand.complete` returned for this
         release, by Rubin's rules; it answers what a split does not show together, and rests on the model.
+    design
+        How the records were drawn, in place of weights and strata: clusters, or replicate weights. All units count in
+        each group, and intervals are those of Student's t on the degrees of freedom of the design.
 
     Raises
     ------
@@ -85,9 +92,10 @@ def mean(
     Fieller (1954), J. R. Statist. Soc. B 16, 175-185; Hall (1992), J. R. Statist. Soc. B 54, 221-228.
     """
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
         return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
-    records = read(frame, [variable], mechanism, by, weights, strata)
+    records = read(frame, [variable], mechanism, by, weights, strata, design)
     one = answered(records, [variable])
     return _result(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
 
@@ -102,6 +110,7 @@ def total(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the total of a variable over the records, or with weights over the population, in each group of ``by``.
 
@@ -110,10 +119,12 @@ def total(
     """
     what = f"total of {variable}"
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
         return by_model(what, total, frame, mechanism, model, **asked)
-    records = read(frame, [variable], mechanism, by, weights, strata)
+    records = read(frame, [variable], mechanism, by, weights, strata, design)
     if records.share is not None:
+        refuse_design(design, "a total of a split", "multiply the mean by the number of persons, or use a ratio")
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
     return _result(records, measure(records, variable), None, mechanism, (variable,), what)
 
@@ -146,6 +157,7 @@ def ratio_of_totals(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the ratio of the totals of two variables, in each group of ``by``.
 
@@ -162,9 +174,10 @@ def ratio_of_totals(
         raise UsageError(sentence("numerator and denominator are the same variable", got=repr(numerator)))
     names, what = (numerator, denominator), f"ratio of the totals of {numerator} and {denominator}"
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"numerator": numerator, "denominator": denominator, "by": by, "weights": weights, "strata": strata}
         return by_model(what, ratio_of_totals, frame, mechanism, model, **asked)
-    records = read(frame, names, mechanism, by, weights, strata)
+    records = read(frame, names, mechanism, by, weights, strata, design)
     present = answered(records, names)
     above, below = (measure(records, n).times(present) for n in names)
     return _result(records, above, below, mechanism, names, what)
@@ -182,7 +195,8 @@ def _result(
     if denominator is None:
         scale *= records.unit
     law = GroupLaw(records, inner, denominator, shift, scale, equation(records, inner, denominator))
-    return estimate_of(records, mechanism, variables, what, law.value.reshape(records.layout.shape), law)
+    value = law.value.reshape(records.layout.shape)
+    return estimate_of(records, mechanism, variables, what, value, surveyed_group_law(law))
 
 
 def estimate_of(
@@ -228,7 +242,7 @@ def standardised(records: Records, numerator: Measure, denominator: Measure | No
     return shift, scale, Measure(parts[0], tuple(parts[1:]))
 
 
-_OPTIONS = (BY, METHOD, WEIGHT, STRATA)
+_OPTIONS = (BY, METHOD, WEIGHT, STRATA, *DESIGN)
 ESTIMATORS = (
     Estimator("mean", "Y", "Mean of a number, in each group of --by.", mean, _OPTIONS, example="pay"),
     Estimator("total", "Y", "Total of a number, in each group of --by.", total, _OPTIONS, example="pay"),

@@ -12,15 +12,17 @@ import pyarrow as pa
 import scipy
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, apply, apply_maps, apply_pairs
 from postrand.estimate.by_model import Fitted, alone, said_of, wants_model
 from postrand.estimate.by_model_tests import Gap, copied_tables, joint_wald
 from postrand.estimate.em import check_untangled
-from postrand.estimate.offer import METHOD, STRATA, WEIGHT, Estimator, Option, numbers, pair
+from postrand.estimate.offer import DESIGN, METHOD, STRATA, WEIGHT, Estimator, Option, numbers, pair
 from postrand.estimate.result import Estimate
 from postrand.estimate.split_axis import SplitAxis, split_axes
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import from_tally, linear_law
 from postrand.mechanism import Mechanism
@@ -73,13 +75,15 @@ def independence_test(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> ChiSquared:
     """Test whether two true variables are independent.
 
     Variables of different blocks are perturbed independently, so their released versions are independent exactly
     when the true ones are (for invertible matrices), and Pearson's statistic of the *released* table is the score
     test: right size, and no test on the corrected table has more power near independence. With weights or strata its
-    reference is Rao and Scott's second-order F. Variables of one block are tested on the unbiased table: ``gᵀ V0^-1 g``
+    reference is Rao and Scott's second-order F, as with a survey ``design``. Variables of one block are tested on the
+    unbiased table: ``gᵀ V0^-1 g``
     with ``g_ij = π_ij − π_i+ π_+j`` and V0 its covariance *under independence* (a score test too; the covariance of
     the estimate itself, as in Wald's test, would reject too often). With ``model``, what :func:`postrand.complete`
     returned for this release, the tables of its copies are tested together (D1 of Li, Raghunathan and Rubin).
@@ -96,13 +100,14 @@ def independence_test(
     Rao & Scott (1984) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
     """
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"row": row, "column": column, "weights": weights, "strata": strata}
         tables = copied_tables(frame, mechanism, model, variables=[row, column], weights=weights, strata=strata)
         found = joint_wald(tables, *_independence_of(tables[0].value.shape, weights is None and strata is None, tables))
         answered = alone(independence_test, frame, mechanism, asked) is not None
         said = said_of(model, [n for n in (row, column) if n in mechanism.variables], answered)
         return ChiSquared(*found, f"test of independence on {len(tables)} completed copies (D1)", said)
-    return independence(tally(frame, [row, column], mechanism, weights, strata))
+    return independence(tally(frame, [row, column], mechanism, weights, strata, design=design))
 
 
 def independence(counted: Tally) -> ChiSquared:
@@ -124,7 +129,7 @@ def independence(counted: Tally) -> ChiSquared:
     first, second = (_on_simplex(margin) for margin in margins)
     slope = _slope_of_independence(first, second)
     null = _null_covariance(counted, np.outer(first, second))
-    return _score(gap, slope, null, None if simple else found.covariance, found.records, method)
+    return _score(gap, slope, null, None if simple else found, method)
 
 
 def _slope_of_independence(first: Array, second: Array) -> Array:
@@ -149,6 +154,7 @@ def goodness_of_fit_test(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> ChiSquared:
     """Test whether the true distribution of a variable is ``expected``, shape (S,), in codebook order.
 
@@ -163,6 +169,7 @@ def goodness_of_fit_test(
         If ``expected`` is no distribution over the variable's categories, or the model is missing.
     """
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"variable": variable, "expected": expected, "weights": weights, "strata": strata}
         tables = copied_tables(frame, mechanism, model, variables=[variable], weights=weights, strata=strata)
         target = _target(expected, variable, tables[0].value.size)
@@ -170,7 +177,7 @@ def goodness_of_fit_test(
         answered = alone(goodness_of_fit_test, frame, mechanism, asked) is not None
         said = said_of(model, [variable] if variable in mechanism.variables else [], answered)
         return ChiSquared(*found, f"test of fit on {len(tables)} completed copies (D1)", said)
-    return fit(tally(frame, [variable], mechanism, weights, strata), expected)
+    return fit(tally(frame, [variable], mechanism, weights, strata, design=design), expected)
 
 
 def _independence_of(shape: tuple[int, ...], simple: bool, tables: Sequence[Estimate]) -> tuple[Gap, Gap | None, Gap]:
@@ -234,8 +241,7 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
         (found.value - target)[:-1],
         np.eye(target.size)[:-1],
         null,
-        None if simple else found.covariance,
-        found.records,
+        None if simple else found,
         method,
     )
 
@@ -243,7 +249,7 @@ def fit(counted: Tally, expected: ArrayLike) -> ChiSquared:
 def _simple(counted: Tally) -> bool:
     """Whether the covariance under the hypothesis follows from the laws alone."""
     closed = all(axis.law.closed for axis in split_axes(counted.layout.axes))
-    return not counted.weighted and len(counted.records) == 1 and closed
+    return not counted.weighted and len(counted.records) == 1 and closed and counted.surveyed is None
 
 
 def _as_released(counted: Tally) -> Tally:
@@ -295,13 +301,15 @@ def _released_law(counted: Tally, at: int) -> Array | None:
     return axis.law.mixed(np.array([squares[part].sum() for part in axis.law.slices])).average
 
 
-def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n: int, method: str) -> ChiSquared:
+def _score(gap: Array, slope: Array, null: Array | None, found: Estimate | None, method: str) -> ChiSquared:
     """Return ``X² = gᵀ V0^-1 g`` with its reference, V0 and V the covariance of g in theory and as estimated.
 
-    Where V is V0 (``actual`` None) this is chi-squared; else a weighted sum of chi-squared variables, the weights the
+    Where V is V0 (``found`` None) this is chi-squared; else a weighted sum of chi-squared variables, the weights the
     eigenvalues of V0^-1 V with sum a and sum of squares b, and ``X²/a`` is referred to F with ``a²/b`` and
-    ``a²/b (n − 1)`` degrees of freedom; reported are ``X² d/a`` and d. Without a V0 (None), V takes its place.
+    ``a²/b (n − 1)`` degrees of freedom (of a survey design, ``a²/b`` times its own); reported are ``X² d/a`` and d.
+    Without a V0 (None), V takes its place.
     """
+    actual = None if found is None else found.covariance
     measure = null if null is not None else actual
     assert measure is not None
     values, vectors = np.linalg.eigh(_sandwich(slope, measure))
@@ -313,7 +321,7 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n
     root = vectors[:, used] / np.sqrt(values[used])
     statistic = float(((root.T @ gap) ** 2).sum())
     freedom = int(used.sum())
-    if actual is None:
+    if found is None or actual is None:
         return ChiSquared(statistic, freedom, float(scipy.special.chdtrc(freedom, statistic)), method)
     ratio = root.T @ _sandwich(slope, actual) @ root
     total, square = float(np.trace(ratio)), float((ratio * ratio).sum())
@@ -321,7 +329,8 @@ def _score(gap: Array, slope: Array, null: Array | None, actual: Array | None, n
         what = "the records vary too little for a variance of the table"
         raise EstimationError(sentence(what, fix="merge strata, or test without weights"))
     between = total**2 / square
-    p_value = float(scipy.special.fdtrc(between, between * (n - 1), statistic / total))
+    within = between * min(found.degrees_of_freedom, found.records - 1)
+    p_value = float(scipy.special.fdtrc(between, within, statistic / total))
     return ChiSquared(statistic * freedom / total, freedom, p_value, method + ", second-order Rao–Scott")
 
 
@@ -355,7 +364,7 @@ ESTIMATORS = (
         "A,B",
         "Test whether two variables are independent.",
         independence_test,
-        (METHOD, WEIGHT, STRATA),
+        (METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex,area",
         read=pair,
     ),
@@ -364,7 +373,7 @@ ESTIMATORS = (
         "A",
         "Test whether a variable has the shares in --expected.",
         goodness_of_fit_test,
-        (_EXPECTED, METHOD, WEIGHT, STRATA),
+        (_EXPECTED, METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex",
         needs={"expected": "0.4,0.6"},
     ),

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from postrand.codebook import Codebook
+from postrand.codebook.survey_design import LONELY, REPLICATIONS, SurveyDesign
 from postrand.errors import UsageError, sentence
+from postrand.estimate.survey_design import from_parts
 
 
 def text(given: str, where: str) -> str:
@@ -87,6 +90,9 @@ class Option:
         The keyword of the estimator that it sets; by default its name.
     formerly
         A name by which it is still understood.
+    design
+        Whether it is a part of the survey design, the keyword ``design`` of the estimator; its parameter is then that
+        of :class:`postrand.estimate.SurveyDesign`.
     """
 
     name: str
@@ -95,10 +101,16 @@ class Option:
     read: Callable[[str, str], Any] = text
     parameter: str = ""
     formerly: str = ""
+    design: bool = False
 
     @property
     def keyword(self) -> str:
         """The keyword of the estimator."""
+        return "design" if self.design else self.part
+
+    @property
+    def part(self) -> str:
+        """What it sets: the keyword of the estimator, or of the survey design."""
         return self.parameter or self.name
 
 
@@ -144,7 +156,8 @@ class Estimator:
     ) -> Any:
         """Return the answer to a question with options, both as they are typed.
 
-        ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for.
+        ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for. A
+        survey design that the codebook records is used, unless weights, strata or parts of a design are given.
 
         Raises
         ------
@@ -155,10 +168,22 @@ class Estimator:
         """
         self.check(given)
         found = self.read(asked, f"--{self.name}")
-        named = {o.keyword: o.read(given[o.name], f"--{o.name}") for o in self.options if o.name in given}
+        read = {o: o.read(given[o.name], f"--{o.name}") for o in self.options if o.name in given}
+        named = {o.keyword: value for o, value in read.items() if not o.design}
+        if parts := {o.part: value for o, value in read.items() if o.design}:
+            named["design"] = from_parts(parts, named.pop("weights", None), named.pop("strata", None))
+        elif (recorded := self._recorded(mechanism, named)) is not None:
+            named["design"] = recorded
         if named.get("method") == "model" and fit is not None:
             named["model"] = fit()
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
+
+    def _recorded(self, mechanism: Any, named: Mapping[str, Any]) -> SurveyDesign | None:
+        """Return the design that the codebook records, for a question that takes one and states none."""
+        states = not {"weights", "strata"}.isdisjoint(named) or named.get("method") in ("likelihood", "model")
+        takes = any(option.design for option in self.options)
+        book: Codebook | None = mechanism.codebook
+        return None if states or not takes or book is None else book.survey
 
     def check(self, given: Mapping[str, str]) -> None:
         """Raise UsageError with every option that cannot be used with the question, or is missing."""
@@ -184,6 +209,34 @@ METHOD = Option(
     "method", "NAME", "unbiased (the default), or model: from completed copies.", choice("unbiased", "model")
 )
 STRATA = Option("strata", "S", "Sampling strata: a released, unperturbed variable.")
+
+
+def number(given: str, where: str) -> float:
+    """Take one number; raises UsageError where it is none."""
+    found = numbers(given, where)
+    if len(found) != 1:
+        raise UsageError(sentence(f"{where} is not one number", got=given))
+    return found[0]
+
+
+DESIGN = (
+    Option("psu", "P", "Primary sampling units (clusters): a released, unperturbed variable.", design=True),
+    Option("fpc", "F", "Primary sampling units in the population of each stratum, or the share drawn.", design=True),
+    Option("replicates", "A,B", "Columns of replicate weights.", listed, design=True),
+    Option("replication", "NAME", f"How they were made: {', '.join(REPLICATIONS)}.", parameter="method", design=True),
+    Option("rho", "R", "Fay's factor of the replicate weights.", number, design=True),
+    Option("scale", "S", "Factor of the variance of the replicates, if not the usual one.", number, design=True),
+    Option("rscales", "P,Q", "One factor for each replicate; jkn needs them.", numbers, design=True),
+    Option("calibrated", "A,B", "Variables whose population totals the weights meet.", listed, design=True),
+    Option(
+        "lonely-psu",
+        "NAME",
+        f"A stratum with one cluster: {', '.join(LONELY)}; the default is refuse.",
+        parameter="lonely",
+        design=True,
+    ),
+)
+"""The options of a survey design, beside weight and strata."""
 
 
 @cache

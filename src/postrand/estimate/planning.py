@@ -20,6 +20,7 @@ from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 from postrand.support.showing import show_whole
 
 
@@ -106,6 +107,7 @@ def expected_precision(
     >>> found.standard_error.tolist(), round(found.effective_sample_size)
     ([0.1, 0.1], 26)
     """
+    warn_shared(mechanism, variables)
     if not records > 0:
         raise UsageError(sentence("the number of records is not a positive number", got=records))
     plan = layout(mechanism.require_codebook(), variables, mechanism)

@@ -7,13 +7,13 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
@@ -21,8 +21,12 @@ from postrand.estimate.group_data import Measure, Records, answered, function_of
 from postrand.estimate.group_law import FLAG_LEVEL, Equation, equation, group_names, small_sample, too_few
 from postrand.estimate.groups import Method, estimate_of
 from postrand.estimate.inversion import degrees_of_freedom, limits
-from postrand.estimate.offer import BY, METHOD, STRATA, WEIGHT, Estimator, Option, numbers
+from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, Option, numbers
 from postrand.estimate.result import Estimate, Law, Part
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_groups import sums_by_group
+from postrand.estimate.survey_law import check_divided
+from postrand.estimate.survey_sample import Sample
 from postrand.mechanism import Mechanism
 from postrand.support.inputs import finite, listed
 
@@ -41,6 +45,7 @@ def quantile(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate quantiles of a variable, in each group of ``by``: the least value y with ``F(y) >= q``.
 
@@ -77,9 +82,10 @@ def quantile(
     """
     chances = _chances(q)
     if wants_model(method, model):
+        design_of(design, method="model")
         asked = {"variable": variable, "q": q, "by": by, "weights": weights, "strata": strata}
         return by_model(f"quantile of {variable}", quantile, frame, mechanism, model, **asked)
-    records = read(frame, [variable], mechanism, by, weights, strata)
+    records = read(frame, [variable], mechanism, by, weights, strata, design)
     law = QuantileLaw(records, variable, chances, *solve(records, variable, chances, FLAG_LEVEL))
     single = listed(q) is None
     value = law.values.reshape(records.layout.shape if single else (*records.layout.shape, len(chances)))
@@ -110,6 +116,16 @@ class QuantileLaw:
     high: Array
 
     @property
+    def freedom(self) -> float:
+        """The degrees of freedom of the survey design; infinite without one."""
+        return math.inf if self.records.sample is None else self.records.sample.freedom
+
+    @property
+    def about(self) -> str:
+        """What the survey design is; nothing without one."""
+        return "" if self.records.sample is None else str(self.records.sample)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that name the groups, and the quantiles, without a finite interval."""
         open_ = np.isinf(self.low) | np.isinf(self.high) | np.isnan(self.values)
@@ -128,12 +144,15 @@ class QuantileLaw:
         raise EstimationError(sentence("quantiles do not have a covariance matrix", fix="use .interval(level)"))
 
     def variance(self, part: Part) -> Array:
-        """Return the square of the 95 % interval's length over that of a standard normal one, shape (L Q,)."""
+        """Return the square of the 95 % interval's length over that of a standard one, shape (L Q,).
+
+        Of a normal variable; with a survey design, of Student's t on its degrees of freedom.
+        """
         if part != "total":
             what = "the error of a quantile is not split into sampling and perturbation"
             raise EstimationError(sentence(what, fix="use the total"))
         with np.errstate(invalid="ignore"):
-            width = (self.high - self.low) / (-2 * NormalDist().inv_cdf((1 - FLAG_LEVEL) / 2))
+            width = (self.high - self.low) / (-2 * scipy.special.stdtrit(self.freedom, (1 - FLAG_LEVEL) / 2))
         return np.asarray(width.ravel() ** 2)
 
     def margin(self, keep: Sequence[int]) -> Law:
@@ -152,7 +171,9 @@ class QuantileLaw:
 
 def solve(records: Records, variable: str, chances: Sequence[float], level: float) -> tuple[Array, Array, Array]:
     """Return the quantiles and the ends of their intervals, shape (L, Q) each."""
-    if variable in records.scores:
+    if records.sample is not None:
+        found = _by_design(records, variable, chances, level, records.sample)
+    elif variable in records.scores:
         found = _of_codes(records, variable, chances, level)
     else:
         found = _of_numbers(records, variable, chances, level)
@@ -335,6 +356,66 @@ def _code(equations: Sequence[Equation], points: Array, g: int, q: float, level:
     return float(points[place]), float(min(low, points[place])), float(max(high, points[place]))
 
 
+def _by_design(records: Records, variable: str, chances: Sequence[float], level: float, sample: Sample) -> _Found:
+    """Return the quantiles with Woodruff's interval: ``F(y) ± t se`` at the quantile y, read off F."""
+    check_divided(sample.drawn, all(a.matrix is None for a in records.layout.axes), "a quantile")
+    points, curves = _curves(records, variable)
+    t = -float(scipy.special.stdtrit(sample.freedom, (1 - level) / 2))
+    found: _Found = []
+    for g, curve in enumerate(curves):
+        for q in chances:
+            if not np.isfinite(curve).all():
+                found.append((math.nan, -math.inf, math.inf))
+                continue
+            place = _crossing(curve, q)
+            error = _error_of_share(records, variable, float(points[place]), g, float(curve[place]))
+            low, high = curve[place] - t * error, curve[place] + t * error
+            ends = (
+                -math.inf if low < 0 else float(points[_crossing(curve, low)]),
+                math.inf if high > 1 else float(points[_crossing(curve, high)]),
+            )
+            found.append((float(points[place]), *ends))
+    return found
+
+
+def _below(records: Records, variable: str, point: float) -> Measure:
+    """Return whether the variable is at most a value, 0 where it is missing."""
+    if variable in records.clear:
+        inside = (records.clear[variable] <= point).astype(np.float64)
+        return Measure(inside, (None,) * len(records.shape))
+    scores = np.nan_to_num(records.scores[variable], nan=np.inf)
+    return function_of(records, variable, (scores <= point).astype(np.float64))
+
+
+def _curves(records: Records, variable: str) -> tuple[Array, Array]:
+    """Return the distinct values (m,), and the corrected distribution function of each group at them, (L, m)."""
+    if variable in records.scores:
+        scores = records.scores[variable]
+        points, one = np.unique(scores[~np.isnan(scores)]), answered(records, [variable])
+        return points, np.array([equation(records, _below(records, variable, p), one).root for p in points]).T
+    points, place = np.unique(records.clear[variable], return_inverse=True)
+    rows = []
+    for share, _ in _shares(records):
+        term = share[records.cell] if records.weights is None else share[records.cell] * records.weights
+        summed = np.cumsum(np.bincount(place, weights=term, minlength=len(points)))
+        rows.append(summed / summed[-1] if summed[-1] > 0 else np.full(len(points), np.nan))
+    return points, np.array(rows)
+
+
+def _error_of_share(records: Records, variable: str, point: float, group: int, value: float) -> float:
+    """Return the standard error of ``F(point) = value`` in a group."""
+    assert records.sample is not None
+    sample = records.sample
+    axes = records.layout.axes
+    above, below = _below(records, variable, point), answered(records, [variable])
+    parts, whole = (sums_by_group(records, m.values, m.operators(axes))[:, group] for m in (above, below))
+    if sample.replicates is None:
+        parts = (parts - value * whole) / whole.sum()
+    else:
+        parts = np.divide(parts, whole, out=np.zeros_like(parts), where=whole > 0)
+    return float(np.sqrt((sample.deviations(parts[:, None], np.array([value])) ** 2).sum()))
+
+
 _Q = Option("q", "P,Q", "Which quantiles, for example 0.1,0.5,0.9; the default is the median.", numbers)
 ESTIMATORS = (
     Estimator(
@@ -342,7 +423,7 @@ ESTIMATORS = (
         "Y",
         "Quantiles of a number, in each group of --by.",
         quantile,
-        (_Q, BY, METHOD, WEIGHT, STRATA),
+        (_Q, BY, METHOD, WEIGHT, STRATA, *DESIGN),
         example="pay",
     ),
 )

@@ -16,23 +16,19 @@ import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
 from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.tally import (
-    Cells,
-    cell_codes,
-    codebook_of,
-    layout_of,
-    needed_columns,
-    require_as_is,
-    stratum_codes,
-    weight_column,
-)
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_sample import Sample, read_sample
+from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -48,7 +44,8 @@ class Data:
     """Hold the complete released records of a formula: ``cells`` are the released cell on each latent axis.
 
     ``combination`` are the weights of the subsets of a split that records show, 1 without one: corrected equations
-    need them beside the sampling ``weights``, and a likelihood does not.
+    need them beside the sampling ``weights``, and a likelihood does not. ``rows`` are the places of the records in the
+    frame, and ``sample`` is its survey design, None without one.
     """
 
     formula: str
@@ -65,6 +62,8 @@ class Data:
     groups: tuple[str, ...]
     strata: Index
     dropped: int
+    rows: Index
+    sample: Sample | None = None
 
     @property
     def latent(self) -> frozenset[str]:
@@ -100,8 +99,12 @@ def read(
     weights: str | None,
     groups: Sequence[str] | None,
     strata: str | None = None,
+    design: SurveyDesign | None = None,
 ) -> Data:
     """Select the columns that a formula needs and the records that miss none of them."""
+    if (design := design_of(design, weights, strata)) is not None:
+        weights = design.weights
+    sample = None if design is None else read_sample(frame, mechanism, design)
     response, names = variables_of(formula)
     if family not in FAMILIES:
         raise UsageError(sentence(f"unknown family {family!r}{nearest(family, FAMILIES)}", wanted=", ".join(FAMILIES)))
@@ -113,6 +116,7 @@ def read(
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
+    warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
@@ -156,6 +160,8 @@ def read(
         groups=tuple(groups if groups is not None else [n for n in clear if n != response]),
         strata=stratum,
         dropped=seen.covering - kept.num_rows,
+        rows=np.flatnonzero(both),
+        sample=sample,
     )
 
 

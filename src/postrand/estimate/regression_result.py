@@ -45,7 +45,7 @@ class Regression:
 
     ``pivot`` holds what intervals and p-values are made of; ``tests`` those of the family, ``notes``
     what could not be tested, for ``method="likelihood"``;
-    ``log_likelihood`` is None for ``method="equations"``.
+    ``log_likelihood`` is None for ``method="equations"``; ``design`` says what the survey design is, if there is one.
     """
 
     formula: str
@@ -61,6 +61,7 @@ class Regression:
     method: str
     tests: tuple[SpecificationTest, ...] = ()
     notes: tuple[str, ...] = ()
+    design: str = ""
 
     @property
     def standard_error(self) -> Array:
@@ -119,7 +120,8 @@ class Regression:
             text += f", {self.dropped:,} left out (a variable of the formula is missing)"
         held = ", ".join(self.perturbed)
         noise = f"sampling and the perturbation of {held}" if held else "sampling (no variable is perturbed)"
-        return f"{text}; standard errors include {noise}"
+        by = f", by a survey design of {self.design}" if self.design else ""
+        return f"{text}; standard errors include {noise}{by}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each coefficient: ``term``, ``estimate``, ``standard_error``, ``lower``, ``upper``.
@@ -183,7 +185,7 @@ class Regression:
         head = [
             f"{self.family.capitalize()} regression: {self.formula}",
             f"{self.records:,} records{missing}{held}",
-            f"{self.method}{likelihood}",
+            f"{self.method}{likelihood}" + (f"; survey design of {self.design}" if self.design else ""),
         ]
         foot = [*map(str, self.tests), *(f"Warning: {text}" for text in self.warnings)]
         return "\n".join([*head, rule, lines[0], "-" * len(rule), *lines[1:], rule, *foot])

@@ -7,16 +7,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
-from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, choice
+from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
 from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_regression import Fit, surveyed_fit
 from postrand.mechanism import Mechanism
 
 MethodName = Literal["equations", "likelihood", "model"]
@@ -37,6 +40,7 @@ def regression(
     tolerance: float = 1e-6,
     max_steps: int = 6_000,
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Regression:
     """Fit a regression on true values to released ones.
 
@@ -81,6 +85,9 @@ def regression(
         For ``method="likelihood"``.
     model
         What :func:`postrand.complete` returned for this release; the method is then ``model``.
+    design
+        How the records were drawn, in place of weights and strata, for ``method="equations"``: clusters, or replicate
+        weights. Influences are then summed by cluster, as they are, and t has the degrees of freedom of the design.
 
     Raises
     ------
@@ -102,6 +109,7 @@ def regression(
         raise UsageError(
             sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
         )
+    design_of(design, weights, strata, method if model is None else "model")
     if method == "model" or model is not None:
         asked = {"formula": formula, "family": family, "weights": weights, "strata": strata}
         return regression_by_model(_regression, frame, mechanism, model, **asked)
@@ -109,25 +117,31 @@ def regression(
         raise UsageError(
             sentence("strata are only for the method 'equations'", fix="leave out the strata or the method")
         )
-    data = read(formula, frame, mechanism, family, weights, groups, strata)
+    data = read(formula, frame, mechanism, family, weights, groups, strata, design)
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
         return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
-    solved, terms = solve_equations(data)
-    influence = solved.jackknife()
+    fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample, bool(perturbed))
+    solved = fit.solved
     return Regression(
         formula=formula,
         family=data.family,
-        names=tuple(f"{prefix}{term}" for prefix in prefixes(data, solved.records.family) for term in terms),
+        names=tuple(f"{prefix}{term}" for prefix in prefixes(data, solved.records.family) for term in fit.terms),
         value=solved.theta,
-        covariance=solved.covariance(influence),
-        pivot=solved.pivot(),
+        covariance=fit.covariance,
+        pivot=fit.pivot,
         log_likelihood=None,
         records=data.table.num_rows,
         dropped=data.dropped,
         perturbed=perturbed,
         method="corrected estimating equations",
+        design="" if data.sample is None else str(data.sample),
     )
+
+
+def _solved(data: Data) -> Fit:
+    solved, terms = solve_equations(data)
+    return Fit(solved, terms, solved.covariance(solved.jackknife()), solved.pivot())
 
 
 def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int) -> Regression:
@@ -166,7 +180,7 @@ ESTIMATORS = (
         "FORMULA",
         "Regression, for example 'income ~ C(region)'.",
         _regression,
-        (_FAMILY, _METHOD, WEIGHT, STRATA),
+        (_FAMILY, _METHOD, WEIGHT, STRATA, *DESIGN),
         example="pay ~ C(area)",
     ),
 )

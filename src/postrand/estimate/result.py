@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -160,6 +161,28 @@ class Estimate:
         noise = float(self.law.variance("total").sum()) / float(self.value.sum()) ** 2
         return 1.0 + float(1.0 - (mass * mass).sum()) / noise if noise > 0 else float(self.records)
 
+    @property
+    def degrees_of_freedom(self) -> float:
+        """The degrees of freedom of the variance by a survey design; infinite without one."""
+        return float(getattr(self.law, "freedom", math.inf))
+
+    @property
+    def design_effect(self) -> Array:
+        """The variance of drawing the records over that of as many drawn simply at random, in the shape of ``value``.
+
+        Both are estimated without the perturbation, which no design changes; NaN where the latter is not known.
+
+        Raises
+        ------
+        UsageError
+            If the estimate was made without a survey design.
+        """
+        effect = getattr(self.law, "effect", None)
+        if effect is None:
+            fix = "give design=SurveyDesign(...) to the estimator"
+            raise UsageError(sentence("without a survey design there is no design effect", fix=fix))
+        return np.asarray(effect).reshape(self.value.shape)
+
     def counts(self) -> Estimate:
         """Return the same table on the scale of counts: multiplied by the number of records, or sum of weights.
 
@@ -209,6 +232,8 @@ class Estimate:
         noise = (
             f"sampling and the perturbation of {held}" if held else "sampling (no variable of the table is perturbed)"
         )
+        if about := getattr(self.law, "about", ""):
+            noise += f", by a survey design of {about}"
         return f"{text}; standard errors include {noise}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
@@ -291,6 +316,18 @@ class _Scaled:
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         low, high = self.law.bounds(value / self.factor, level)
         return low * self.factor, high * self.factor
+
+    @property
+    def freedom(self) -> float:
+        return float(getattr(self.law, "freedom", math.inf))
+
+    @property
+    def about(self) -> str:
+        return str(getattr(self.law, "about", ""))
+
+    @property
+    def effect(self) -> Array | None:
+        return getattr(self.law, "effect", None)
 
 
 def format_rows(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:

@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, sentence
 from postrand.estimate import unbiased
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.em import maximum_likelihood
-from postrand.estimate.offer import STRATA, WEIGHT, Estimator, Option, choice, listed
+from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice, listed
 from postrand.estimate.result import Estimate
+from postrand.estimate.survey_design import design_of
 from postrand.mechanism import Mechanism
 
 Method = Literal["unbiased", "likelihood", "model"]
@@ -28,6 +30,7 @@ def table(
     *,
     method: Method = "unbiased",
     model: Fitted | None = None,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the true joint distribution of several variables, perturbed or not.
 
@@ -49,6 +52,8 @@ def table(
         such tables agree with each other.
     model
         What :func:`postrand.complete` returned for this release; the method is then ``model``.
+    design
+        How the records were drawn, in place of weights and strata, for ``unbiased``: clusters, or replicate weights.
 
     Raises
     ------
@@ -70,14 +75,16 @@ def table(
     >>> float(found.value.sum()), bool(abs(found.value[0] - 0.6) < 0.1)
     (1.0, True)
     """
-    if wants_model(method, model, "likelihood"):
+    asks_model = wants_model(method, model, "likelihood")
+    design_of(design, weights, strata, "model" if asks_model else method)
+    if asks_model:
         asked = {"variables": variables, "weights": weights, "strata": strata}
         return by_model("shares", unbiased.table, frame, mechanism, model, **asked)
     if method == "likelihood":
         if prior is not None:
             raise UsageError(sentence("maximum likelihood has no prior", fix="leave out the prior"))
         return maximum_likelihood(frame, variables, mechanism, weights, strata)
-    return unbiased.table(frame, variables, mechanism, weights, strata, prior)
+    return unbiased.table(frame, variables, mechanism, weights, strata, prior, design=design)
 
 
 def _table(frame: Any, *variables: str, mechanism: Mechanism, **options: Any) -> Estimate:
@@ -96,7 +103,7 @@ ESTIMATORS = (
         "A,B",
         "Shares of the categories of these variables together.",
         _table,
-        (_METHOD, WEIGHT, STRATA),
+        (_METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex,area",
         read=listed,
     ),

@@ -12,16 +12,20 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode, index_values, is_null, to_floats
+from postrand.codebook.coding import encode
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data import frames
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
+from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_design import design_of
+from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.units import warn_shared
 
-_LARGEST_WEIGHT = 1e60
 MAX_CELLS = 1 << 25
 """A dense table of more cells than this (256 MB in float64) is refused."""
 
@@ -78,13 +82,26 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Surveyed:
+    """Hold what a survey design adds to counts: ``sums`` (G, K1, ..., Kd) of weights by group of the ``sample``.
+
+    ``drawn`` (K1, ..., Kd), None without a finite population, are the sums of squared weights times the share of the
+    units that was drawn.
+    """
+
+    sample: Sample
+    sums: Array
+    drawn: Array | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Tally:
     """Hold the sufficient statistics of a released table, per sampling stratum.
 
     ``counts`` has shape (H, K1, ..., Kd): the sum of weights in each released cell and stratum; ``squares`` the sum of
     squared weights; ``records`` the number of records in each stratum, shape (H,); ``dropped`` the number left
     out because a variable of the table is missing (policy ``keep``). Where variables are in a split, weights are
-    multiplied by those of the subsets, and ``whole`` is about all records.
+    multiplied by those of the subsets, and ``whole`` is about all records. ``surveyed`` is there with a survey design.
     """
 
     layout: Layout
@@ -94,6 +111,7 @@ class Tally:
     dropped: int = 0
     weighted: bool = False
     whole: Whole | None = None
+    surveyed: Surveyed | None = None
 
     def __post_init__(self) -> None:
         if not self.records.sum():
@@ -154,11 +172,13 @@ def tally(
     *,
     prior: Mapping[str, ArrayLike] | None = None,
     combine: bool = True,
+    design: SurveyDesign | None = None,
 ) -> Tally:
     """Count the released records over the variables, and over all variables of the blocks that hold them.
 
     ``frame`` is a pandas, polars or pyarrow table. A record in which a variable of the table, or of a block that it
-    needs, is missing under the policy ``keep`` is left out and counted in ``dropped``. Of a split only the records
+    needs, is missing under the policy ``keep`` is left out and counted in ``dropped``; all units of a survey ``design``
+    count all the same. Of a split only the records
     count that show its variables of the table; ``combine=False`` leaves out the weights of their subsets, for
     likelihoods.
 
@@ -171,9 +191,13 @@ def tally(
     EstimationError
         If the table has more than 2^25 cells, or no record shows all of its variables.
     """
+    if (design := design_of(design, weights, strata)) is not None:
+        weights = design.weights
+    sample = None if design is None else read_sample(frame, mechanism, design)
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
+    warn_shared(mechanism, variables)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
@@ -200,11 +224,23 @@ def tally(
         counted = _count(layout, shape, cells, weight, group)
     else:
         counted = _count(layout, shape, cells, share if weight is None else share * weight, group)
-        if weight is None and strata is None:
+        if weight is None and strata is None and sample is None:
             counted = replace(counted, squares=_exact_squares(counted.counts, cells, layout, share), weighted=False)
         else:
             counted = replace(counted, weighted=weight is not None)
+    if sample is not None:
+        counted = replace(counted, surveyed=_surveyed(sample, cells, layout, shape, share))
     return counted if cells.weight is None else replace(counted, whole=_whole(cells, given))
+
+
+def _surveyed(sample: Sample, cells: Cells, layout: Layout, shape: tuple[int, ...], share: Array | None) -> Surveyed:
+    """Return the sums by group of a sample."""
+    rows, index, size = np.flatnonzero(cells.present), _index(cells.codes, layout), math.prod(shape)
+    sums = sample.sums(rows, index, size, share).reshape(-1, *shape)
+    if sample.drawn is None:
+        return Surveyed(sample, sums, None)
+    weight = sample.weight[rows] if share is None else sample.weight[rows] * share
+    return Surveyed(sample, sums, _summed(index, weight**2 * sample.drawn[rows], shape))
 
 
 def _whole(cells: Cells, weights: Array | None) -> Whole:
@@ -319,44 +355,6 @@ def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> Cells:
     return Cells([_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present, weight)
 
 
-def require_as_is(mechanism: Mechanism, weights: str | None, strata: str | None) -> None:
-    """Raise UsageError where weights or strata are perturbed, or their values were exchanged among records.
-
-    A record is then counted with the weight, or in the stratum, of another one, and no estimate corrects for that.
-    """
-    ranked = {column.variable: column.form for column in mechanism.numerical}
-    for role, name in (("weights", weights), ("strata", strata)):
-        if name is None or not (name in mechanism.variables or name in ranked):
-            continue
-        done = {"permute": "permuted", "average": "averaged"}.get(ranked.get(name, ""), "perturbed")
-        fix = "use a column that is released as it is, or none"
-        raise UsageError(sentence(f"the column of {role} is {done} in this release", got=repr(name), fix=fix))
-
-
-def weight_column(table: pa.Table, name: str) -> Array:
-    """Return the sampling weights; raises DataError where one is missing, negative or not a number."""
-    column = table.column(name)
-    try:
-        values = to_floats(column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(sentence("weights are not numbers", where=f"column {name!r}", got=column.type)) from None
-    if column.null_count or not np.isfinite(values).all() or (values < 0).any() or not values.any():
-        raise DataError(sentence("weights must be finite, not negative and not all zero", where=f"column {name!r}"))
-    if values.max() > _LARGEST_WEIGHT or values[values > 0].min() < 1 / _LARGEST_WEIGHT:
-        what = "a weight is too large or too small: its square cannot be summed"
-        wanted = f"0, or {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}"
-        raise DataError(sentence(what, where=f"column {name!r}", wanted=wanted, fix="divide the weights by their mean"))
-    return np.asarray(values, dtype=np.float64)
-
-
-def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:
-    """Return the stratum of each record as 0..H-1; a stratum is a column that the mechanism leaves as it is."""
-    column = table.column(name).combine_chunks()
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode(null_encoding="encode")
-    indices = np.where(is_null(encoded.indices), len(encoded.dictionary), index_values(encoded.indices))
-    return np.unique(indices, return_inverse=True)[1].astype(np.int64)
-
-
 def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
     """Take each variable from the mechanism's codebook, or from the frame's categorical types where it has none."""
     # The types of a frame list "(not released)" too, so they do not tell the categories of a split.
@@ -370,7 +368,7 @@ def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> 
     book = Codebook(tuple(found[n] for n in names))
     blocks = [b for b in mechanism.blocks if all(name in book for name in b.variables)]
     if blocks:
-        Mechanism(blocks, book)  # raises where a matrix does not fit the categories
+        Mechanism(blocks, book, units=mechanism.units)  # raises where a matrix does not fit the categories
     return book
 
 

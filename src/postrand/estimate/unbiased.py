@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs, apply_squares
 from postrand.estimate.intervals import Binomial, Moments, Slope, matched
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
+from postrand.estimate.survey_law import DesignLaw, Undivided, check_divided
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
@@ -27,7 +29,13 @@ METHOD = "unbiased, never clipped"
 
 
 def proportions(
-    frame: Any, variable: str, mechanism: Mechanism, weights: str | None = None, strata: str | None = None
+    frame: Any,
+    variable: str,
+    mechanism: Mechanism,
+    weights: str | None = None,
+    strata: str | None = None,
+    *,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the true distribution of one variable without bias: ``π^ = (Mᵀ)^-1 λ^``.
 
@@ -45,6 +53,8 @@ def proportions(
         A released column of sampling weights; the covariance is then that of a weighted mean of independent draws.
     strata
         A released, unperturbed column of sampling strata; variation between strata then does not count.
+    design
+        How the records were drawn, in place of weights and strata: clusters, or replicate weights.
 
     Raises
     ------
@@ -70,7 +80,7 @@ def proportions(
     ----------
     CHR eq. (4); Chaudhuri & Mukerjee, Randomized Response, for the covariance.
     """
-    return table(frame, [variable], mechanism, weights, strata)
+    return table(frame, [variable], mechanism, weights, strata, design=design)
 
 
 def table(
@@ -80,6 +90,8 @@ def table(
     weights: str | None = None,
     strata: str | None = None,
     prior: Mapping[str, ArrayLike] | None = None,
+    *,
+    design: SurveyDesign | None = None,
 ) -> Estimate:
     """Estimate the true joint distribution of several variables, perturbed or not, without bias.
 
@@ -97,7 +109,7 @@ def table(
     EstimationError
         If no subset shows all of the variables: the message says which are shown together. Or if too few records do.
     """
-    return from_tally(tally(frame, variables, mechanism, weights, strata, prior=prior))
+    return from_tally(tally(frame, variables, mechanism, weights, strata, prior=prior, design=design))
 
 
 def from_tally(counted: Tally) -> Estimate:
@@ -119,13 +131,43 @@ def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
         variables=layout.variables,
         labels=layout.labels,
         value=value,
-        law=law,
+        law=surveyed_law(law, value) if isinstance(law, LinearLaw) else law,
         records=int(counted.records.sum()),
         total=counted.total if counted.whole is None else counted.whole.total,
         dropped=counted.dropped,
         method=method,
         perturbed=layout.perturbed,
         span=1.0,
+    )
+
+
+def surveyed_law(law: LinearLaw, value: Array, inner: Law | None = None, drawn: Law | None = None) -> Law:
+    """Return the law of an estimate by the survey design of its counts; the law itself where there is none.
+
+    The influence of a record on ``π^ = Σ w b / Σ w`` is ``w (b − π^) / Σ w``. ``inner`` has the perturbation part where
+    the linear law has not, and ``drawn`` that of the squared weights of ``surveyed.drawn``.
+    """
+    counted, held = law.counted, law.counted.surveyed
+    if held is None:
+        return law
+    if counted.whole is not None:
+        check_divided(held.drawn, False, "a table of a split")
+        inner = Undivided("the variance of a table of a split, with a survey design,")
+    elif held.drawn is not None and drawn is None:
+        drawn = LinearLaw(dataclasses.replace(counted, squares=held.drawn[None]), law.layout, law.operators)
+    parts = np.stack([law.layout.arrange(one).ravel() for one in apply([None, *law.operators], held.sums)])
+    whole = held.sums.reshape(len(held.sums), -1).sum(axis=1)[:, None]
+    flat, sample = value.ravel(), held.sample
+    parts = (parts - whole * flat) / counted.total if sample.replicates is None else parts / whole
+    return DesignLaw(
+        deviations=sample.deviations(parts, flat),
+        shape=value.shape,
+        freedom=sample.freedom,
+        inner=law if inner is None else inner,
+        drawn=drawn,
+        about=str(sample),
+        simple=flat * (1 - flat) / max(int(counted.records.sum()) - 1, 1),
+        unclear=np.zeros(flat.size, dtype=bool),
     )
 
 

@@ -3,5 +3,6 @@
 from postrand.mechanism.block import Block
 from postrand.mechanism.mechanism import Mechanism
 from postrand.mechanism.split import Split, Subset
+from postrand.mechanism.units import SharedDrawsWarning, Units
 
-__all__ = ["Block", "Mechanism", "Split", "Subset"]
+__all__ = ["Block", "Mechanism", "SharedDrawsWarning", "Split", "Subset", "Units"]

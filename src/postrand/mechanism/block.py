@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import moves, parts
+from postrand.mechanism.units import UNITS, Unit
 from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_names, listed
 
@@ -39,6 +40,9 @@ class Block:
     other blocks: if one of them has a prior that was tuned to the file, that prior influences this block's ε.
     ``public`` if there is no such prior.
 
+    ``unit`` is what the block describes: with ``household``, all records of a household have one true cell and one
+    released cell, drawn by the household's number; see :class:`postrand.mechanism.units.Units`.
+
     Raises
     ------
     SpecificationError
@@ -53,6 +57,7 @@ class Block:
     given: tuple[str, ...] = ()
     prior_epsilon: float = 0.0
     budget: Provenance = "public"
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
@@ -125,6 +130,8 @@ def _block_problems(block: Block) -> Iterable[str]:
     for what, origin in (("provenance", block.provenance), ("origin of the budget", block.budget)):
         if not isinstance(origin, str) or origin not in PROVENANCES:
             yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
+    if not isinstance(block.unit, str) or block.unit not in UNITS:
+        yield sentence(f"unknown unit {shown(block.unit, repr)}", where=where, wanted=", ".join(UNITS))
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:

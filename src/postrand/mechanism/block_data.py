@@ -14,7 +14,7 @@ from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
 
-BLOCK_FIELDS = frozenset({"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget"})
+BLOCK_FIELDS = frozenset({"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget", "unit"})
 
 
 def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
@@ -27,7 +27,8 @@ def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
         data["given"] = list(block.given)
     if block.prior_epsilon:
         data["prior_epsilon"] = block.prior_epsilon
-    return data | ({"budget": block.budget} if block.budget != "public" else {})
+    data |= {"budget": block.budget} if block.budget != "public" else {}
+    return data | ({"unit": block.unit} if block.unit != "record" else {})
 
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
@@ -93,6 +94,7 @@ def block_from_dict(entry: Mapping[str, Any], matrix: TransitionMatrix | None = 
         given=tuple(entry.get("given", ())),
         prior_epsilon=entry.get("prior_epsilon", 0.0),
         budget=entry.get("budget", "public"),
+        unit=entry.get("unit") or "record",
     )
     if matrix is None and json.dumps(weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the only valid form of their matrix")

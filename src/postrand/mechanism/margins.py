@@ -197,10 +197,15 @@ def _back(axes: Sequence[_Axis], x: Floats) -> Floats:
 
 
 def tables_of(
-    blocks: Sequence[Block], counts: Iterable[NDArray[np.int64]], pairs: Iterable[tuple[int, int, NDArray[np.int64]]]
+    blocks: Sequence[Block],
+    counts: Iterable[NDArray[np.int64] | None],
+    pairs: Iterable[tuple[int, int, NDArray[np.int64]]],
 ) -> list[Table]:
-    """Return the tables of blocks, and of pairs of blocks that share no variable and are drawn independently."""
-    found = [Table(repr(b.name), (b.matrix,), n) for b, n in zip(blocks, counts, strict=True)]
+    """Return the tables of blocks, and of pairs of blocks that share no variable and are drawn independently.
+
+    ``counts`` are those of independent draws: of records, or of units that share a draw; None: not known, not tested.
+    """
+    found = [Table(repr(b.name), (b.matrix,), n) for b, n in zip(blocks, counts, strict=True) if n is not None]
     for a, b, n in pairs:
         found.append(Table(f"{blocks[a].name!r} by {blocks[b].name!r}", (blocks[a].matrix, blocks[b].matrix), n))
     return found

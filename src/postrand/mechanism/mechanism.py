@@ -20,6 +20,7 @@ from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.reading import reading_problems
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_data import entries_of, sizes_of, split_from_dict, split_to_dict
+from postrand.mechanism.units import Units, unit_problems
 from postrand.ranks.column import RankedColumn, column_problems
 from postrand.support import saving
 from postrand.support.inputs import listed
@@ -45,6 +46,9 @@ class Mechanism:
         Numerical variables that are released by a rank law, each as a separate column.
     split
         Variables of which each record shows a random subset, see :class:`Split`; there may be no blocks beside it.
+    units
+        The columns that tell which records are one household's or person's, see :class:`Units`; needed by blocks whose
+        ``unit`` is not the record.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Mechanism:
     codebook: Codebook | None
     numerical: tuple[RankedColumn, ...]
     split: Split | None
+    units: Units | None
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class Mechanism:
         codebook: Codebook | None = None,
         numerical: Iterable[RankedColumn] = (),
         split: Split | None = None,
+        units: Units | None = None,
     ) -> None:
         if isinstance(blocks, Mapping):
             # A bare string is one variable; Block makes the tuple.
@@ -90,6 +96,9 @@ class Mechanism:
         if not isinstance(split, Split | None):
             raise SpecificationError(sentence("not a Split", got=shown(split, repr), fix="use Split.of"))
         object.__setattr__(self, "split", split)
+        if not isinstance(units, Units | None):
+            raise SpecificationError(sentence("not Units", got=shown(units, repr), fix="use Units(household=...)"))
+        object.__setattr__(self, "units", units)
         raise_all(SpecificationError, _mechanism_problems(self))
 
     def __repr__(self) -> str:
@@ -107,6 +116,15 @@ class Mechanism:
     def partly(self) -> tuple[str, ...]:
         """The variables of the split, which some records do not show."""
         return () if self.split is None else self.split.variables
+
+    @property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """The perturbed variables of which all records of a unit show one draw, by unit; the record is left out."""
+        found: dict[str, tuple[str, ...]] = {}
+        for block in self.blocks:
+            if block.unit != "record":
+                found[block.unit] = (*found.get(block.unit, ()), *block.perturbed)
+        return found
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -148,6 +166,12 @@ class Mechanism:
             fix = "perturb these variables in blocks, or use perturb and the estimators alone"
             raise SpecificationError(sentence(text, fix=fix))
 
+    def require_own_draws(self, what: str, fix: str = "use perturb and the estimators alone") -> None:
+        """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
+        for unit, names in self.shared.items():
+            text = f"all records of a {unit} share one draw of {few(names)}, and {what} takes draws as independent"
+            raise SpecificationError(sentence(text, fix=fix))
+
     def __getitem__(self, variable: str) -> Block:
         for block in self.blocks:
             if variable in block.perturbed:
@@ -162,7 +186,7 @@ class Mechanism:
 
     def bind(self, codebook: Codebook) -> Mechanism:
         """Return this mechanism with the codebook; raises SpecificationError if they do not match."""
-        return Mechanism(self.blocks, codebook, self.numerical, self.split)
+        return Mechanism(self.blocks, codebook, self.numerical, self.split, self.units)
 
     def require_codebook(self) -> Codebook:
         """Return the codebook; raises SpecificationError if the mechanism is not bound to one."""
@@ -196,6 +220,8 @@ class Mechanism:
             data["numerical"] = [column.to_dict() for column in self.numerical]
         if self.split is not None:
             data["split"] = split_to_dict(self.split)
+        if self.units is not None:
+            data["units"] = self.units.to_dict()
         return data
 
     @classmethod
@@ -221,7 +247,7 @@ class Mechanism:
             numerical = [RankedColumn.from_dict(entry) for entry in data.get("numerical", ())]
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise SpecificationError(sentence("a block of the mechanism is not valid", got=repr(error))) from None
-        mechanism = cls(blocks, codebook, numerical, split_from_dict(subsets))
+        mechanism = cls(blocks, codebook, numerical, split_from_dict(subsets), Units.from_dict(data.get("units")))
         if codebook is not None and mechanism.to_dict().get("variables") != data.get("variables"):
             raise SpecificationError(sentence("the mechanism's categories differ from the codebook's"))
         return mechanism
@@ -259,7 +285,7 @@ def load_mechanism(path: str | Path) -> Mechanism:
         return Mechanism.from_dict(data["mechanism"], None if book is None else Codebook.from_dict(book))
 
 
-_FIELDS = {"schema", "unit", "orientation", "blocks", "variables", "numerical", "split"}
+_FIELDS = {"schema", "unit", "orientation", "blocks", "variables", "numerical", "split", "units"}
 
 
 def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
@@ -275,6 +301,10 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
         fix = "put the block's variables into the split too, or take the given variable out of it"
         yield sentence(f"a block reads {name!r}, which some records do not show", fix=fix)
     yield from dict.fromkeys(p for blocks in mechanism.alternatives for p in reading_problems(blocks))
+    roles = {} if mechanism.codebook is None else {v.name: v.role for v in mechanism.codebook.variables}
+    yield from unit_problems(mechanism.units, mechanism.every_block, roles)
+    if mechanism.split is not None and any(block.unit != "record" for block in mechanism.split.blocks):
+        yield sentence("a subset of the split is drawn for each record", fix="leave 'unit' out, or put it in a block")
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.every_block:

@@ -16,8 +16,9 @@ from postrand.errors import SpecificationError, nearest, sentence
 from postrand.mechanism.matrix import MAX_SIZE
 from postrand.objectives import needs_joint
 from postrand.plan.split_plan import SplitPlan
+from postrand.plan.unit_plan import reading_problems, unit_problems
 from postrand.plan.values import BlockPlan, Plan, budget_of
-from postrand.privacy import needs_file, split_problems
+from postrand.privacy import DifferentialPrivacy, needs_file, split_problems
 from postrand.support.showing import few
 
 
@@ -58,6 +59,7 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
         fix = "keep it in a block, or in the split"
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [split]", fix=fix)
     names += [] if split is None else [n for n in split.variables if n not in both]
+    yield from _survey_problems(codebook, names)
     clear = {n for b in blocks if needs_joint(b.objective) for n in b.objective.clear}
     for name in sorted(clear.intersection(names)):
         yield sentence(f"{name!r} is in 'clear', but a block perturbs it", where=f"{where} [[blocks]] objective")
@@ -71,6 +73,16 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
             )
         elif codebook[name].role not in ("key", "sensitive", "other"):
             yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")
+
+
+def _survey_problems(codebook: Codebook, perturbed: Sequence[str]) -> Iterable[str]:
+    """Say which columns of the recorded survey design analysts would not get as they are."""
+    for name in () if codebook.survey is None else codebook.survey.columns:
+        gone = codebook[name].role in ("drop", "record_key")
+        if gone or name in perturbed:
+            what = "dropped" if gone else "perturbed"
+            fix = "release the column as it is, or leave it out of [survey]"
+            yield sentence(f"{name!r} is in the survey design, but it is {what}", where="codebook [survey]", fix=fix)
 
 
 def uncovered_problems(split: SplitPlan, codebook: Codebook, where: str) -> Iterable[str]:
@@ -128,3 +140,33 @@ def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     shown = {name for block in plan.blocks for name in block.given} & own
     for name in sorted(shown):
         yield sentence(f"a block reads {name!r}, which some records do not show", where=f"{where} [[blocks]]")
+
+
+def units_problems(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> Iterable[str]:
+    """Say which parts of the plan do not go with its units."""
+    unit, part = plan.unit, f"{where} [unit]"
+    if unit is None:
+        return
+    elsewhere = [*(n for entry in plan.numerical for n in entry.variables)]
+    elsewhere += [] if plan.split is None else [*plan.split.variables, *plan.split.given]
+    yield from unit_problems(unit, plan.blocks, elsewhere, part)
+    read = [
+        [*block.variables, *block.given] if shape is None else [*shape.variables]
+        for block, shape in zip(plan.blocks, shapes, strict=False)
+    ]
+    yield from reading_problems(unit, plan.blocks[: len(read)], read, part)
+    if unit.epsilon is not None and plan.privacy.name != DifferentialPrivacy.name:
+        what = "the unit has an epsilon, and the record's claim has none"
+        yield sentence(what, where=part, fix="set [privacy] model = 'differential', or remove epsilon here")
+    shared = [n for names in unit.variables.values() for n in names if n in plan.perturbed]
+    if not shared:
+        return
+    if needs_file(plan.privacy):
+        what = "the record's claim takes the draws of all records as independent"
+        yield sentence(what, where=part, fix="set [privacy] model = 'differential'")
+    if plan.release.completed is not None:
+        what = "completed files are not made where records share a draw: their model takes draws as independent"
+        yield sentence(what, where=f"{where} [release] completed", fix="remove 'completed'")
+    if plan.file is not None and plan.file.epsilon is not None:
+        what = "the file has no level where the records of a unit share a draw"
+        yield sentence(what, where=f"{where} [privacy] file_epsilon", fix="remove file_epsilon and delta")

@@ -125,7 +125,7 @@ def load_codebook(path: str | Path) -> Codebook:
     """
     path = Path(path)
     data = read_toml(path, "the codebook")
-    known = ("variables", "rules", "rules_file", "recodes")
+    known = ("variables", "rules", "rules_file", "recodes", "survey")
     problems = [
         sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
         for name in data

@@ -24,11 +24,12 @@ from postrand.metadata import Description
 from postrand.objectives import beside
 from postrand.plan.decisions import as_is_problems, option_problems
 from postrand.plan.file_goal import goal_of
-from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, unsuited, with_clear
+from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, units_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
 from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.policy import columns_of, policy_of, unknown_columns
 from postrand.plan.split_plan import split_from
+from postrand.plan.unit_plan import unit_from
 from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
 from postrand.plan.written import format_problems
 from postrand.privacy import (
@@ -49,6 +50,7 @@ _SECTIONS = (
     "design",
     "blocks",
     "split",
+    "unit",
     "numerical",
     "release",
     "metadata",
@@ -122,6 +124,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     split, wrong = split_from(data.get("split"), design, codebook, f"{where} [split]")
     check.problems += wrong
     in_split = () if split is None else split.variables
+    unit, wrong = unit_from(data.get("unit"), codebook, f"{where} [unit]")
+    check.problems += wrong
     if codebook is not None:
         check.problems += fit_problems(blocks, split, codebook, where)
     perturbed = [name for block in blocks for name in (*block.variables, *block.given)]
@@ -160,11 +164,13 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
         split,
         policy,
         chosen_with,
+        unit,
         ledger,
     )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += unsuited(plan, shapes or (), where)
+    check.problems += units_problems(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
     return plan
 

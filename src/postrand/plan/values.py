@@ -23,6 +23,7 @@ from postrand.plan.file_goal import FileGoal
 from postrand.plan.ledger_plan import LedgerPlan
 from postrand.plan.policy import Policy
 from postrand.plan.split_plan import SplitPlan
+from postrand.plan.unit_plan import UnitPlan
 from postrand.privacy import DifferentialPrivacy, PrivacyModel, models_of, needs_file, spent, with_prior
 from postrand.support.showing import few
 
@@ -95,7 +96,8 @@ class Plan:
     in ``privacy`` follows from it and the number of records (:mod:`postrand.workflow.file_goal`). ``split``: the
     variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
     written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
-    with the ``file``, which the certificate then says. ``ledger``: that of the population, which counts the release.
+    with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``:
+    that of the population, which counts the release.
     """
 
     source: Path | File | Table
@@ -111,6 +113,7 @@ class Plan:
     split: SplitPlan | None = None
     policy: Policy | None = None
     chosen_with: ChosenWith = "sizes"
+    unit: UnitPlan | None = None
     ledger: LedgerPlan | None = None
 
     def __repr__(self) -> str:

@@ -47,6 +47,8 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "seed"}
     if facts.key_is_reused:
         yield {"code": "reused_key"}
+    for unit, names in mechanism.shared.items():
+        yield from _naming(f"shared_{unit}", names)
     blocks = mechanism.every_block
     classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
     yield from _blocks("strata", [block.variables for block in blocks if block.given])

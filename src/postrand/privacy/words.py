@@ -56,6 +56,18 @@ def file_in_plain_words(epsilon: float, delta: float) -> str:
     return f"Whoever does not know which released record is a person's: {said}."
 
 
+def unit_in_plain_words(unit: str, records: int, epsilon: float) -> str:
+    """Return the sentence of the level of a person or household with so many records.
+
+    >>> unit_in_plain_words("household", 4, 2.0)[:70]
+    'A household with up to 4 records, all that it has in them together: of'
+    """
+    many = f"up to {records:,} records" if records > 1 else "one record"
+    said = guesses_in_words(epsilon, of=f"descriptions of the whole {unit}")
+    little = "; this is little protection" if epsilon > LITTLE else ""
+    return f"A {unit} with {many}, all that it has in them together: {said}{little}."
+
+
 def _little(model: Any) -> str:
     """Return what is added where the level promises almost nothing."""
     return "; this is little protection" if getattr(model, "epsilon", 0.0) > LITTLE else ""

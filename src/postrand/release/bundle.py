@@ -41,8 +41,8 @@ from postrand.support.signals import unfinished
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
-CODEBOOK_SCHEMAS = ("postrand/codebook/1", "postrand/codebook/2")
-"""Of a codebook without recodes, and of one with them."""
+CODEBOOK_SCHEMAS = ("postrand/codebook/1", "postrand/codebook/2", "postrand/codebook/3")
+"""Of a codebook without recodes, of one with them, and of one that records a survey design."""
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION, README = "manifest.json", "description.json", "README.txt"
@@ -320,7 +320,8 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     held = {name: formats.values_of(data, shown[name])[-1] for name in mechanism.partly}
     found = book.to_dict()
     entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
-    return {"schema": CODEBOOK_SCHEMAS[bool(book.recodes)], **found, "variables": entries}
+    number = bool(book.recodes) if book.survey is None else 2
+    return {"schema": CODEBOOK_SCHEMAS[number], **found, "variables": entries}
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
-from postrand.certification.plain_words import plain_promise
+from postrand.certification.plain_words import plain_promise, unit_claims
 from postrand.engines.summary import Summary
 from postrand.estimate import Estimate
 from postrand.estimate.export import fits_r
@@ -119,6 +119,7 @@ def _page(
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             file=_file(certificate),
+            units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism)),
             recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,

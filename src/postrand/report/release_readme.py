@@ -12,6 +12,7 @@ from postrand.completion.readme import file_list, heading, how_to, named, wrappe
 from postrand.mechanism import Mechanism
 from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
+from postrand.support import wordings
 
 MAX_LISTED = 40
 MAX_NAME = 60
@@ -77,6 +78,8 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
     )
     if example := _example(found):
         yield example
+    for unit, shared in mechanism.shared.items():
+        yield wordings.limit({"code": f"shared_{unit}", "variables": shared})
     if mechanism.partly:
         yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
 

@@ -51,6 +51,10 @@ EQUAL = Assumed("equal", lambda _: None)
 """Every combination of values is taken as equally frequent, which says nothing of a file."""
 
 
+SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
+"""Why the worth of a table is not known that has variables of a unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableWorth:
     """Say what the release is worth for one table: ``effective_records`` unperturbed ones, or ``why`` it is unknown.
@@ -71,8 +75,10 @@ class TableWorth:
 
     @property
     def is_of_little_use(self) -> bool:
-        """Whether the release says almost nothing of this table."""
-        return self.effective_records is None or little_use(self.effective_records, self.records)
+        """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
+        if self.effective_records is None:
+            return self.why not in SHARED.values()
+        return little_use(self.effective_records, self.records)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -116,6 +122,9 @@ def _worth(
     """Return the effective records of a table, or None and why they are not known."""
     if records < LEAST_RECORDS:
         return names, None, TOO_FEW
+    for unit, shared in mechanism.shared.items():
+        if not {*shared}.isdisjoint(names):
+            return names, None, SHARED[unit]
     book = mechanism.require_codebook()
     blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])

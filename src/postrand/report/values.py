@@ -111,8 +111,8 @@ def page_values(mechanism: Mechanism, summary: Summary) -> Values:
     """Compute the page's numbers; deterministic, and a function of the release alone."""
     book = mechanism.require_codebook()
     parts = [
-        (block, counts, _estimate(block, book, counts))
-        for block, counts in zip(mechanism.blocks, summary.blocks, strict=True)
+        (block, counts, _estimate(block, book, counts, summary.households.get(place)))
+        for place, (block, counts) in enumerate(zip(mechanism.blocks, summary.blocks, strict=True))
     ]
     variables = [v for block, counts, cells in parts for v in _variables(block, book, counts, cells)]
     return Values(tuple(variables), tuple(_blocks(parts, book)), _table(mechanism, summary))
@@ -133,8 +133,15 @@ def expected_shares(block: Block, book: Codebook, frequencies: NDArray[np.float6
     return {name: None if m is None else min(1.0, (m - 1) / (EXPECTED_RECORDS - 1)) for name, m in found.items()}
 
 
-def _estimate(block: Block, book: Codebook, counts: NDArray[Any]) -> Estimate | str:
-    """Return the unbiased estimate of a block's cells, or the reason why there is none."""
+def _estimate(
+    block: Block, book: Codebook, counts: NDArray[Any], households: NDArray[np.int64] | None = None
+) -> Estimate | str:
+    """Return the unbiased estimate of a block's cells, or the reason why there is none.
+
+    A household that shows one draw counts as one with the weight of its records, as in :class:`Summary`.
+    """
+    if block.unit == "person" or (block.unit == "household" and households is None):
+        return f"all records of a {block.unit} share one draw"
     if block.matrix.size > MAX_ESTIMATED:
         return f"there are more than {MAX_ESTIMATED:,} categories"
     if counts.sum() < 2:
@@ -142,9 +149,12 @@ def _estimate(block: Block, book: Codebook, counts: NDArray[Any]) -> Estimate | 
     labels = tuple(book[name].code_labels for name in block.variables)
     cells = block.cell_table(tuple(len(texts) for texts in labels))
     axis = Axis(block.variables, labels, block.matrix, cells, kept=tuple(range(len(labels))))
-    counted = counts[None].astype(np.float64)
+    layout, counted = Layout((axis,), block.variables), counts[None].astype(np.float64)
+    squares, units = counted, counts.sum()
+    if households is not None:
+        squares, units = households[1:].astype(np.float64), households[0].sum()
     try:
-        return from_tally(Tally(Layout((axis,), block.variables), counted, counted, np.array([counts.sum()])))
+        return from_tally(Tally(layout, counted, squares, np.array([units]), weighted=households is not None))
     except EstimationError as error:
         return str(error)
 

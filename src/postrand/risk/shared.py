@@ -53,6 +53,8 @@ def shared_values(sample: Sampled, mechanism: Mechanism) -> tuple[Shared, ...]:
     _, household = np.unique(numbers[there], return_inverse=True)
     found = []
     for block in mechanism.blocks:
+        if block.unit == "household":
+            continue  # all members show one draw: there is no majority
         for name in block.perturbed:
             codes = coding.encode(sample.table.column(name), book[name])[there].astype(np.int64)
             alone = len(block.variables) == 1 and block.cells is None

@@ -17,6 +17,7 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism, Subset
+from postrand.mechanism.units import warn_shared
 from postrand.risk.blend import Blend
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.law import KeyLaw, LawOf, group_of, releases
@@ -215,6 +216,7 @@ Law = KeyLaw | SplitLaw
 
 def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> Law:
     """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError."""
+    warn_shared(mechanism, names)
     return (KeyLaw if mechanism.split is None else SplitLaw).of(mechanism, names, shape)
 
 

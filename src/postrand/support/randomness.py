@@ -6,6 +6,8 @@
     words of record r, slot s = AES-256(draw key, r as u64 LE ‖ s as u64 LE)  (16 bytes = two little-endian u64)
     block b reads word b & 1 of slot b >> 1
 
+A block of a household has keys of its own (:func:`derive_unit`), and the household's identity in the place of r.
+
 So a released value depends only on the key, the mechanism, the record key and the true values that the mechanism reads
 (the content: a digest of all of them). It does not depend on batches, threads, order, engine or retries. Different
 mechanisms or contents never share noise, and one AES block serves two blocks of the mechanism.
@@ -195,6 +197,28 @@ def derive(key: ReleaseKey, mechanism_digest: str, content: bytes = b"") -> Stre
     """
     digest = mechanism_digest.encode() + (b" content " + content) * bool(content)
     return StreamKeys(_expand(key.secret, b"draw " + digest), _expand(key.secret, b"order " + digest))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitKeys:
+    """Hold the AES-256 keys of draws for units: ``numbered`` ones, and records ``alone``, which have no number."""
+
+    numbered: bytes = field(repr=False)
+    alone: bytes = field(repr=False)
+
+
+def derive_unit(key: ReleaseKey, mechanism_digest: str, content: bytes, unit: str) -> UnitKeys:
+    """Derive the keys of draws that all records of a unit share, as :func:`derive` does those of records.
+
+    Keys differ by unit and from those of records: the identity of a household never meets an equal record key.
+
+    >>> own = derive(ReleaseKey.from_seed(1), "aa", b"c")
+    >>> house, person = (derive_unit(ReleaseKey.from_seed(1), "aa", b"c", unit) for unit in ("household", "person"))
+    >>> len({own.draw, own.order, house.numbered, house.alone, person.numbered, person.alone})
+    6
+    """
+    label = f"of unit {unit} {mechanism_digest} content ".encode() + content
+    return UnitKeys(_expand(key.secret, b"numbered " + label), _expand(key.secret, b"alone " + label))
 
 
 class WordStream:

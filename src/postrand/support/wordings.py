@@ -17,6 +17,7 @@ from typing import Any
 from postrand.support import options
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
+from postrand.support.unit_wordings import UNIT_WORDINGS, levels
 
 Entry = Mapping[str, Any]
 """Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
@@ -285,6 +286,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "fact.order": "that their order was shuffled",
         "origin.public": "public figures",
         "origin.dp": "a differentially private histogram, and the ε that it spent",
+        **UNIT_WORDINGS,
     }
 )
 
@@ -358,6 +360,28 @@ def no_file_level(entry: Entry) -> tuple[str, ...]:
     return (f"{say('file.none', fails='; '.join(say_entry('file', one) for one in fails))}.",) if fails else ()
 
 
+def unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate that has levels.
+
+    >>> levels = [{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}]
+    >>> told = {"column": "hid", "variables": ["region"], "levels": levels}
+    >>> unit_levels({"household": told})[0].partition("privacy, ")[2]
+    'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
+    """
+    return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
+
+
+def _unit(unit: str, told: Entry) -> str:
+    once = say("unit.once", variables=told["variables"]) if told["variables"] else ""
+    within = say("then.within") if told.get("within") else ""
+    return say(f"unit.{unit}", **{**told, "within": within, "once": once})
+
+
+def no_unit_levels(units: Entry) -> tuple[str, ...]:
+    """Return one sentence for each unit of a certificate without a level."""
+    return tuple(f"{say('unit.none', unit=unit, **told)}." for unit, told in units.items() if "infinite" in told)
+
+
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what a claim's entry states about the mechanism, without the names of its variables and the full stop.
 
@@ -390,6 +414,7 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
     return (
         *found,
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
+        *unit_levels(certificate.get("units") or {}),
         *file_level(certificate.get("file") or {}),
         *series(certificate.get("series") or {}),
     )
@@ -397,7 +422,8 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
 
 def limits(certificate: Entry) -> tuple[str, ...]:
     """Return one sentence for each thing that a certificate's guarantee does not cover."""
-    return (*map(limit, certificate["not_covered"]), *no_file_level(certificate.get("file") or {}))
+    fails = no_file_level(certificate.get("file") or {})
+    return (*map(limit, certificate["not_covered"]), *no_unit_levels(certificate.get("units") or {}), *fails)
 
 
 def ranked(entry: Entry, form: str) -> str:
@@ -468,6 +494,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "block": _block,
         "blocks": lambda blocks: ", ".join(map(_block, blocks)),
         "claims": _claims,
+        "levels": levels,
         "origins": _origins,
         "facts": lambda codes: ", and ".join(say(f"fact.{code}") for code in codes),
     }

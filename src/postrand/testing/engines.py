@@ -7,6 +7,7 @@ the same refusals as the local engine. A source by ``check_source(source)``, whe
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from postrand.engines.base import Engine, Sink
 from postrand.engines.local import LocalEngine
 from postrand.errors import DataError, PostrandError, SpecificationError, UsageError
 from postrand.formats import Source
-from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism import Block, Mechanism, Split, Units
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_classes import join
 from postrand.support.randomness import ReleaseKey
@@ -161,17 +162,42 @@ def split() -> Mechanism:
     )
 
 
+HOUSED = dataclasses.replace(
+    BOOK, variables=(*BOOK.variables, Variable("house", role="household", type="int64", missing="keep"))
+)
+
+
+def households() -> Mechanism:
+    """Return a mechanism of age and area, drawn once for each household, and of sex."""
+    units = Units(household="house", largest_household=4)
+    age, area = (Block((n,), randomised_response(4, 1.0), unit="household") for n in ("age", "area"))
+    return Mechanism([age, Block(("sex",), randomised_response(2, 1.0)), area], HOUSED, units=units)
+
+
+def housed(rows: int = ROWS) -> pa.Table:
+    """Return the survey in households of four, members apart from each other; every ninth record has no number."""
+    table, number = survey(rows), np.arange(rows) % -(-rows // 4)
+    numbers = pa.array(number * 7 - 50, mask=np.arange(rows) % 9 == 0)
+    for name in ("age", "area"):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table.column(name).take(pa.array(number)))
+    return table.append_column("house", numbers)
+
+
 MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
     "independent": mechanism,
     "joint": partial(mechanism, joint=True),
     "strata": stratified,
     "selected": selected,
     "split": split,
+    "households": households,
 }
 
 
 def records_for(kind: str) -> pa.Table:
     """Return the records of the survey that a mechanism of ``MECHANISMS`` takes."""
+    if kind == "households":
+        return housed()
     table = survey()
     if kind not in ("joint", "split"):
         return table
@@ -294,6 +320,26 @@ def check_refusals(engine: Engine) -> None:
         assert kinds[0] == kinds[1], f"{engine.name}: {kinds[0]} where the local engine gives {kinds[1]}: {errors[0]}"
 
 
+def check_households(engine: Engine) -> None:
+    """Assert that a household shows one value, that strangers do not share draws, and that unfit ones are refused."""
+    found = perturbed(engine, Memory(housed()), households(), shuffle=False)
+    for name in ("age", "area"):
+        shown: dict[object, set[object]] = {}
+        for record in found.to_pylist():
+            shown.setdefault(record["house"], set()).add(record[name])
+        alone = shown.pop(None)
+        assert all(len(values) == 1 for values in shown.values()), f"{engine.name}: a household shows two values"
+        assert len(alone) > 1, f"{engine.name}: records without a household number share a draw"
+    at, values = housed().schema.get_field_index("age"), housed()["age"].to_pylist()
+    values[1] = 10 if values[1] != 10 else 20
+    differ = housed().set_column(at, "age", pa.array(values, pa.int64()))
+    refused(DataError, "differ in 1 variable", partial(engine.perturb, Memory(differ), households(), KEY, Collector()))
+    one = housed().set_column(len(BOOK.names), "house", pa.array([1] * ROWS))
+    refused(
+        DataError, "more records than the plan", partial(engine.perturb, Memory(one), households(), KEY, Collector())
+    )
+
+
 def check_changes(engine: Engine) -> None:
     """Assert that records that are not those of the content are refused: the keys would not be theirs."""
     content = engine.content(Memory(survey()), mechanism(), KEY, record_key="id")
@@ -327,6 +373,7 @@ LAWS: tuple[Callable[[Engine], None], ...] = (
     check_counts,
     check_duplicates,
     check_refusals,
+    check_households,
     check_changes,
 )
 """What holds for every engine."""

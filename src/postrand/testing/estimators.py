@@ -193,6 +193,22 @@ def check_weights(estimator: Estimator) -> None:
     assert close, f"{estimator.name}: weights of 1 change the estimate"
 
 
+def check_design(estimator: Estimator) -> None:
+    """Assert that a survey design changes no estimate, and that a perturbed column of it is refused by name.
+
+    A test may take another statistic with a design. An estimator without the options of a design refuses them by name.
+    """
+    table, law = released(survey()), mechanism()
+    if not any(option.design for option in estimator.options):
+        refused(UsageError, "--psu cannot be used with", lambda: ask(estimator, table, law, psu="pay"))
+        return
+    found, plain_data = ask(estimator, table, law, psu="pay"), ask(estimator, table, law)
+    if "statistic" not in plain_data.to_dict():
+        close = np.allclose(_estimates(found), _estimates(plain_data), rtol=1e-6, atol=1e-8, equal_nan=True)
+        assert close, f"{estimator.name}: a survey design changes the estimate"
+    refused(UsageError, "perturbed", lambda: ask(estimator, table, law, psu="sex"))
+
+
 def check_right(estimator: Estimator) -> None:
     """Assert that what is estimated from a release is near what the true records give, in standard errors."""
     truth = _estimates(ask(estimator, survey(), elsewhere()))
@@ -248,6 +264,7 @@ LAWS: tuple[Callable[[Estimator], None], ...] = (
     check_unperturbed,
     check_order,
     check_weights,
+    check_design,
     check_right,
     check_split,
     check_refusals,

@@ -27,6 +27,7 @@ from postrand.errors import DesignError, PostrandError, raise_all, sentence
 from postrand.mechanism import Block
 from postrand.mechanism.block import Provenance
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.mechanism.units import Unit
 from postrand.objectives import MutualInformation, Objective, needs_joint, of_file
 from postrand.objectives.base import truth_of
 from postrand.objectives.information import entropy, information
@@ -46,7 +47,8 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
-from postrand.workflow.known import Known, variables_of
+from postrand.workflow.known import Known, unit_of, variables_of
+from postrand.workflow.unit_budget import costs_of, divided, left_of
 from postrand.workflow.whole_record_counts import beyond_clear
 
 MAX_CELLS = 1 << 13
@@ -72,7 +74,7 @@ class DesignedBlock:
     """A planned block with its matrix, and the design of the matrix (None if the plan contains the matrix).
 
     ``frequencies`` (K,) are the shares of its cells in the plan's prior, of all classes together, with sum 1.
-    ``budget`` is the origin of its share of a divided budget; see :class:`Block`.
+    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has the ``unit`` too.
     """
 
     plan: BlockPlan
@@ -81,6 +83,7 @@ class DesignedBlock:
     shape: LinkedCells | None = None
     frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     budget: Provenance = "public"
+    unit: Unit = "record"
 
     @property
     def block(self) -> Block:
@@ -88,9 +91,10 @@ class DesignedBlock:
         provenance = "unstated" if self.design is None else self.design.provenance
         spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
         if self.shape is None:
-            return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget)
+            return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget, self.unit)
         cells = tuple(map(tuple, self.shape.cells.tolist()))
-        return Block(self.shape.variables, self.matrix, cells, provenance, self.shape.given, spent, self.budget)
+        rest = (provenance, self.shape.given, spent, self.budget, self.unit)
+        return Block(self.shape.variables, self.matrix, cells, *rest)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because value and bound depend on the prior."""
@@ -163,7 +167,9 @@ def design_blocks(plan: Plan, known: Known | None = None) -> tuple[DesignedBlock
     for b, task in enumerate(tasks):
         designed.append(_design(task, budgets.get(b, task.plan.privacy), plan.codebook))
         done(1)
-    made = [dataclasses.replace(one, budget=origin) for one, origin in zip(designed, origins, strict=True)]
+    units = [unit_of(plan, block) for block in plan.blocks]
+    told = zip(designed, origins, units, strict=True)
+    made = [dataclasses.replace(one, budget=origin, unit=unit) for one, origin, unit in told]
     return tuple(_starved(block) if b in budgets else block for b, block in enumerate(made))
 
 
@@ -200,10 +206,11 @@ def budget_origins(tasks: Sequence[tuple[BlockPlan, Weights | None]]) -> list[Pr
 
 
 def check_rules(known: Known) -> None:
-    """Refuse a file with records that contradict a rule of the codebook; see ``codebook.rule_files``."""
+    """Refuse a file with records that contradict a rule of the codebook, or the units of the plan."""
     codebook = known.plan.codebook
     names = dict.fromkeys(rule.variables for rule in codebook.rules)
     check_records({n: known.table(n).dense() for n in names}, codebook)
+    known.check_units()
 
 
 def check_sizes(plan: Plan) -> None:
@@ -347,6 +354,8 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     if not left > 0:
         what = "the record's epsilon is used up: nothing is left to share"
         raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+    if plan.unit is not None and plan.unit.epsilon is not None:
+        return _unit_budgets(plan, tasks, sharing, left)
     if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
         return {b: DifferentialPrivacy(min(left * (1 - _MARGIN), LARGEST_SHARE)) for b in sharing}
     asked_for = _criterion([tasks[b].plan for b in sharing])
@@ -354,6 +363,21 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     asked = list(sharing.values())
     found = allocate(curves, left * (1 - _MARGIN), [s.weight for s in asked], _least(asked, left))
     return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found.epsilons, strict=True)}
+
+
+def _unit_budgets(
+    plan: Plan, tasks: Sequence[_Task], sharing: dict[int, BudgetShare], left: float
+) -> dict[int, PrivacyModel]:
+    """Return the budget of each block that shares what is ``left`` of the record's and of the unit's."""
+    own = [math.fsum(e for model in models_of(t.plan.privacy) if (e := spent(model)) is not None) for t in tasks]
+    besides = [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
+    besides += [] if plan.split is None else [plan.split.spent]
+    of_unit = left_of(plan, own, math.fsum(besides))
+    asked_for, costs = _criterion([tasks[b].plan for b in sharing]), costs_of(plan)
+    curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]
+    budgets = (left * (1 - _MARGIN), of_unit * (1 - _MARGIN))
+    found = divided(curves, list(sharing.values()), [costs[b] for b in sharing], *budgets)
+    return {b: DifferentialPrivacy(min(e, LARGEST_SHARE)) for b, e in zip(sharing, found, strict=True)}
 
 
 def _has_own(block: BlockPlan) -> str:

@@ -82,7 +82,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
-    yield members_in_words(figures.epsilon, household_of(plan))
+    if plan.unit is None or not plan.unit.household:  # else the claims say what members have together
+        yield members_in_words(figures.epsilon, household_of(plan))
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
     words = ("recoded but not perturbed", "perturbed") if plan.codebook.recodes else ("without protection", "with it")
     found = figures.risk("correct_matches")
@@ -154,7 +155,7 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
         return
     text = f"A table of {kind} is as precise as one from {shown(found[1])} unperturbed records in the middle, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
-    good = [one.name for one in tables if not one.is_of_little_use]
+    good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
     poor = [one.name for one in tables if one.is_of_little_use]
     if poor and good:
         yield f"Useful: {few(good)}. Of little use, too few to say much: {few(poor)}."

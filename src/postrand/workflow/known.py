@@ -19,9 +19,11 @@ from postrand.engines.cells import Cells
 from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
 from postrand.engines.split_records import SplitCells
+from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
+from postrand.mechanism.units import Unit
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
@@ -52,6 +54,7 @@ class Known:
     households: HouseholdNumbers | None = None
     formulas: FormulaCells | None = None
     witnesses: Witnesses | None = None
+    units: tuple[UnitRecords, ...] = ()
 
     @classmethod
     def of(
@@ -84,12 +87,13 @@ class Known:
         formulas = None if key is None else _formulas(plan, engine, source, key)
         witnesses = None if key is None else _witnesses(plan, engine, source, key)
         tables = _tables(plan, shaped, dossier)
-        asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables]
+        units = _units(plan, shaped)
+        asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units]
         wants = dict.fromkeys(want for want in asked if want is not None)
         held = {} if before is None or before.plan.codebook != plan.codebook else before.answers.held
         fresh = engine.count_all(source, plan.codebook, [want for want in wants if want not in held])
         answers = Answers({want: fresh.held[want] if want in fresh else held[want] for want in wants})
-        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas, witnesses)
+        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas, witnesses, units)
 
     @classmethod
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
@@ -107,6 +111,12 @@ class Known:
         found: ContingencyTable = self.answers[want]
         return found
 
+    def check_units(self) -> None:
+        """Raise DataError with everything about persons and households that the plan does not allow."""
+        check_units(
+            self.units, self.answers, lambda wants: self.engine.count_all(self.source, self.plan.codebook, wants)
+        )
+
     @property
     def held(self) -> Source:
         """The columns that are held whole, as a source of their own; the file's where none are."""
@@ -118,7 +128,23 @@ def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
     cells = [_cells(plan.codebook, block, shape) for block, shape in shaped]
     ranked = [name for entry in plan.numerical for name in entry.variables]
     split = SplitCells.planned(() if plan.split is None else plan.split.variables, plan.split_reads, plan.codebook)
-    return Digest(ContentReader.of_cells(cells, ranked, key, split), record_key_of(plan))
+    units = {} if plan.unit is None else plan.unit.units.columns
+    drawn = {unit: name for unit, name in units.items() if any(unit == unit_of(plan, block) for block in plan.blocks)}
+    return Digest(ContentReader.of_cells(cells, ranked, key, split, drawn), record_key_of(plan))
+
+
+def unit_of(plan: Plan, block: BlockPlan) -> Unit:
+    """Return what a block describes, and is drawn for."""
+    return "record" if plan.unit is None else plan.unit.unit_of(block.variables)
+
+
+def _units(plan: Plan, shaped: Sequence[Shaped]) -> tuple[UnitRecords, ...]:
+    if plan.unit is None:
+        return ()
+    read: dict[str, list[str]] = {}
+    for block, shape in shaped:
+        read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+    return unit_wants(plan.unit.units, read)
 
 
 def _cells(codebook: Codebook, block: BlockPlan, shape: LinkedCells | None) -> Cells:

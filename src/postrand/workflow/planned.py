@@ -19,6 +19,7 @@ from postrand.ranks.column import RankWarning
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.design_split import DesignedSplit, design_split
 from postrand.workflow.known import Known
+from postrand.workflow.unit_budget import require_unit_level
 
 
 def mechanism_of(
@@ -31,6 +32,11 @@ def mechanism_of(
     Only a rank law, which depends on the number of records and on equal values, needs what is known of the file; it is
     read where that is not given. Warns (``RankWarning``) about variables if the release would show most of their
     values.
+
+    Raises
+    ------
+    PrivacyError
+        If the plan asks for a level of a household or person, and the blocks spend more.
     """
     if known is None and plan.numerical:
         known = Known.of(plan)
@@ -44,7 +50,9 @@ def mechanism_of(
     law, made = None if split is None else split.split, [designed.block for designed in blocks]
     if plan.chosen_with == "file":
         law, made = None if law is None else _looked(law), [_confidential(block) for block in made]
-    return Mechanism(made, book, ranked, law)
+    mechanism = Mechanism(made, book, ranked, law, None if plan.unit is None else plan.unit.units)
+    require_unit_level(plan, mechanism)
+    return mechanism
 
 
 def _confidential(block: Block) -> Block:

@@ -38,6 +38,10 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     if plan.split is not None:
         what, fix = "the risk of a split release is not simulated here", "tune a plan of blocks, or set epsilon"
         problems.append(sentence(what, where="[split]", fix=fix))
+    if plan.unit is not None:
+        what = "the search for a level takes the draws of all records as independent, and reads no [unit]"
+        fix = "remove [unit] for the search, and set its level in the plan afterwards"
+        problems.append(sentence(what, where="[unit]", fix=fix))
     raise_all(UsageError, problems)
     blocks = tuple(
         dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)

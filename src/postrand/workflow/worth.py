@@ -31,6 +31,9 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
     """
     if designed.frequencies is None:
         return {}, ""
+    if designed.block.unit != "record":
+        unit = designed.block.unit
+        return {}, f"  the worth of released records is not known: all records of a {unit} share one draw"
     shares = expected_shares(designed.block, codebook, designed.frequencies)
     if records is not None and records < LEAST_RECORDS:
         return {"why": TOO_FEW}, f"  worth not told: {TOO_FEW}"

@@ -1,0 +1,72 @@
+"""The covariance of corrected regressions under a survey design: influences summed by unit, or fitted replicates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from postrand.errors import EstimationError, sentence
+from postrand.estimate.axes import Array
+from postrand.estimate.regression_data import Data
+from postrand.estimate.regression_equations import Solved, solve_equations
+from postrand.estimate.regression_intervals import Pivot
+from postrand.estimate.survey_law import check_divided
+from postrand.estimate.survey_sample import Sample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Hold a solved regression: ``value`` (P,), ``terms``, ``covariance`` (P, P), and the pivot of its intervals."""
+
+    solved: Solved
+    terms: tuple[str, ...]
+    covariance: Array
+    pivot: Pivot
+
+
+def surveyed_fit(data: Data, sample: Sample, perturbed: bool) -> Fit:
+    """Solve the corrected equations of records drawn by a design.
+
+    The influence of a record is its weighted score times the inverse Jacobian. With replicate weights, the equations
+    are solved again with each of them.
+
+    Raises
+    ------
+    EstimationError
+        If there is no single stable root, also with replicate weights, or a finite population correction is given
+        and a variable is perturbed.
+    """
+    check_divided(sample.drawn, not perturbed, "a regression on perturbed variables")
+    held = replace(data, strata=sample.group[data.rows].astype(np.intp))
+    solved, terms = solve_equations(held)
+    if sample.replicates is not None:
+        found = sample.deviations(_replicates(data, sample), solved.theta)
+        freedom = np.full(found.shape[1], sample.freedom)
+        zero = np.zeros(found.shape[1])
+        return Fit(solved, terms, found.T @ found, Pivot((found**2).sum(axis=0), zero, zero, freedom))
+    pull, share = (_by_group(solved, each, sample) for each in (solved.influence, solved.leverage))
+    freedom = np.full(pull.shape[1], sample.freedom)
+    pivot = Pivot((pull**2).sum(axis=0), (pull * share).sum(axis=0), (share**2).sum(axis=0), freedom)
+    return Fit(solved, terms, pull.T @ pull, pivot)
+
+
+def _by_group(solved: Solved, values: Array, sample: Sample) -> Array:
+    """Return the deviations of the sums of values of cases, (m, P)."""
+    parts = np.zeros((sample.groups, values.shape[1]))
+    np.add.at(parts, solved.records.stratum, solved.records.count[:, None] * values)
+    return sample.deviations(parts, solved.theta)
+
+
+def _replicates(data: Data, sample: Sample) -> Array:
+    """Return the coefficients with each of the replicate weights, (R, P)."""
+    assert sample.replicates is not None
+    found = []
+    for name, column in zip(sample.design.replicates, sample.replicates.T, strict=True):
+        try:
+            found.append(solve_equations(replace(data, weights=column[data.rows]))[0].theta)
+        except EstimationError as error:
+            fix = "leave out terms, or state the design by its clusters"
+            what = f"the regression has no answer with one of the replicate weights: {error}"
+            raise EstimationError(sentence(what, where=f"column {name!r}", fix=fix)) from error
+    return np.array(found)

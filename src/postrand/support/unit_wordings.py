@@ -1,0 +1,54 @@
+"""The words about persons and households: part of :data:`postrand.support.wordings.WORDINGS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from postrand.support.exact import format_upper
+
+
+def _of(unit: str, units: str) -> dict[str, str]:
+    return {
+        f"limit.several_{unit}": f"Not covered: what several records of one {unit} reveal together.",
+        f"limit.shared_{unit}": (
+            f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "
+            "draws of different records as independent are wrong: standard errors, intervals and p-values are too "
+            "small, and risks of several records together are not those shown."
+        ),
+        f"unit.{unit}": (
+            f"{units} ({{column}}): the perturbed values of all records of one {unit} together are released under "
+            "ε-differential privacy{within}, {levels:levels}{once}"
+        ),
+        f"file.shared_{unit}": f"all records of a {unit} share one draw of these: {{variables:list}}",
+    }
+
+
+UNIT_WORDINGS: Mapping[str, str] = {
+    "limit.presence": (
+        "Not covered: that a person or a household is in the file, who lives together, and how many records each has."
+    ),
+    **_of("person", "Persons"),
+    **_of("household", "Households"),
+    "unit.once": "; drawn once for all of them: {variables:list}",
+    "unit.none": (
+        "No level of a {unit} is stated, because a released value excludes some true values, so there is no finite ε: "
+        "{infinite:blocks}"
+    ),
+}
+"""What a certificate says of units, and of draws that their records share."""
+
+
+def levels(stated: Sequence[Mapping[str, Any]]) -> str:
+    """Return levels by numbers of records, the largest last.
+
+    >>> levels([{"records": 1, "epsilon": 1.5}, {"records": 3, "epsilon": 2.5}])
+    'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed'
+    """
+
+    def said(one: Mapping[str, Any]) -> str:
+        return f"ε <= {format_upper(one['epsilon'])} for {one['records']} record{'s' * (one['records'] > 1)}"
+
+    *several, last = map(said, stated)
+    text = f"{', '.join(several)} and {last}" if several else last
+    return f"{text}, the most that {'are' if stated[-1]['records'] > 1 else 'is'} allowed"

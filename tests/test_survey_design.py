@@ -1,0 +1,279 @@
+"""Survey designs in estimates: beside R's survey package on unperturbed records, beside enumeration on others."""
+
+import itertools
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from postrand import Codebook, Variable, estimate
+from postrand.errors import DataError, EstimationError, PostrandError, UsageError
+from postrand.estimate import SurveyDesign
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.testing import estimators
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "tests" / "fixtures" / "survey_design"
+GOLDEN = json.loads((FOLDER / "golden.json").read_text("utf-8"))
+TABLE = pyarrow.csv.read_csv(FOLDER / "survey.csv")
+BOOK = Codebook(
+    (
+        Variable("sex", role="key", categories=("F", "M")),
+        Variable("area", role="key", categories=("east", "north", "west")),
+        Variable("ill", role="sensitive", categories=("no", "yes")),
+        Variable("side", role="other", categories=("u", "v")),
+    )
+)
+KEPT = Mechanism({name: TransitionMatrix.identity(BOOK[name].size) for name in ("sex", "area", "ill")}, BOOK)
+ELSEWHERE = Mechanism({"side": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, BOOK)
+LINEAR = {"weights": "w", "strata": "stratum", "psu": "psu"}
+REPLICATES = {"weights": "w", "replicates": [f"r{i}" for i in range(1, 9)]}
+DESIGNS = {
+    "linear": SurveyDesign(**LINEAR),
+    "records": SurveyDesign(weights="w"),
+    "fpc": SurveyDesign(**LINEAR, fpc="units"),
+    "lonely": SurveyDesign(weights="w", strata="lone", psu="psu", lonely="adjust"),
+    "post": SurveyDesign(**LINEAR, calibrated=["post"]),
+    "margins": SurveyDesign(**LINEAR, calibrated=["post", "side"]),
+    "brr": SurveyDesign(**REPLICATES, method="brr"),
+    "fay": SurveyDesign(**REPLICATES, method="fay", rho=0.3),
+    "jk1": SurveyDesign(**REPLICATES, method="jk1"),
+    "jkn": SurveyDesign(**REPLICATES, method="jkn", rscales=np.linspace(0.5, 0.9, 8).tolist()),
+    "bootstrap": SurveyDesign(**REPLICATES, method="bootstrap"),
+    "mse": SurveyDesign(**REPLICATES, method="jk1", mse=True),
+}
+REGRESSIONS = {"linear": "y ~ x + C(area)", "logistic": "ill ~ x + C(sex)", "poisson": "visits ~ x + C(sex)"}
+
+
+def agree(found, wanted, what):
+    scale = np.abs(wanted).max() or 1.0
+    np.testing.assert_allclose(np.asarray(found) / scale, np.asarray(wanted) / scale, rtol=0, atol=1e-10, err_msg=what)
+
+
+def same(found, golden, what):
+    agree(found.value.ravel(), golden["value"], what)
+    if "error" in golden:
+        agree(found.standard_error.ravel(), golden["error"], what)
+    else:
+        agree(found.covariance, golden["covariance"], what)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_unperturbed_records_give_what_r_survey_gives(name):
+    design, golden = DESIGNS[name], GOLDEN[name]
+    table = estimate.table(TABLE, ["sex", "area"], KEPT, design=design)
+    assert table.degrees_of_freedom == golden["degf"]
+    same(table, golden["table"], "table")
+    same(estimate.mean(TABLE, "y", KEPT, design=design), {**golden["mean"]}, "mean")
+    same(estimate.mean(TABLE, "y", KEPT, by="area", design=design), golden["by"], "mean by area")
+    same(estimate.total(TABLE, "y", KEPT, design=design), golden["total"], "total")
+    same(estimate.total(TABLE, "y", KEPT, by="area", design=design), golden["totals"], "total by area")
+    same(estimate.ratio_of_totals(TABLE, "y", "x", KEPT, design=design), golden["ratio"], "ratio")
+    middle = estimate.quantile(TABLE, "y", KEPT, q=[0.25, 0.5], design=design)
+    found = np.stack([middle.value, *middle.interval(), middle.standard_error], axis=1)
+    agree(found, np.array(golden["quantile"]), "quantile")
+    law = ELSEWHERE if name == "fpc" else KEPT
+    for family, formula in REGRESSIONS.items() if name not in ("fay", "jk1", "jkn", "bootstrap") else ():
+        same(estimate.regression(formula, TABLE, law, family, design=design), golden[family], family)
+    if not design.replicates:  # R's replicates of a logistic regression are not those of the delta method
+        odds = estimate.odds_ratio(TABLE, "sex", "ill", KEPT, design=design)
+        wanted = golden["odds"]["value"][1], golden["odds"]["covariance"][1][1] ** 0.5
+        agree([np.log(odds.value), odds.log_standard_error], wanted, "odds ratio")
+
+
+def test_design_effects_are_those_of_r_survey():
+    table = estimate.table(TABLE, ["sex", "area"], KEPT, design=DESIGNS["linear"])
+    agree(table.design_effect.ravel(), GOLDEN["effect"]["table"], "table")
+    found = estimate.mean(TABLE, "y", KEPT, design=DESIGNS["linear"]).design_effect
+    assert float(found) == pytest.approx(GOLDEN["effect"]["mean"], rel=1e-10)
+
+
+@pytest.mark.r
+def test_golden_figures_are_what_r_says_now(tmp_path):
+    for name in ("golden.R", "survey.csv"):
+        shutil.copy(FOLDER / name, tmp_path)
+    done = subprocess.run(["Rscript", "golden.R"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+    def leaves(data):
+        if isinstance(data, dict | list):
+            for one in data.values() if isinstance(data, dict) else data:
+                yield from leaves(one)
+        else:
+            yield float(data)
+
+    found = json.loads((tmp_path / "golden.json").read_text("utf-8"))
+    np.testing.assert_allclose(list(leaves(found)), list(leaves(GOLDEN)), rtol=1e-9, atol=1e-12)
+
+
+def test_the_test_of_independence_is_near_that_of_r_survey():
+    """The same reference; the statistic is of the same first order (a score test here, Pearson's of shares there)."""
+    found = estimate.independence_test(TABLE, "sex", "area", KEPT, design=DESIGNS["linear"])
+    assert "Rao–Scott" in found.method
+    assert found.p_value == pytest.approx(GOLDEN["independence"]["p"], abs=0.002)
+    naive = estimate.independence_test(TABLE, "sex", "area", KEPT, weights="w")
+    assert abs(naive.p_value - found.p_value) > 0.05
+
+
+@pytest.mark.parametrize("options", [{}, {"fpc": "units"}, {"replicates": ["r1", "r2", "r3"], "method": "jk1"}])
+def test_expected_variance_over_all_perturbations_is_that_of_sampling_and_perturbation(options):
+    """Every one of the 2^7 releases of a file, with its probability: no formula of the estimator is used again."""
+    stay = np.array([[0.8, 0.2], [0.3, 0.7]])
+    true = np.array([0, 1, 1, 0, 0, 1, 0])
+    fixed = {
+        "h": [0, 0, 0, 0, 1, 1, 1],
+        "psu": [0, 0, 1, 2, 0, 1, 1],
+        "w": [1.0, 2, 3, 1, 2, 2, 1],
+        "units": [6, 6, 6, 6, 4, 4, 4],
+        "y": [3.0, 1, 4, 1, 5, 9, 2],
+    }
+    fixed |= {f"r{i}": np.roll([1.0, 2, 3, 1, 0, 2, 3], i) for i in (1, 2, 3)}
+    book = Codebook(
+        (Variable("sex", role="key", categories=(0, 1), type="int64"), Variable("y", "other", type="double"))
+    )
+    law = Mechanism({"sex": TransitionMatrix.from_array(stay)}, book)
+    kept = Mechanism({"sex": TransitionMatrix.identity(2)}, book)
+    replicated = "replicates" in options
+    design = SurveyDesign(weights="w", **({} if replicated else {"strata": "h", "psu": "psu"}), **options)
+
+    def ask(sex, mechanism):
+        return estimate.total(pa.table({"sex": sex, **fixed}), "y", mechanism, by="sex", design=design)
+
+    mean, second, stated, parts = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2)
+    for released in itertools.product((0, 1), repeat=len(true)):
+        chance = stay[true, list(released)].prod()
+        found = ask(list(released), law)
+        mean, second = mean + chance * found.value, second + chance * found.value**2
+        stated = stated + chance * np.diag(found.covariance)
+        parts = parts + chance * np.diag(found.perturbation)
+    plain = ask(true.tolist(), kept)
+    np.testing.assert_allclose(mean, plain.value, rtol=1e-12)
+    np.testing.assert_allclose(parts, second - mean**2, rtol=1e-10)
+    if not replicated:
+        np.testing.assert_allclose(stated, np.diag(plain.covariance) + second - mean**2, rtol=1e-10)
+        return
+    # Replicates have no perturbation that is known to be whole: theirs is that of their own weights.
+    deviation = np.array([fixed[f"r{i}"] for i in (1, 2, 3)]) * fixed["y"]
+    deviation -= deviation.mean(axis=0)
+    inverse = np.linalg.inv(stay)
+    spread = (stay[true] @ inverse**2) - (stay[true] @ inverse) ** 2
+    np.testing.assert_allclose(
+        stated, np.diag(plain.covariance) + 2 / 3 * ((deviation**2).sum(axis=0) @ spread), rtol=1e-10
+    )
+
+
+def test_the_parts_of_a_table_add_up_and_its_margins_agree():
+    table, law = estimators.released(estimators.survey(900)), estimators.mechanism()
+    frame = table.append_column("psu", pa.array(np.arange(900) // 15))
+    design = SurveyDesign(weights="weight", psu="psu")
+    both = estimate.table(frame, ["sex", "area"], law, design=design)
+    np.testing.assert_allclose(both.covariance, both.sampling + both.perturbation, atol=1e-15)
+    plain = estimate.table(frame, ["sex", "area"], law, weights="weight")
+    np.testing.assert_allclose(both.perturbation, plain.perturbation, atol=1e-15)
+    alone = estimate.table(frame, ["area"], law, design=design)
+    np.testing.assert_allclose(both.margin(["area"]).covariance, alone.covariance, atol=1e-13)
+    np.testing.assert_allclose(both.counts().standard_error, both.total * both.standard_error, rtol=1e-12)
+    units = estimate.table(frame, ["sex"], law, design=SurveyDesign(weights="weight"))
+    np.testing.assert_allclose(units.covariance, estimate.table(frame, ["sex"], law, "weight").covariance, rtol=1e-10)
+    assert "60 primary sampling units, 59 degrees of freedom" in both.includes
+
+
+def test_a_split_takes_a_design_where_its_variance_is_known():
+    from postrand.engines.frame import perturb
+    from postrand.support.randomness import ReleaseKey
+
+    split = estimators.splitting(whole=True)
+    survey = estimators.survey(600).append_column("psu", pa.array(np.arange(600) // 15))
+    frame = perturb(survey, split, ReleaseKey.from_seed(1))
+    frame = frame.append_column("psu", survey["psu"]) if "psu" not in frame.column_names else frame
+    design = SurveyDesign(weights="weight", psu="psu")
+    found = estimate.mean(frame, "pay", split, by="sex", design=design)
+    plain = estimate.mean(survey, "pay", estimators.elsewhere(), by="sex", design=design)
+    np.testing.assert_allclose(found.covariance, plain.covariance, rtol=1e-9)
+    with pytest.raises(EstimationError, match="not divided"):
+        _ = estimate.table(frame, ["sex"], split, design=design).sampling
+    with pytest.raises(UsageError, match="a total of a split does not take a survey design"):
+        estimate.total(frame, "pay", split, by="sex", design=design)
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        ({"replicates": ["r1"], "method": "brr"}, "2 or more"),
+        ({"replicates": ["r1", "r2"]}, "method of the replicate weights is not known"),
+        ({"replicates": ["r1", "r2"], "method": "fay"}, "'fay' needs rho"),
+        ({"replicates": ["r1", "r2"], "method": "jkn"}, "'jkn' needs rscales"),
+        ({"replicates": ["r1", "r2"], "method": "brr", "psu": "psu"}, "already hold the strata"),
+        ({"replicates": ["r1", "r1"], "method": "brr"}, "named twice"),
+        ({"rho": 0.5}, "'rho' is about replicate weights"),
+        ({"lonely": "average"}, "unknown treatment"),
+        ({"psu": 3}, "names a column by a text"),
+    ],
+)
+def test_a_design_that_does_not_fit_is_refused(parts, what):
+    with pytest.raises(UsageError, match=what):
+        SurveyDesign(**parts)
+
+
+def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
+    def ask(design, law=ELSEWHERE, **more):
+        return estimate.table(TABLE, ["sex"], law, design=design, **more)
+
+    holes = TABLE.append_column("hole", pa.array([None, *range(1, TABLE.num_rows)]))
+    cases = [
+        (
+            DataError,
+            "hole.*missing for some records",
+            lambda: estimate.table(holes, ["sex"], ELSEWHERE, design=SurveyDesign(psu="hole")),
+        ),
+        (UsageError, "column of psu is perturbed.*side", lambda: ask(SurveyDesign(psu="side"))),
+        (UsageError, "beside a survey design", lambda: ask(DESIGNS["linear"], weights="w")),
+        (UsageError, "'likelihood' does not take", lambda: ask(DESIGNS["linear"], method="likelihood")),
+        (UsageError, "'model' does not take", lambda: ask(DESIGNS["linear"], method="model")),
+        (UsageError, "not a survey design", lambda: ask("psu")),
+        (EstimationError, "only one primary", lambda: ask(SurveyDesign(strata="lone", psu="psu"))),
+        (DataError, "not one positive number", lambda: ask(SurveyDesign(psu="psu", fpc="w"))),
+        (DataError, "more primary sampling units", lambda: ask(SurveyDesign(fpc="units", strata="stratum"))),
+        (
+            EstimationError,
+            "no degree of freedom",
+            lambda: ask(SurveyDesign(psu="units", strata="units", lonely="adjust")),
+        ),
+        (PostrandError, "nowhere", lambda: ask(SurveyDesign(psu="nowhere"))),
+        (
+            EstimationError,
+            "on the safe side",
+            lambda: estimate.regression("y ~ C(sex)", TABLE, KEPT, "linear", design=DESIGNS["fpc"]),
+        ),
+    ]
+    for error, what, asked in cases:
+        with pytest.raises(error, match=what):
+            asked()
+
+
+def test_a_column_that_is_not_released_is_refused():
+    book = Codebook((*BOOK.variables, Variable("village", "drop")))
+    law = Mechanism({"sex": TransitionMatrix.identity(2)}, book)
+    frame = TABLE.append_column("village", TABLE["psu"])
+    with pytest.raises(UsageError, match=r"survey design is not released.*village"):
+        estimate.table(frame, ["sex"], law, design=SurveyDesign(psu="village"))
+
+
+def test_options_of_the_command_line_are_the_design():
+    known = estimate.estimators()
+    for name, options in {
+        "linear": {"weight": "w", "strata": "stratum", "psu": "psu"},
+        "fpc": {"weight": "w", "strata": "stratum", "psu": "psu", "fpc": "units"},
+        "post": {"weight": "w", "strata": "stratum", "psu": "psu", "calibrated": "post"},
+        "lonely": {"weight": "w", "strata": "lone", "psu": "psu", "lonely-psu": "adjust"},
+        "fay": {"weight": "w", "replicates": "r1,r2,r3,r4,r5,r6,r7,r8", "replication": "fay", "rho": "0.3"},
+    }.items():
+        found = known["mean"].answer(TABLE, KEPT, "y", options)
+        agree(found.covariance, GOLDEN[name]["mean"]["covariance"], name)
+    for one in known.values():
+        assert {"psu", "replicates"} <= {option.name for option in one.options}, one.name
