@@ -114,7 +114,7 @@ def test_large_households_and_shares_of_sizes():
     assert all(one.size == len(sizes) for one in informed_joint_risk(keys, household, LAW))
 
 
-def frame(n=120):
+def frame(n=60):
     rng = np.random.default_rng(8)
     codes = rng.integers(0, 3, n), rng.integers(0, 4, n)
     return {
@@ -142,14 +142,15 @@ SPREADS = {
 
 
 @pytest.mark.parametrize("measure", list(SPREADS))
-def test_tune_meets_a_limit_as_the_policy_measures_it(measure):
+def test_tune_meets_a_limit_as_the_policy_measures_it(measure, monkeypatch):
+    monkeypatch.setattr("postrand.risk.informed.MOST_RELEASES", 2)
     data = frame()
     truth = TrueFile.read(data, BOOK)
     assert truth is not None
     before = SPREADS[measure](truth.exposure())
     assert isinstance(before, Spread)
     limit = before.largest * 0.5
-    found = tune(data, ["a", "b"], f"{measure} <= {limit}", weight="w", household="h", codebook=BOOK, tolerance=0.2)
+    found = tune(data, ["a", "b"], f"{measure} <= {limit}", weight="w", household="h", codebook=BOOK, tolerance=0.7)
     assert found.needed
     after = SPREADS[measure](truth.exposure(found.mechanism))
     assert isinstance(after, Spread)

@@ -22,17 +22,19 @@ from scipy import stats
 import postrand as pr
 from postrand.app import designing, plans
 from postrand.certification.account import mechanism_account
-from postrand.certification.series import Level, level_of, series_from_dict
+from postrand.certification.certificate import certify
+from postrand.certification.series import Level, rho_of, series_from_dict
 from postrand.cli import main
 from postrand.engines.content import Content
 from postrand.errors import PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism
-from postrand.mechanism.matrix import randomised_response
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.plan.ledger_plan import ledger_of
+from postrand.privacy import ApproximateDifferentialPrivacy
 from postrand.privacy.levels import zcdp
 from postrand.release import canonical_json, fields
 from postrand.release.ledger import Charge, Ledger, Terms
-from postrand.release.ledger_lines import Entry, total_of
+from postrand.release.ledger_lines import Book, Entry, line_of, total_of, unit_totals
 from postrand.release.ledger_report import LedgerPage, verify_ledger
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
@@ -102,7 +104,7 @@ def test_each_kind_is_charged_or_refused_and_a_refusal_writes_nothing(tmp_path):
     ledger = Ledger(tmp_path / "panel.ledger")
     refused = [
         (entry(1), WAVE, "no earlier release of the population"),
-        (entry(1, math.inf), FIRST, "no finite level"),
+        (entry(1, math.inf), FIRST, "there is no finite level"),
         (entry(1, 3.0), replace(FIRST, limit=2.0), "at most ε = 2 is left"),
     ]
     for made, terms, words in refused:
@@ -121,6 +123,7 @@ def test_each_kind_is_charged_or_refused_and_a_refusal_writes_nothing(tmp_path):
         ),
         (entry(2, perturbed=("age", "job")), supplement, "a supplement has variables .* age"),
         (entry(2, math.inf), replace(WAVE, limit=9.0, exception="counts"), "would pass the limit"),
+        (entry(2, delta=1.0), WAVE, "there is no finite level"),
     ]
     for made, terms, words in refused:
         for verb in (ledger.charge, ledger.add):
@@ -154,8 +157,8 @@ def test_a_ledger_of_the_first_schema_is_read_and_its_lines_are_covered_by_the_c
 def test_levels_of_a_law_and_of_many_releases():
     laws = [randomised_response(3, 0.5), randomised_response(4, 0.7)]
     mechanism = Mechanism([Block((name,), law) for name, law in zip("ab", laws, strict=True)])
-    level = level_of(mechanism, mechanism_account(mechanism))
-    assert level.epsilon is not None
+    account = mechanism_account(mechanism)
+    level = Level(account.total, 0.0, rho_of(mechanism, account))
     assert level.epsilon == pytest.approx(1.2)
     assert level.rho == pytest.approx(sum(map(zcdp, laws)))
     total = Level(0.0, 0.0, 0.0)
@@ -164,8 +167,14 @@ def test_levels_of_a_law_and_of_many_releases():
         total += level
     rho = 20 * sum(map(zcdp, laws))
     assert total.at(1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
-    assert (total.at(1e-6) or math.inf) < 20 * level.epsilon
-    assert level_of(mechanism, replace(mechanism_account(mechanism), total=math.inf)) == Level(None)
+    assert (total.at(1e-6) or math.inf) < 20 * account.total
+    zeros = Mechanism({"a": TransitionMatrix.from_array([[0.9, 0.1], [0.0, 1.0]])})
+    assert rho_of(zeros, mechanism_account(zeros)) is None
+    found = certify(zeros, [ApproximateDifferentialPrivacy(0.5, 0.95)]).level(zeros)
+    assert found == Level(0.5, pytest.approx(0.9))  # by hand: the first row can be told from the second with 0.9
+    assert found + found == Level(None)  # a δ of 1 promises nothing
+    assert (Level(1.0, 1e-6) + Level(2.0, 1e-5)).delta == pytest.approx(1.1e-5)
+    assert found.at(0.5) == 0.5
 
 
 @pytest.fixture
@@ -291,6 +300,7 @@ GOOD |= {"total": {"epsilon": 2.0}}
         {"total": {"epsilon": 2.0, "rho": 1.0}},
         {"total": {"epsilon": math.nan}},
         {"level": {"epsilon": None}},
+        {"level": {"epsilon": 1.0, "delta": 1e-6}, "total": {"epsilon": 2.0, "delta": 1e-6}},
         {"number": 0},
         {"number": 1},
         {"number": True},
@@ -303,10 +313,10 @@ GOOD |= {"total": {"epsilon": 2.0}}
     ids=str,
 )
 def test_a_series_that_is_not_well_formed_or_below_the_release_is_refused(change):
-    account = replace(mechanism_account(Mechanism({"a": randomised_response(2, 1.0)})), total=1.0)
-    assert series_from_dict(GOOD, account).to_dict() == GOOD
+    certified = Level(1.0)
+    assert series_from_dict(GOOD, certified).to_dict() == GOOD
     with pytest.raises(SpecificationError):
-        series_from_dict(GOOD | change, account)
+        series_from_dict(GOOD | change, certified)
 
 
 def test_a_forged_total_does_not_verify(work):
@@ -414,6 +424,18 @@ def test_attacks_on_three_waves_stay_below_the_total_and_a_planted_defect_does_n
     monkeypatch.setattr(Content, "tag", lambda self: bytes(40))
     found = list(attacks(waves, released(waves)))
     assert max(bound - total[count - 1] for bound, count in found) > 1
+
+
+def test_levels_of_other_units_add_where_every_release_states_them():
+    held = [entry(k, units={"household": 3.0, **more}) for k, more in enumerate(({}, {"person": 2.0}, {}))]
+    assert unit_totals(held) == {"household": 9.0}
+    assert unit_totals([replace(one, disjoint="others") for one in held]) == {"household": 3.0}
+    assert unit_totals([]) == {}
+    assert "household of the largest size: ε <= 9" in str(LedgerPage(Book(tuple(map(at_start, held)))))
+
+
+def at_start(one):
+    return line_of(Book(head="0" * 64), one)[0]
 
 
 def test_the_page_on_series_runs(tmp_path, monkeypatch):

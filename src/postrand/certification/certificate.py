@@ -14,7 +14,7 @@ from postrand.certification.file_level import FileLevel, file_level, restated
 from postrand.certification.limits import Facts as Facts  # a certificate holds one, and is read with it
 from postrand.certification.limits import limits
 from postrand.certification.reachable_rules import reachable
-from postrand.certification.series import Series
+from postrand.certification.series import Level, Series, certified_level
 from postrand.certification.units import unit_levels
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
@@ -109,6 +109,10 @@ class Certificate:
         """One sentence for each limit, most serious first."""
         fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
         return (*map(wordings.limit, self.limits), *wordings.no_unit_levels(self.units), *fails)
+
+    def level(self, mechanism: Mechanism) -> Level:
+        """Return (ε, δ) of a record, for the total of a series; its ε is None where there is no finite one."""
+        return certified_level(mechanism, self.account, zip(self.claims, self.findings, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

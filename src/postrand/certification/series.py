@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from postrand.certification.account import Account
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix_classes import classes_of
+from postrand.privacy import Finding, PrivacyModel
+from postrand.privacy.approximate import ApproximateDifferentialPrivacy
 from postrand.privacy.levels import zcdp
 from postrand.support.exact import add_upper
 
@@ -40,8 +42,14 @@ class Level:
     rho: float | None = None
 
     def __add__(self, other: Level) -> Level:
-        """Return the level of both releases: independent words, so that every level adds up (basic composition)."""
-        return Level(_sum(self.epsilon, other.epsilon), add_upper(self.delta, other.delta), _sum(self.rho, other.rho))
+        """Return the level of both releases: independent words, so that every level adds up (basic composition).
+
+        A δ of 1 promises nothing: there is no finite ε then.
+        """
+        delta = add_upper(self.delta, other.delta)
+        if delta >= 1:
+            return Level(None)
+        return Level(_sum(self.epsilon, other.epsilon), delta, _sum(self.rho, other.rho))
 
     def largest(self, other: Level) -> Level:
         """Return the level of a record that is in one of two parts."""
@@ -65,15 +73,47 @@ def _sum(one: float | None, two: float | None) -> float | None:
     return None if one is None or two is None else add_upper(one, two)
 
 
-def level_of(mechanism: Mechanism, account: Account) -> Level:
-    """Return the level of a record of a release by the mechanism, whose account is given."""
+class Claimed(Protocol):
+    """What is read of a claim: its model, the variables that it covers, and whether it is within classes."""
+
+    @property
+    def privacy(self) -> PrivacyModel:
+        """The privacy model."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that the claim covers."""
+
+    @property
+    def within(self) -> bool:
+        """Whether the claim is about true values of the same class."""
+
+
+def certified_level(mechanism: Mechanism, account: Account, claims: Iterable[tuple[Claimed, Finding]]) -> Level:
+    """Return the level of a record that a certificate states, without ρ: the ε of its account.
+
+    Where that is not finite, a claim of (ε, δ) on all perturbed variables counts, with what priors spent; δ is the one
+    that was found for the matrices.
+    """
+    if math.isfinite(account.total):
+        return Level(account.total)
+    found = [
+        Level(add_upper(claim.privacy.epsilon, finding.figures.get("priors", 0.0)), finding.level)
+        for claim, finding in claims
+        if isinstance(claim.privacy, ApproximateDifferentialPrivacy)
+        and {*claim.variables} == {*mechanism.variables}
+        and not claim.within
+    ]
+    return min(found, key=lambda level: level.epsilon or 0.0, default=Level(None))
+
+
+def rho_of(mechanism: Mechanism, account: Account) -> float | None:
+    """Return an upper bound of the ρ of a record; None where there is no finite ε."""
     if not math.isfinite(account.total):
-        return Level(None)
-    priors = [epsilon**2 / 2 * (1 + 1e-15) for epsilon in account.priors]
+        return None
+    every = (*mechanism.blocks, *(() if mechanism.split is None else mechanism.split.blocks))
     ways = [add_upper(0.0, *(_rho(block.matrix) for block in blocks)) for blocks in mechanism.alternatives]
-    if mechanism.split is not None:
-        priors += [block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in mechanism.split.blocks]
-    return Level(account.total, 0.0, add_upper(max(ways), *priors))
+    return add_upper(max(ways), *(block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in every))
 
 
 def _rho(matrix: Any) -> float:
@@ -116,8 +156,10 @@ def _plain(level: Level) -> dict[str, float | None]:
     return {"epsilon": level.epsilon, **({"delta": level.delta} if level.delta else {})}
 
 
-def series_from_dict(data: Any, account: Account) -> Series:
+def series_from_dict(data: Any, certified: Level) -> Series:
     """Read what a certificate states of a series, and check what can be checked without the ledger.
+
+    ``certified`` is the level of the release, recomputed.
 
     Raises
     ------
@@ -145,9 +187,8 @@ def series_from_dict(data: Any, account: Account) -> Series:
     raise_all(SpecificationError, problems)
     assert level is not None
     assert total is not None
-    own = account.total if math.isfinite(account.total) else None
-    if level.epsilon != own and not (own is None and level.delta):
-        problems.append(sentence("the level of the series is not that of the release", where=where, wanted=own))
+    if (level.epsilon, level.delta) != (certified.epsilon, certified.delta):
+        problems.append(sentence("the level of the series is not that of the release", where=where))
     if _below(total, level) or ((number == 1) != (kind == "first")):
         problems.append(sentence("the total, or the kind, contradicts the level or the number", where=where))
     raise_all(SpecificationError, problems)

@@ -82,15 +82,22 @@ def protect(
 
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
-    release = run(
-        counted_in(load_plan(plan), of_population), out, release_key=key, dossier=dossier, ledger=ledger, **choices
-    )
+    counted = counted_in(load_plan(plan), of_population)
+    release = run(counted, out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     claims = list(release.certificate_sentences)
     found = release.findings
     plain = list(release.plain_claims)
-    data = {"release": str(release.path), "claims": claims, "in_words": plain, "findings": found.to_dict()}
+    data: dict[str, Any] = {
+        "release": str(release.path),
+        "claims": claims,
+        "in_words": plain,
+        "findings": found.to_dict(),
+    }
     worth = list(two_way_lines(two_way(release.mechanism, release.records or 0)))
     lines = [f"release: {release.path}", *claims, *in_words(plain), *[""] * bool(worth), *worth]
+    if counted.ledger is not None:
+        data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
+        lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
     return data, "\n".join([*lines, *unperturbed_lines(found)])
 
 

@@ -178,7 +178,7 @@ class Ledger:
                 population=terms.population or "",
                 kind=terms.kind or KINDS[0],
                 disjoint=terms.disjoint,
-                exception="" if entry.is_finite else terms.exception,
+                exception=terms.exception,
             )
             raise_all(PrivacyError, _problems(book, entry, terms, self.path.name))
         if not book.head:
@@ -238,9 +238,9 @@ def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[st
     if entry.kind == "supplement" and twice:
         what = "a supplement has variables that an earlier release perturbed"
         yield sentence(what, where=where, got=", ".join(twice), fix='leave them out, or set kind = "wave"')
-    if not entry.is_finite and not terms.exception:
+    if not terms.exception and after.epsilon is None and (before.epsilon is not None or not entry.is_finite):
         fix = 'perturb what has no finite level, or state why: allow_infinite = "reason" in [ledger]'
-        yield sentence("the release has no finite level, so no total holds with it", where=where, fix=fix)
+        yield sentence("with this release there is no finite level of all together", where=where, got=costs, fix=fix)
     if terms.limit is not None and (after.epsilon is None or after.epsilon > terms.limit):
         spent = 0.0 if entry.disjoint else before.epsilon
         left = 0.0 if spent is None else max(terms.limit - spent, 0.0)

@@ -31,7 +31,7 @@ class Entry:
 
     ``delta`` and ``rho`` are the rest of the level (:class:`postrand.certification.series.Level`); ``units`` the ε of
     other units, such as households, where a release states them. ``perturbed``, ``ranked`` and ``clear`` are its
-    variables. ``disjoint``: the reason why no record is in an earlier release. ``exception``: the reason why a release
+    variables. ``disjoint``: the reason why no record is in an earlier release. ``exception``: the reason why a total
     without a finite level is allowed. ``manifest``: the SHA-256 of the release's manifest.
     """
 

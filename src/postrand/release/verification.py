@@ -319,7 +319,7 @@ def _certificate(root: Path, mechanism: Mechanism, number: int) -> Certificate:
         raise ReleaseError(sentence("households are said to be renumbered, but none are released", where=CERTIFICATE))
     certificate = recertify(mechanism, claims, facts, file)
     if "series" in stated:
-        series = series_from_dict(stated["series"], certificate.account)
+        series = series_from_dict(stated["series"], certificate.level(mechanism))
         certificate = dataclasses.replace(certificate, series=series)
     found = earlier.as_written(canonical_json.plain(certificate.to_dict()), number, mechanism)
     if place := canonical_json.first_difference(earlier.stated(stated, number), earlier.with_facts(found, stated)):

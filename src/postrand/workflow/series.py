@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
 from postrand.certification import Certificate
-from postrand.certification.series import KINDS, level_of
+from postrand.certification.series import KINDS, rho_of
 from postrand.engines.content import Content
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -18,16 +19,17 @@ from postrand.release.ledger_lines import Entry
 
 def entry_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, content: Content, name: str) -> Entry:
     """Return the entry of a release that is being made, by the ledger's terms of a first release."""
-    level = level_of(mechanism, certificate.account)
+    level = certificate.level(mechanism)
     ranked = tuple(column.variable for column in mechanism.numerical)
     released = plan.codebook.with_role("key", "sensitive", "other", "weight", "household")
     treated = {*mechanism.variables, *ranked}
     return Entry.of(
         content,
         mechanism.digest(),
-        certificate.account.total,
+        math.inf if level.epsilon is None else level.epsilon,
         name,
-        rho=level.rho,
+        delta=level.delta,
+        rho=rho_of(mechanism, certificate.account),
         units=_units(certificate.to_dict().get("units", {})),
         perturbed=tuple(mechanism.variables),
         ranked=ranked,
