@@ -33,6 +33,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary
+from postrand.engines.units import BlockDraws
 from postrand.errors import (
     DataError,
     DesignError,
@@ -150,6 +151,19 @@ def test_members_do_not_stand_together(tmp_path):
     house = made.frame()["hid"].to_numpy()
     together = int((house[1:] == house[:-1]).sum())
     assert together <= 15  # Poisson of mean 3: above 15 with probability 1e-7; 900 in the file's order
+
+
+def test_an_engine_that_draws_for_members_is_caught(monkeypatch):
+    """The defect planted: every block is drawn by the record's key."""
+    real = BlockDraws.of.__func__
+
+    def of(cls, *arguments):
+        right = real(cls, *arguments)
+        return dataclasses.replace(right, places=tuple(range(len(right.laws))), shared=())
+
+    monkeypatch.setattr(BlockDraws, "of", classmethod(of))
+    with pytest.raises(AssertionError, match="a household shows two values"):
+        testing.check_households(LocalEngine())
 
 
 # -- levels -----------------------------------------------------------------------------------------------------------
