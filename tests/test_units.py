@@ -58,6 +58,7 @@ from postrand.workflow.pipeline import run
 from postrand.workflow.tuning import tune_plan
 from postrand.workflow.unit_budget import divided
 from tests.conftest import ROOT
+from tests.fixtures.releases.make import write_houses
 from tests.release_case import edit, rehash
 from tests.sampling_reference import draw_one
 from tests.unit_case import KEY, PLAN, planned, survey
@@ -340,6 +341,16 @@ def test_persons_have_their_bound_and_one_household(tmp_path):
     keep = ('role = "household"', 'role = "household"\nmissing = "keep"')
     with pytest.raises(DataError, match="several records without a household number"):
         run(planned(tmp_path / "w", person, keep, table=homeless), tmp_path / "no", release_key=KEY)
+
+
+def test_a_kept_release_of_households_is_verified_and_drawn_again_for_ever(tmp_path):
+    kept = ROOT / "tests" / "fixtures" / "releases" / "3" / "housed"
+    write_houses(tmp_path)
+    assert pr.verify(kept).verdict == "verified"
+    again = pr.verify(kept, file=tmp_path / "houses.csv", release_key=pr.ReleaseKey.from_seed(16))
+    assert next(check for check in again.checks if check.name == "drawn").ok
+    levels = {u: told["levels"][-1]["epsilon"] for u, told in pr.read_release(kept).certificate["units"].items()}
+    assert levels == pytest.approx({"person": 4.0, "household": 7.0})
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------
