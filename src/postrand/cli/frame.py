@@ -157,7 +157,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
         try:
             write_anything()
             with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
-                warnings.showwarning = _warn
+                warnings.showwarning = _telling_once()
                 raise_all(UsageError, [*_empty(arguments), *_no_share(arguments)])
                 data, text, *code = function(**arguments)
         except PostrandError as error:
@@ -175,6 +175,18 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             raise SystemExit(code[0])
 
     return wrapped
+
+
+def _telling_once() -> Callable[..., None]:
+    """Return what tells each warning of a command once, however many figures it is about."""
+    told: set[str] = set()
+
+    def warn(message: Warning | str, *about: object, **named: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            _warn(message, *about, **named)
+
+    return warn
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
