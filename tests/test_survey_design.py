@@ -77,9 +77,8 @@ def test_unperturbed_records_give_what_r_survey_gives(name):
     middle = estimate.quantile(TABLE, "y", KEPT, q=[0.25, 0.5], design=design)
     found = np.stack([middle.value, *middle.interval(), middle.standard_error], axis=1)
     agree(found, np.array(golden["quantile"]), "quantile")
-    law = ELSEWHERE if name == "fpc" else KEPT
     for family, formula in REGRESSIONS.items() if name not in ("fay", "jk1", "jkn", "bootstrap") else ():
-        same(estimate.regression(formula, TABLE, law, family, design=design), golden[family], family)
+        same(estimate.regression(formula, TABLE, KEPT, family, design=design), golden[family], family)
     if not design.replicates:  # R's replicates of a logistic regression are not those of the delta method
         odds = estimate.odds_ratio(TABLE, "sex", "ill", KEPT, design=design)
         wanted = golden["odds"]["value"][1], golden["odds"]["covariance"][1][1] ** 0.5
@@ -167,6 +166,27 @@ def test_expected_variance_over_all_perturbations_is_that_of_sampling_and_pertur
     )
 
 
+def test_draws_that_a_unit_shares_are_in_its_variance():
+    """All 2^5 releases of five households whose members show one draw."""
+    stay = np.array([[0.8, 0.2], [0.3, 0.7]])
+    true, house = np.array([0, 1, 1, 0, 1]), np.array([0, 0, 0, 1, 2, 2, 3, 4, 4])
+    fixed = {"house": house, "y": [3.0, 1, 4, 1, 5, 9, 2, 6, 5]}
+    book = Codebook(
+        (Variable("sex", role="key", categories=(0, 1), type="int64"), Variable("y", "other", type="double"))
+    )
+    law = Mechanism({"sex": TransitionMatrix.from_array(stay)}, book)
+    design = SurveyDesign(psu="house")
+
+    def ask(sex, mechanism):
+        return estimate.total(pa.table({"sex": np.array(sex)[house], **fixed}), "y", mechanism, by="sex", design=design)
+
+    plain = ask(true, Mechanism({"sex": TransitionMatrix.identity(2)}, book))
+    every = [(stay[true, list(one)].prod(), ask(one, law)) for one in itertools.product((0, 1), repeat=5)]
+    spread = sum(chance * (found.value - plain.value) ** 2 for chance, found in every)
+    stated = sum(chance * np.diag(found.covariance) for chance, found in every)
+    np.testing.assert_allclose(stated, np.diag(plain.covariance) + spread, rtol=1e-10)
+
+
 def test_the_parts_of_a_table_add_up_and_its_margins_agree():
     table, law = estimators.released(estimators.survey(900)), estimators.mechanism()
     frame = table.append_column("psu", pa.array(np.arange(900) // 15))
@@ -181,6 +201,44 @@ def test_the_parts_of_a_table_add_up_and_its_margins_agree():
     units = estimate.table(frame, ["sex"], law, design=SurveyDesign(weights="weight"))
     np.testing.assert_allclose(units.covariance, estimate.table(frame, ["sex"], law, "weight").covariance, rtol=1e-10)
     assert "60 primary sampling units, 59 degrees of freedom" in both.includes
+    said = alone.to_dict()
+    assert said["degrees_of_freedom"] == 59
+    assert said["design_effect"] == alone.design_effect.tolist()
+    squares = np.square([said[f"{part}_error"] for part in ("sampling", "perturbation")]).sum(axis=0)
+    np.testing.assert_allclose(squares, alone.standard_error**2, rtol=1e-9)
+    assert "design_effect" not in plain.to_dict()
+
+
+@pytest.mark.parametrize("options", [{}, {"fpc": "units"}])
+def test_a_regression_on_groups_has_the_parts_of_their_means(options):
+    """Coefficients of indicators are means of groups, and of a logistic one logits of shares: laws made elsewhere."""
+    rng = np.random.default_rng(5)
+    book = Codebook(
+        (
+            Variable("sex", "key", ("F", "M")),
+            Variable("ill", "key", (0, 1), type="int64"),
+            Variable("y", "other", type="double"),
+        )
+    )
+    stay = TransitionMatrix.from_array([[0.8, 0.2], [0.1, 0.9]])
+    law = Mechanism({"sex": stay, "ill": stay}, book)
+    frame = pa.table(
+        {
+            "sex": np.array(["F", "M"])[rng.integers(0, 2, 300)],
+            "ill": rng.integers(0, 2, 300),
+            "y": rng.gamma(3, 2, 300),
+            "psu": np.arange(300) // 10,
+            "w": rng.integers(1, 5, 300) / 2,
+            "units": np.full(300, 50),
+        }
+    )
+    design = SurveyDesign(weights="w", psu="psu", **options)
+    for family, response in (("linear", "y"), ("logistic", "ill")):
+        means = estimate.mean(frame, response, law, by="sex", design=design)
+        found = estimate.regression(f"{response} ~ 0 + C(sex)", frame, law, family, design=design)
+        slope = np.ones(2) if family == "linear" else 1 / (means.value * (1 - means.value))
+        for part in ("total", "sampling", "perturbation"):
+            np.testing.assert_allclose(found.standard_error_of(part), slope * means.standard_error_of(part), rtol=1e-7)
 
 
 def test_a_split_takes_a_design_where_its_variance_is_known():
@@ -248,7 +306,7 @@ def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
         (
             EstimationError,
             "on the safe side",
-            lambda: estimate.regression("y ~ C(sex)", TABLE, KEPT, "linear", design=DESIGNS["fpc"]),
+            lambda: estimate.quantile(TABLE, "y", KEPT, by="sex", design=DESIGNS["fpc"]),
         ),
     ]
     for error, what, asked in cases:

@@ -22,16 +22,26 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import postrand as pr
 from postrand import estimate, randomised_response
+from postrand.app.plans import open_plan
 from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_level import failing
 from postrand.certification.units import unit_epsilon, unit_levels
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.households import renumbering
 from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary
-from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
+from postrand.errors import (
+    DataError,
+    DesignError,
+    EstimationError,
+    PrivacyError,
+    ReleaseError,
+    SpecificationError,
+    UsageError,
+)
 from postrand.mechanism import Block, Mechanism, SharedDrawsWarning, Split, Units
 from postrand.mechanism.margins import Table, impossible
 from postrand.mechanism.matrix import TransitionMatrix
@@ -471,6 +481,31 @@ def test_estimates_and_risks_warn_and_joint_models_are_refused(made):
         pr.complete(release, copies=2)
 
 
+def test_clusters_that_hold_households_give_the_error_of_shared_draws(made):
+    """500 releases with the household as primary sampling unit: no warning, and the error of the estimates."""
+    release, _ = made
+    assert (
+        estimate.proportions(release.frame(), "tenure", release.mechanism, design=SurveyDesign(psu="hid")) is not None
+    )
+    rng, law_of_region = np.random.default_rng(8), randomised_response(2, 1.0)
+    law = Mechanism([Block(("region",), law_of_region, unit="household")], units=HOUSE)
+    sizes, stay, found, errors = rng.integers(1, 7, 300), law_of_region.array[0, 0], [], []
+    house = np.repeat(np.arange(300), sizes)
+    for _ in range(500):
+        true = rng.random(300) < 0.3
+        drawn = np.where(rng.random(300) < stay, true, ~true).astype(np.int8)[house]
+        table = pa.table({"hid": house, "region": pa.DictionaryArray.from_arrays(drawn, ["a", "b"])})
+        shares = estimate.proportions(table, "region", law, design=SurveyDesign(psu="hid"))
+        found.append(shares.value[0])
+        errors.append(shares.standard_error[0])
+    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.1)  # ± 3.2 % at 500 releases
+    with pytest.raises(EstimationError, match="is not divided into sampling and perturbation"):
+        shares.standard_error_of("perturbation")
+    half = table.append_column("half", pa.array(np.arange(len(house)) % 2))
+    with pytest.warns(SharedDrawsWarning):  # these units divide households
+        estimate.proportions(half, "region", law, design=SurveyDesign(psu="half", lonely="adjust"))
+
+
 def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_refused(tmp_path):
     plan = planned(tmp_path / "w", ("[unit]", "[unit]\nepsilon = 30.0"))
     with pytest.warns(SharedDrawsWarning):
@@ -480,6 +515,14 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
     assert "Of little use" not in told  # the worth of shared values is not known, which is another thing
     with pytest.raises(UsageError, match="takes the draws of all records as independent"):
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
+
+
+def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
+    """It has no form for them, and saving the plan would leave them out."""
+    planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
+    (tmp_path / "made").mkdir()
+    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*unit"):
+        open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
 
 
 def test_a_level_of_the_file_is_not_stated(made):

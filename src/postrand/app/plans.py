@@ -34,6 +34,7 @@ _PARTS = (
     "engine",
     "file",
     "policy",
+    "unit",
     "ledger",
 )
 

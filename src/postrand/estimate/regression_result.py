@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from postrand.errors import EstimationError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
-from postrand.estimate.result import format_rows
+from postrand.estimate.result import Part, format_rows
 from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
@@ -46,6 +47,8 @@ class Regression:
     ``pivot`` holds what intervals and p-values are made of; ``tests`` those of the family, ``notes``
     what could not be tested, for ``method="likelihood"``;
     ``log_likelihood`` is None for ``method="equations"``; ``design`` says what the survey design is, if there is one.
+    ``perturbation`` (P, P) is then the part of the covariance that perturbing the records causes, None where it is not
+    known.
     """
 
     formula: str
@@ -62,11 +65,28 @@ class Regression:
     tests: tuple[SpecificationTest, ...] = ()
     notes: tuple[str, ...] = ()
     design: str = ""
+    perturbation: Array | None = None
 
     @property
     def standard_error(self) -> Array:
         """The square root of the covariance's diagonal; perturbation included."""
         return np.sqrt(np.diag(self.covariance))
+
+    def standard_error_of(self, part: Part) -> Array:
+        """Return the standard error of one part: ``total``, ``sampling`` or ``perturbation``.
+
+        Raises
+        ------
+        EstimationError
+            If the parts are not known: without a survey design, of a split, of a perturbed number as the response.
+        """
+        if part == "total":
+            return self.standard_error
+        if self.perturbation is None:
+            what = "the covariance of this regression is not divided into sampling and perturbation"
+            raise EstimationError(sentence(what, fix="use the total, or give a survey design"))
+        found = self.perturbation if part == "perturbation" else self.covariance - self.perturbation
+        return np.sqrt(np.maximum(np.diag(found), 0.0))
 
     @property
     def p_value(self) -> Array:

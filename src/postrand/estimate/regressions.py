@@ -121,7 +121,7 @@ def regression(
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
         return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
-    fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample, bool(perturbed))
+    fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved
     return Regression(
         formula=formula,
@@ -136,6 +136,7 @@ def regression(
         perturbed=perturbed,
         method="corrected estimating equations",
         design="" if data.sample is None else str(data.sample),
+        perturbation=fit.perturbation,
     )
 
 

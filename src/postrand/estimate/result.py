@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.errors import UsageError, nearest, sentence
+from postrand.errors import EstimationError, UsageError, nearest, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.support.showing import show_whole
@@ -261,7 +261,20 @@ class Estimate:
             "dropped": self.dropped,
             "includes": self.includes,
             "warnings": list(self.warnings),
-        }
+        } | self._of_design()
+
+    def _of_design(self) -> dict[str, Any]:
+        """Return what a survey design adds to plain data; nothing without one."""
+        if not math.isfinite(self.degrees_of_freedom):
+            return {}
+        try:
+            sampling, noise = (self.standard_error_of(part) for part in ("sampling", "perturbation"))
+        except EstimationError:  # the parts of a split are not known
+            sampling = noise = effect = np.full(self.value.shape, np.nan)
+        else:
+            effect = self.design_effect
+        found = {"sampling_error": sampling, "perturbation_error": noise, "design_effect": effect}
+        return {"degrees_of_freedom": self.degrees_of_freedom} | {n: tidy.plain(x) for n, x in found.items()}
 
     _repr_pretty_ = show_whole
 

@@ -11,21 +11,26 @@ from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import Data
 from postrand.estimate.regression_equations import Solved, solve_equations
 from postrand.estimate.regression_intervals import Pivot
+from postrand.estimate.regression_parts import perturbation_part
 from postrand.estimate.survey_law import check_divided
 from postrand.estimate.survey_sample import Sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Hold a solved regression: ``value`` (P,), ``terms``, ``covariance`` (P, P), and the pivot of its intervals."""
+    """Hold a solved regression: ``terms``, ``covariance`` (P, P), and the pivot of its intervals.
+
+    ``perturbation`` (P, P) is the part that perturbing the records causes; None where it is not known.
+    """
 
     solved: Solved
     terms: tuple[str, ...]
     covariance: Array
     pivot: Pivot
+    perturbation: Array | None = None
 
 
-def surveyed_fit(data: Data, sample: Sample, perturbed: bool) -> Fit:
+def surveyed_fit(data: Data, sample: Sample) -> Fit:
     """Solve the corrected equations of records drawn by a design.
 
     The influence of a record is its weighted score times the inverse Jacobian. With replicate weights, the equations
@@ -35,20 +40,25 @@ def surveyed_fit(data: Data, sample: Sample, perturbed: bool) -> Fit:
     ------
     EstimationError
         If there is no single stable root, also with replicate weights, or a finite population correction is given
-        and a variable is perturbed.
+        and the perturbation's part is not known.
     """
-    check_divided(sample.drawn, not perturbed, "a regression on perturbed variables")
     held = replace(data, strata=sample.group[data.rows].astype(np.intp))
     solved, terms = solve_equations(held)
+    noise = perturbation_part(held, solved)
+    check_divided(sample.drawn, noise is not None, "this regression")
     if sample.replicates is not None:
         found = sample.deviations(_replicates(data, sample), solved.theta)
         freedom = np.full(found.shape[1], sample.freedom)
         zero = np.zeros(found.shape[1])
-        return Fit(solved, terms, found.T @ found, Pivot((found**2).sum(axis=0), zero, zero, freedom))
+        return Fit(solved, terms, found.T @ found, Pivot((found**2).sum(axis=0), zero, zero, freedom), noise)
     pull, share = (_by_group(solved, each, sample) for each in (solved.influence, solved.leverage))
     freedom = np.full(pull.shape[1], sample.freedom)
-    pivot = Pivot((pull**2).sum(axis=0), (pull * share).sum(axis=0), (share**2).sum(axis=0), freedom)
-    return Fit(solved, terms, pull.T @ pull, pivot)
+    covariance = pull.T @ pull
+    if sample.drawn is not None:
+        drawn = perturbation_part(held, solved, sample.drawn_of(solved.records.stratum))
+        covariance = covariance + (0.0 if drawn is None else drawn)
+    pivot = Pivot(np.diag(covariance).copy(), (pull * share).sum(axis=0), (share**2).sum(axis=0), freedom)
+    return Fit(solved, terms, covariance, pivot, noise)
 
 
 def _by_group(solved: Solved, values: Array, sample: Sample) -> Array:

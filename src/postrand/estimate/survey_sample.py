@@ -52,7 +52,11 @@ class Sample:
     @property
     def drawn(self) -> Array | None:
         """The share f of PSUs drawn in the stratum of each record, (n,); None without a finite population."""
-        return None if self.design.fpc is None else 1 - self.rest[self.stratum[self.unit[self.group]]]
+        return None if self.design.fpc is None else self.drawn_of(self.group)
+
+    def drawn_of(self, group: NDArray[np.integer[Any]]) -> Array:
+        """Return the share f of PSUs drawn in the stratum of a group."""
+        return np.asarray(1 - self.rest[self.stratum[self.unit[group]]])
 
     def sums(self, rows: Index, cell: Index, size: int, factor: Array | None = None) -> Array:
         """Return the sums of ``weight × factor`` of records ``rows`` by group and cell, shape (G, size)."""
@@ -144,7 +148,7 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
     if design.lonely == "refuse" and (counts == 1).any():
         what = "a stratum has only one primary sampling unit, so that its variance is not known"
         got = f"{int((counts == 1).sum())} such strata of {len(counts)}"
-        fix = "merge strata, or say lonely='adjust' (or 'certainty')"
+        fix = "merge strata, or say how such a stratum counts: adjust or certainty"
         raise EstimationError(sentence(what, where=f"column {design.strata!r}", got=got, fix=fix))
     rest = np.ones(len(counts)) if design.fpc is None else 1 - _fraction(table, design.fpc, h, counts)
     group, of, margins = unit.astype(np.int64), np.arange(len(stratum), dtype=np.int64), None

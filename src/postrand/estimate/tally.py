@@ -22,6 +22,7 @@ from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
+from postrand.estimate.survey_shared import within_units
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.units import warn_shared
@@ -86,12 +87,13 @@ class Surveyed:
     """Hold what a survey design adds to counts: ``sums`` (G, K1, ..., Kd) of weights by group of the ``sample``.
 
     ``drawn`` (K1, ..., Kd), None without a finite population, are the sums of squared weights times the share of the
-    units that was drawn.
+    units that was drawn. ``shared``: records of a unit share draws, so the perturbation part is not known.
     """
 
     sample: Sample
     sums: Array
     drawn: Array | None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +199,9 @@ def tally(
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
-    warn_shared(mechanism, variables)
+    shared = within_units(sample, mechanism, variables, frame)
+    if not shared:
+        warn_shared(mechanism, variables)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
@@ -229,7 +233,8 @@ def tally(
         else:
             counted = replace(counted, weighted=weight is not None)
     if sample is not None:
-        counted = replace(counted, surveyed=_surveyed(sample, cells, layout, shape, share))
+        surveyed = _surveyed(sample, cells, layout, shape, share)
+        counted = replace(counted, surveyed=replace(surveyed, shared=shared))
     return counted if cells.weight is None else replace(counted, whole=_whole(cells, given))
 
 

@@ -153,6 +153,8 @@ def surveyed_law(law: LinearLaw, value: Array, inner: Law | None = None, drawn: 
     if counted.whole is not None:
         check_divided(held.drawn, False, "a table of a split")
         inner = Undivided("the variance of a table of a split, with a survey design,")
+    elif held.shared:
+        inner = Undivided("the variance of values that the records of a household share")
     elif held.drawn is not None and drawn is None:
         drawn = LinearLaw(dataclasses.replace(counted, squares=held.drawn[None]), law.layout, law.operators)
     parts = np.stack([law.layout.arrange(one).ravel() for one in apply([None, *law.operators], held.sums)])

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from postrand.support import options
+from postrand.support.column_wordings import COLUMN_WORDINGS
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 from postrand.support.unit_wordings import UNIT_WORDINGS, levels
@@ -176,35 +177,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.unstated_spending": "the ε that a differentially private prior spent is not stated: {blocks:blocks}",
         "file.confidential_recodes": "the file's own counts decided how variables were recoded: {variables:list}",
         "file.file_claims": "a claim rests on the file's confidential frequencies",
-        # The same for folders of whole columns and of Anatomy.
-        "limit.ranks_only": (
-            "There is no guarantee by ε for {variables:list}: a value never leaves its neighbourhood. β is an average."
-        ),
-        "limit.links_alone": (
-            "The links of a class are equally likely only for a person who looks at this class alone. Other classes "
-            "reveal how keys and other values go together: an attacker who learns this from all classes finds more "
-            "correct links."
-        ),
-        "limit.link_rate": (
-            "{variable}: guessed correctly for {plain:share} of the records from their class alone. An attack that "
-            "learns from all classes expects to guess it correctly for {learnt:share}; better attacks exist."
-        ),
-        "limit.agreeing_classes": (
-            "If all records of a class have the same value of another variable, the class discloses this value: see "
-            "the diversity."
-        ),
-        "limit.links_only": (
-            "All values are released as they are; the release hides only which of the records of a class has which "
-            "values."
-        ),
-        "limit.as_they_are": "Released as they are, ids and weights included: {variables:list}.",
-        "limit.linked_records": (
-            "Records that belong together, such as those of a household or of one person, are not covered: an id that "
-            "links them, or a class that only they are in, can reveal whose they are."
-        ),
-        "limit.classes_only": (
-            "There is no guarantee by ε: a record never leaves its class. β is an average over classes."
-        ),
+        **COLUMN_WORDINGS,
         # The result of a check.
         "check.files": "every entry is a plain file",
         "check.manifest": "well formed",

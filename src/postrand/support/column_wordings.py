@@ -1,0 +1,36 @@
+"""The words about folders of whole columns and of Anatomy: part of :data:`postrand.support.wordings.WORDINGS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COLUMN_WORDINGS: Mapping[str, str] = {
+    "limit.ranks_only": (
+        "There is no guarantee by ε for {variables:list}: a value never leaves its neighbourhood. β is an average."
+    ),
+    "limit.links_alone": (
+        "The links of a class are equally likely only for a person who looks at this class alone. Other classes "
+        "reveal how keys and other values go together: an attacker who learns this from all classes finds more "
+        "correct links."
+    ),
+    "limit.link_rate": (
+        "{variable}: guessed correctly for {plain:share} of the records from their class alone. An attack that "
+        "learns from all classes expects to guess it correctly for {learnt:share}; better attacks exist."
+    ),
+    "limit.agreeing_classes": (
+        "If all records of a class have the same value of another variable, the class discloses this value: see "
+        "the diversity."
+    ),
+    "limit.links_only": (
+        "All values are released as they are; the release hides only which of the records of a class has which values."
+    ),
+    "limit.as_they_are": "Released as they are, ids and weights included: {variables:list}.",
+    "limit.linked_records": (
+        "Records that belong together, such as those of a household or of one person, are not covered: an id that "
+        "links them, or a class that only they are in, can reveal whose they are."
+    ),
+    "limit.classes_only": (
+        "There is no guarantee by ε: a record never leaves its class. β is an average over classes."
+    ),
+}
+"""What the certificate of such a folder says that it does not cover."""
