@@ -291,7 +291,7 @@ def test_checks_are_codes_with_values() -> None:
 
 
 def test_every_wording_is_of_a_code_with_known_formats() -> None:
-    families = ("claim", "sets", "then", "limit", "check", "said", "fact", "origin", "file", "bound", "unit", "series")
+    families = ("claim", "sets", "then", "limit", "check", "said", "fact", "origin", "file", "bound", "unit")
     for code, template in wordings.WORDINGS.items():
         assert code.partition(".")[0] in families, code
         for _, name, spec, conversion in wordings._FORMATTER.parse(template):

@@ -40,6 +40,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
 from postrand.workflow.pipeline import run
 from tests.conftest import ROOT
+from tests.unit_case import KEY, planned, survey
 
 FIRST, WAVE = Terms(population="panel"), Terms(population="panel", kind="wave")
 
@@ -459,3 +460,17 @@ def test_the_page_on_series_runs(tmp_path, monkeypatch):
             assert set(stated) <= set(schema["properties"]["series"]["properties"])
     totals = [line.total.epsilon for line in Ledger(tmp_path / "panel.ledger").read().lines]
     assert totals == pytest.approx([stated["level"]["epsilon"], stated["total"]["epsilon"]])
+
+
+def test_waves_of_households_add_up_for_the_household_too(tmp_path):
+    levels = []
+    for wave in (1, 2):
+        kind = 'kind = "wave"\n' * (wave > 1)
+        section = ("[unit]", f'[ledger]\nfile = "panel.ledger"\npopulation = "households"\n{kind}[unit]')
+        made = run(planned(tmp_path, section, table=survey(60, seed=wave)), tmp_path / f"r{wave}", release_key=KEY)
+        assert pr.verify(made.path).ok
+        levels.append(made.certificate["units"]["household"]["levels"][-1]["epsilon"])
+    ledger = Ledger(tmp_path / "panel.ledger")
+    assert unit_totals(ledger.entries()) == {"household": pytest.approx(sum(levels))}
+    verify_ledger(ledger, [], [tmp_path / "r1", tmp_path / "r2"])
+    assert "A household of the largest size" in str(LedgerPage(ledger.read()))

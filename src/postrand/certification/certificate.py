@@ -29,7 +29,7 @@ from postrand.privacy import (
     split_problems,
 )
 from postrand.ranks.column import RankedColumn
-from postrand.support import options, wordings
+from postrand.support import options, series_words, wordings
 from postrand.support.exact import format_upper, within
 
 SCHEMA = "postrand/certificate/3"  # 3: codes in place of sentences
@@ -92,7 +92,7 @@ class Certificate:
         claims = [f"{', '.join(claim.variables)}: {text}." for claim, text in told]
         ranked = (f"{column.variable}: {column.sentence}." for column in self.numerical)
         file = () if self.file is None else wordings.file_level(self.file.to_dict())
-        series = () if self.series is None else wordings.series(self.series.to_dict())
+        series = () if self.series is None else series_words.series(self.series.to_dict())
         return (*claims, *ranked, *wordings.unit_levels(self.units), *file, *series)
 
     @property

@@ -35,7 +35,7 @@ from postrand.release import atomic, canonical_json, rendering
 from postrand.release.fields import RESERVED_NAMES
 from postrand.release.kept import KeptFrame
 from postrand.release.table import TABLE, as_table, open_data
-from postrand.support import wordings
+from postrand.support import series_words, wordings
 from postrand.support.progress import Stage, passing, stage
 from postrand.support.signals import unfinished
 
@@ -100,7 +100,8 @@ class Release:
     @property
     def certificate_sentences(self) -> tuple[str, ...]:
         """One sentence for each privacy claim, naming its variables."""
-        return wordings.claims(self.certificate, templates())
+        told = wordings.claims(self.certificate, templates())
+        return (*told, *series_words.series(self.certificate.get("series")))
 
     @property
     def plain_claims(self) -> tuple[str, ...]:

@@ -158,17 +158,6 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "bound.blanket": "from the matrices themselves (privacy blanket)",
         "bound.clones": "from the ε of one record (clones)",
-        # What a certificate says of a series of releases, by the curator's ledger.
-        "series.total": (
-            "release {number} of the population {population} ({kind}): a record that is in all of its releases, as far "
-            "as the curator's ledger has them, is protected at ε <= {epsilon:up}{delta} in total"
-        ),
-        "series.infinite": (
-            "release {number} of the population {population} ({kind}): by the curator's ledger, its releases have no "
-            "finite total ε"
-        ),
-        "series.disjoint": "; no record is in an earlier release: {reason}",
-        "series.delta": ", δ <= {delta:up}",
         "file.none": "No level of the whole file (ε, δ) is stated. What fails: {fails}",
         "file.order": "the records are in their original order",
         "file.ids": "record ids are released",
@@ -314,19 +303,6 @@ def file_level(entry: Entry) -> tuple[str, ...]:
     return (say("file.level", proof=say(f"bound.{entry['bound']}"), **entry) + ".",)
 
 
-def series(entry: Entry) -> tuple[str, ...]:
-    """Return the sentence of a certificate about a series of releases, if it is one of a series."""
-    if not entry:
-        return ()
-    total, reason = entry["total"], entry.get("disjoint", "")
-    about = {name: entry[name] for name in ("number", "population", "kind")}
-    after = say("series.disjoint", reason=reason) if reason else ""
-    if total["epsilon"] is None:
-        return (say("series.infinite", **about) + after + ".",)
-    delta = say("series.delta", delta=total["delta"]) if total.get("delta") else ""
-    return (say("series.total", epsilon=total["epsilon"], delta=delta, **about) + after + ".",)
-
-
 def no_file_level(entry: Entry) -> tuple[str, ...]:
     """Return the sentence about the conditions that fail, if a certificate states no level of the file."""
     fails = entry.get("fails", ())
@@ -389,7 +365,6 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
         *(f"{', '.join(e['variables'])}: {ranked(e, e['form'])}." for e in certificate.get("numerical", ())),
         *unit_levels(certificate.get("units") or {}),
         *file_level(certificate.get("file") or {}),
-        *series(certificate.get("series") or {}),
     )
 
 
