@@ -156,13 +156,13 @@ def test_members_do_not_stand_together(tmp_path):
 
 def test_an_engine_that_draws_for_members_is_caught(monkeypatch):
     """The defect planted: every block is drawn by the record's key."""
-    real = BlockDraws.of.__func__
+    real = BlockDraws.of
 
-    def of(cls, *arguments):
-        right = real(cls, *arguments)
+    def of(*arguments):
+        right = real(*arguments)
         return dataclasses.replace(right, places=tuple(range(len(right.laws))), shared=())
 
-    monkeypatch.setattr(BlockDraws, "of", classmethod(of))
+    monkeypatch.setattr(BlockDraws, "of", of)
     with pytest.raises(AssertionError, match="a household shows two values"):
         testing.check_households(LocalEngine())
 
@@ -582,6 +582,8 @@ def test_the_example_of_the_page_prints_what_it_says():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     printed = re.search(r"prints\n\n```\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    assert printed is not None
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code[1], "households.md", "exec"), {})
