@@ -53,10 +53,13 @@ from postrand.risk import assess
 from postrand.support.randomness import content_keys, derive, derive_unit
 from postrand.testing import engines as testing
 from postrand.workflow.comparison import figures_of
+from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import tune_plan
 from postrand.workflow.unit_budget import divided
+from postrand.workflow.worth import ways
 from tests.conftest import ROOT
 from tests.fixtures.releases.make import write_houses
 from tests.release_case import edit, rehash
@@ -535,6 +538,7 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
         told = str(explain(plan, figures_of(plan)))
     assert "A household with up to 6 records, all that it has in them together" in told
     assert "members add up" not in told
+    assert ways(mechanism_of(plan, design_blocks(plan))) == ({}, "")  # no other way keeps the household's level
     assert "Of little use" not in told  # the worth of shared values is not known, which is another thing
     with pytest.raises(UsageError, match="takes the draws of all records as independent"):
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)

@@ -100,13 +100,13 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
 
     Of all tables of two perturbed variables, with every combination equally likely: it follows from codebook and ε
     alone, and may be published. Returns plain data and text; nothing where the variables have no finite ε together, or
-    there are only two, which are one table; no text where they cannot be split.
+    there are only two, which are one table, or describe different units; no text where they cannot be split.
     """
     parts = (*mechanism.blocks, *(() if mechanism.split is None else (mechanism.split,)))
     shown = [name for block in mechanism.blocks for name in block.perturbed]
     shown += [] if mechanism.split is None else mechanism.split.variables
     epsilon = math.fsum(part.epsilon for part in parts)
-    if len(shown) < 3 or not math.isfinite(epsilon):
+    if len(shown) < 3 or not math.isfinite(epsilon) or mechanism.shared:
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
     return data, "" if "not_compared" in data else f"{text}\n  computed as {BASES['equal']}"
