@@ -30,6 +30,7 @@ def test_the_limit_is_kept_by_the_plan_as_it_is_written(found):
     assert said
     for plan in said:
         anew = figures_of(load_plan(plan.path)).risk("individual_risk_largest")
+        assert anew.after is not None
         assert anew.after <= BOUND
 
 
