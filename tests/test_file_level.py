@@ -463,13 +463,16 @@ def test_blocks_with_an_epsilon_of_their_own_keep_it_or_are_refused(tmp_path: Pa
         solved(load_plan(planned(tmp_path / "p", "file_epsilon = 0.01\ndelta = 1e-6", own=own)))
 
 
+OWN = "privacy = {model = 'differential', epsilon = 0.847298}"
+
+
 @pytest.mark.parametrize(
     ("more", "own", "words"),
     [
         ("[release]\nshuffle = false", "", "original order"),
         ("[release]\nshuffle = false\nrelease_ids = true", "", "ids are released"),
         ("", 'prior = "file"', "confidential frequencies"),
-        ("", "matrix = [[0.7, 0.3], [0.3, 0.7]]", "not stated"),
+        ("", f"matrix = [[0.7, 0.3], [0.3, 0.7]]\n{OWN}", "not stated"),
     ],
 )
 def test_a_plan_that_fails_a_condition_is_refused_with_it(more: str, own: str, words: str, tmp_path: Path) -> None:
