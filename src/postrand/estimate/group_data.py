@@ -23,6 +23,7 @@ from postrand.estimate.functionals import IDENTIFIED, inverse
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
+from postrand.estimate.survey_shared import within_units
 from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
@@ -39,11 +40,12 @@ class Records:
 
     ``layout`` has the axes of the ``by`` variables and of perturbed values, and shows the former. ``cell`` is the
     released cell of each record in C order of the axes, ``stratum`` its sampling stratum 0..H-1 with ``sizes`` (H,)
-    records each, ``weights`` in units of ``unit``, the largest, None where all are 1; ``share``, None without a split,
-    are the weights of the subsets that records show, and a factor of ``weights``. ``rows`` are their places in the
-    frame, and ``sample`` is its survey design, None without one. ``clear`` are the unperturbed
-    values by name, ``scores`` the numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the
-    place of that variable: number of the axis, position on it.
+    records each, ``weights`` in units of ``unit``, the largest, None where all are 1; ``share``, None without a
+    split, are the weights of the subsets that records show, and a factor of ``weights``. ``rows`` are their places
+    in the frame, and ``sample`` is its survey design, None without one; ``shared``: records of its units share
+    draws, so the perturbation's part is not known. ``clear`` are the unperturbed values by name, ``scores`` the
+    numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the place of that variable:
+    number of the axis, position on it.
     """
 
     layout: Layout
@@ -59,6 +61,7 @@ class Records:
     rows: NDArray[np.int64]
     share: Array | None = None
     sample: Sample | None = None
+    shared: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,7 +189,9 @@ def read(
     asked = [*groups, *hidden]
     columns = needed_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
-    warn_shared(mechanism, asked)
+    shared = within_units(sample, mechanism, asked, frame)
+    if not shared:
+        warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*columns, *clear, *extra])), mechanism)
     axes: tuple[Axis, ...] = ()
     cells = Cells([], np.ones(table.num_rows, dtype=bool))
@@ -238,6 +243,7 @@ def read(
         dropped=cells.covering - len(flat),
         rows=np.flatnonzero(both),
         sample=sample,
+        shared=shared,
     )
 
 

@@ -26,6 +26,7 @@ from postrand.estimate.latent import Index, Problem
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
+from postrand.estimate.survey_shared import within_units
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
@@ -45,7 +46,8 @@ class Data:
 
     ``combination`` are the weights of the subsets of a split that records show, 1 without one: corrected equations
     need them beside the sampling ``weights``, and a likelihood does not. ``rows`` are the places of the records in the
-    frame, and ``sample`` is its survey design, None without one.
+    frame, and ``sample`` is its survey design, None without one; ``shared``: records of its units share draws, so the
+    perturbation's part is not known.
     """
 
     formula: str
@@ -64,6 +66,7 @@ class Data:
     dropped: int
     rows: Index
     sample: Sample | None = None
+    shared: bool = False
 
     @property
     def latent(self) -> frozenset[str]:
@@ -116,7 +119,9 @@ def read(
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
     require_as_is(mechanism, weights, strata)
-    warn_shared(mechanism, asked)
+    shared = within_units(sample, mechanism, asked, frame)
+    if not shared:
+        warn_shared(mechanism, asked)
     table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
@@ -162,6 +167,7 @@ def read(
         dropped=seen.covering - kept.num_rows,
         rows=np.flatnonzero(both),
         sample=sample,
+        shared=shared,
     )
 
 

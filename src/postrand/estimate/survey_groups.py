@@ -14,7 +14,7 @@ from postrand.estimate.axes import Array, Operator, apply
 from postrand.estimate.group_data import Measure, Records
 from postrand.estimate.group_law import FLAG_LEVEL, GroupLaw, too_few
 from postrand.estimate.result import Law
-from postrand.estimate.survey_law import DesignLaw, check_divided
+from postrand.estimate.survey_law import HOUSEHOLD_DRAWS, DesignLaw, Undivided, check_divided
 
 
 def sums_by_group(records: Records, values: Array | None, operators: Sequence[Operator]) -> Array:
@@ -59,7 +59,7 @@ def surveyed_group_law(law: GroupLaw) -> Law:
         deviations=sample.deviations(parts, np.nan_to_num(law.value)),
         shape=records.layout.shape,
         freedom=sample.freedom,
-        inner=law,
+        inner=Undivided(HOUSEHOLD_DRAWS) if records.shared else law,
         drawn=None if sample.drawn is None else _lighter(law, sample.drawn[records.rows]),
         about=str(sample),
         simple=_simple(law, root),

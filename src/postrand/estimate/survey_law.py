@@ -102,6 +102,9 @@ class DesignLaw:
             return np.asarray(self.variance("sampling") / self.simple)
 
 
+HOUSEHOLD_DRAWS = "the variance of values that the records of a household share"
+
+
 @dataclass(frozen=True, slots=True)
 class Undivided:
     """Stand in for the perturbation part where it is not known: it refuses, and the total remains."""

@@ -44,7 +44,7 @@ def surveyed_fit(data: Data, sample: Sample) -> Fit:
     """
     held = replace(data, strata=sample.group[data.rows].astype(np.intp))
     solved, terms = solve_equations(held)
-    noise = perturbation_part(held, solved)
+    noise = None if data.shared else perturbation_part(held, solved)
     check_divided(sample.drawn, noise is not None, "this regression")
     if sample.replicates is not None:
         found = sample.deviations(_replicates(data, sample), solved.theta)

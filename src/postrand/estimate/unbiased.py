@@ -18,7 +18,7 @@ from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_p
 from postrand.estimate.intervals import Binomial, Moments, Slope, matched
 from postrand.estimate.result import Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
-from postrand.estimate.survey_law import DesignLaw, Undivided, check_divided
+from postrand.estimate.survey_law import HOUSEHOLD_DRAWS, DesignLaw, Undivided, check_divided
 from postrand.estimate.tally import Tally, tally
 from postrand.mechanism import Mechanism
 
@@ -154,7 +154,7 @@ def surveyed_law(law: LinearLaw, value: Array, inner: Law | None = None, drawn: 
         check_divided(held.drawn, False, "a table of a split")
         inner = Undivided("the variance of a table of a split, with a survey design,")
     elif held.shared:
-        inner = Undivided("the variance of values that the records of a household share")
+        inner = Undivided(HOUSEHOLD_DRAWS)
     elif held.drawn is not None and drawn is None:
         drawn = LinearLaw(dataclasses.replace(counted, squares=held.drawn[None]), law.layout, law.operators)
     parts = np.stack([law.layout.arrange(one).ravel() for one in apply([None, *law.operators], held.sums)])
