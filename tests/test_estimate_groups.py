@@ -265,7 +265,7 @@ def test_a_singular_matrix_serves_where_it_tells_enough():
     with pytest.raises(EstimationError, match="does not identify"):
         estimate.quantile(frame, "happy", mechanism)
     blind = Mechanism({"sex": TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5]])}, BOOK)
-    with pytest.raises(EstimationError, match="leave the variable out of 'by'"):
+    with pytest.raises(EstimationError, match="do not group by this variable"):
         estimate.mean(frame_of(np.random.default_rng(1)), "y", blind, "sex")
 
 
