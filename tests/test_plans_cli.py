@@ -80,7 +80,7 @@ def test_a_plan_is_explained(folder):
         "Perturbed: sex, age, area.",
         "Released as they are, with no protection of their own: income, w.",
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
-        "persons without protection and about",
+        "persons (in the file as it is) and about",
         "Of 100 households",
         "h shows which records are one household, and its members add up: 2 members have epsilon = 6 and 4 members",
         "as precise as one from",

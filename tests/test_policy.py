@@ -289,9 +289,10 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
     given = ["--recode", "age=bands:0,30,60"] if recoded else []
     asked = ["--keys", "sex,age" if recoded else "sex", "--drop", "*"]
     assert call("init", tmp_path / "p.csv", *asked, *given, "--out", tmp_path).exit_code == 0
-    told = call("explain", tmp_path / "plan.toml").output
-    assert ("recoded but not perturbed" in told) is recoded
-    assert ("without protection" in told) is not recoded
+    for command in ("explain", "compare"):
+        told = call(command, *[tmp_path / "plan.toml"] * (1 + (command == "compare"))).output
+        assert ("recoded, not perturbed" in told) is recoded
+        assert ("in the file as it is" in told) is not recoded
 
 
 def test_a_risk_that_is_larger_after_is_explained(figures):

@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -190,8 +190,8 @@ class _Maker:
         path = self.folder / f"plan-{number}.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
         figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
-        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
-            figures = _before(figures, self.risks.before(self.subject.book))
+        if trial.candidate.recodes:  # a reader wants the file as it is beside the recoded one
+            figures = dataclasses.replace(figures, as_is=self.risks.before(self.subject.book))
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
@@ -273,12 +273,6 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
-
-
-def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigures:
-    """Return figures whose risk before is that of the file as it is, where that is known."""
-    risks = (dataclasses.replace(one, before=held.get(one.code)) for one in figures.risks)
-    return dataclasses.replace(figures, risks=tuple(risks))
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -14,7 +15,8 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
-from postrand.workflow.comparison import figure
+from postrand.workflow.comparison import PlanFigures, figure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.epsilon import GUIDE, above_bound
 
 WITH_FILE = (
@@ -110,12 +112,12 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
-            yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
+            yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
     yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after)}"
+        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
     yield from (f"  Released unperturbed: {text}" for text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
@@ -136,10 +138,17 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
 
 
-def _met(is_met: bool, before: float | None, after: float | None) -> str:
+def _before(one: RiskFigure, figures: PlanFigures) -> str:
+    """Return a risk before the plan, and of which file it is; both where a recoded file was measured as it is too."""
+    first = dataclasses.replace(one, before=figures.as_is.get(one.code))
+    told = "" if first.before is None else f"{figure(first, 'before')} {AS_IS}; "
+    return f"{told}{figure(one, 'before')} {figures.before_is}"
+
+
+def _met(is_met: bool, before: float | None, after: float | None, before_is: str) -> str:
     if after is None:
         return "not known"
-    then = "" if before is None else f", {_number(before)} before"
+    then = "" if before is None else f"; {_number(before)} {before_is}"
     return f"{'met' if is_met else 'NOT met'} ({_number(after)}{then})"
 
 

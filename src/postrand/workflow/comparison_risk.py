@@ -29,6 +29,12 @@ NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_JOINT = "it is not computed after a split"
 NO_KEYS = "no categorical variable has the role 'key'"
+AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
+
+
+def before_of(plan: Plan) -> str:
+    """Return which file the figures before a plan are of: it is measured as the plan recodes it."""
+    return RECODED if plan.codebook.recodes else AS_IS
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ class PlanComparison:
                 *claims,
                 "",
                 *_lines(heads, self._risks()),
+                *self._before_is(),
                 *self._left_out(),
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
@@ -68,6 +69,12 @@ class PlanComparison:
                 *(line for name, texts in self.differing for line in _setting(name, names, texts)),
             ]
         )
+
+    def _before_is(self) -> list[str]:
+        """Return of which file the figures before are: once where all plans say the same."""
+        if len({plan.before_is for plan in self.plans}) == 1:
+            return [f"  before: {self.plans[0].before_is}"]
+        return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
 
     def _left_out(self) -> list[str]:
         """Return which keys the risk leaves out: once where all plans say the same."""
