@@ -160,7 +160,7 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     if found is None:
         return
     poor = sum(one.is_of_little_use for one in worths)
-    text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle"
+    text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle (median)"
     yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(worths)} of little use" if poor else "")
 
 

@@ -25,7 +25,7 @@ from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
@@ -223,7 +223,7 @@ class _Maker:
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
         more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
-        lines = [f"{more}, {BASES[EQUAL.basis]}."] if worth else []
+        lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))

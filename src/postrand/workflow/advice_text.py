@@ -10,7 +10,7 @@ from typing import Literal
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
 from postrand.report.table_worth import EQUAL, shown, worth_line
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
@@ -65,7 +65,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > 1.02 * best:
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text}, {BASES[EQUAL.basis]}."
+            yield f"{text}, {HARMONIC}, {BASES[EQUAL.basis]}."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
@@ -78,9 +78,10 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = (
-            f": {shown(trial.two)} effective records in place of {shown(raw.two)}, {BASES[EQUAL.basis]}" if raw else ""
-        )
+        gain = ""
+        if raw:
+            gain = f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
+            gain += f", {HARMONIC}, {BASES[EQUAL.basis]}"
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
