@@ -35,7 +35,16 @@ from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import UPPER, Checked, claims_in_words, next_steps, plan_lines, reasons
+from postrand.workflow.advice_text import (
+    FRACTION,
+    UPPER,
+    Checked,
+    claims_in_words,
+    next_steps,
+    plan_lines,
+    reasons,
+    share_option,
+)
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
@@ -117,6 +126,9 @@ def advise(
         more = made.more(chosen[0])
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
+    if fraction is not None:
+        again = f"Next: add{share_option(fraction)} to 'postrand protect', check, compare and explain"
+        more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -196,7 +208,8 @@ class _Maker:
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
-        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
+        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{share_option(self.fraction)}"]
+        head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return Advised(self.out / path.name, trial, figures, why, asked, told)
 

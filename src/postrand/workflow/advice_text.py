@@ -31,6 +31,7 @@ UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
 )
+FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
     "kept": "Checked: as it is written, the whole plan keeps every limit on risk that is asked.",
@@ -41,6 +42,15 @@ _CHECKED: dict[Checked | None, str] = {
 }
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
 _RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+
+
+def share_option(fraction: float | None) -> str:
+    """Return the option that gives the sampling fraction again, after a space; "" where none was given.
+
+    >>> share_option(0.01)
+    ' --sampling-fraction 0.01'
+    """
+    return "" if fraction is None else f" --sampling-fraction {fraction!r}"
 
 
 def claims_in_words(trial: Trial) -> Iterator[str]:
