@@ -376,8 +376,9 @@ def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
         assert done.exit_code == 0, done.output
         assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
         assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
-        assert ("Next: add --sampling-fraction 0.1 to 'postrand protect'" in done.output) == (number == 1)
-        assert ("--out release --sampling-fraction 0.1" in plans(folder)[0].read_text()) == (number == 1)
+        assert ("Next: add --sampling-fraction 0.1 to 'postrand protect --dossier'" in done.output) == (number == 1)
+        told = " ".join(plans(folder)[0].read_text().replace("\n#", "").split())
+        assert ("--out release --dossier dossier --sampling-fraction 0.1" in told) == (number == 1)
         assert "Expected correct matches, informed attacker, all persons" in done.output
 
 

@@ -295,6 +295,18 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
         assert ("in the file as it is" in told) is not recoded
 
 
+def test_a_part_larger_than_the_whole_is_two_models_that_disagree(figures):
+    def made(part):
+        both = [
+            dataclasses.replace(figures.risk("tau2"), code=c, before=b, after=None)
+            for c, b in (("tau2", part), ("register_matches", 5.0))
+        ]
+        return dataclasses.replace(figures, risks=tuple(both))
+
+    assert all("two models disagree" in text for text in (str(made(6.0)), str(PlanComparison((made(6.0),) * 2))))
+    assert "two models disagree" not in str(made(4.0))
+
+
 def test_a_risk_that_is_larger_after_is_explained(figures):
     larger = [dataclasses.replace(figures.risk(code), before=5.0, after=4.0) for code in ("k", "tau2")]
     larger += [dataclasses.replace(figures.risk("individual_risk_largest"), before=0.1, after=0.2)]

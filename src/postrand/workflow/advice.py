@@ -127,7 +127,7 @@ def advise(
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:
-        again = f"Next: add{share_option(fraction)} to 'postrand protect', check, compare and explain"
+        again = f"Next: add{share_option(fraction)} to 'postrand protect --dossier', check, compare and explain"
         more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
@@ -208,7 +208,8 @@ class _Maker:
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
-        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{share_option(self.fraction)}"]
+        given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
+        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return Advised(self.out / path.name, trial, figures, why, asked, told)

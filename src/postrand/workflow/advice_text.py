@@ -18,6 +18,7 @@ from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.epsilon import GUIDE, above_bound
+from postrand.workflow.larger import models_disagree
 
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
@@ -124,7 +125,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
-    yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
+    yield from (f"  Risk: {text}" for text in (*figures.risk_leaves_out, *models_disagree(figures.risks)))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:

@@ -35,6 +35,7 @@ from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
+from postrand.workflow.larger import models_disagree
 from postrand.workflow.planned import claims_of, mechanism_of
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
@@ -113,6 +114,7 @@ class PlanFigures:
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
         lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_leaves_out)]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
+        lines += [f"  {text}" for text in models_disagree(self.risks)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)

@@ -10,7 +10,7 @@ from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import TableWorth, middle, shown
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.larger import why_larger
+from postrand.workflow.larger import models_disagree, why_larger
 
 NONE = "–"
 
@@ -58,6 +58,7 @@ class PlanComparison:
                 *self._left_out(),
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
+                *(f"  {text}" for text in dict.fromkeys(t for p in self.plans for t in models_disagree(p.risks))),
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
                 *(
