@@ -313,7 +313,7 @@ def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeyp
     done = CliRunner().invoke(main, ["advise", str(file), *named], input="acquaintance\nepsilon <= 2\n\n\n")
     assert done.exit_code == 0, done.output
     assert "What must stay within which limit? (several: separate them by commas) [epsilon <= 4]" in done.stderr
-    assert "acquaintance, who knows the keys of a person" in done.stdout
+    assert "the informed attacker, who knows the keys of a person" in done.stdout
     assert all(level(path) <= 2 for path in plans(tmp_path))
 
 

@@ -51,6 +51,9 @@ def test_two_plans_are_compared(folder):
     matches = next(
         line for line in text.splitlines() if line.startswith("Expected correct matches, informed attacker, all")
     )
+    named = [line for line in text.splitlines() if line.startswith("Expected correct matches")]
+    assert all(", informed attacker, " in line or ", register attacker, " in line for line in named)
+    assert "records in the smallest class; after, on average over releases" in text
     before, one, two = (float(number) for number in re.findall(r"[\d.]+", matches)[-3:])
     assert one < two < before
     settings = text.splitlines()[text.splitlines().index("block age") :][:3]

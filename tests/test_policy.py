@@ -313,6 +313,7 @@ def test_a_risk_that_is_larger_after_is_explained(figures):
     told = why_larger(larger)
     assert len(told) == 2
     assert "smaller by chance" in told[0]
+    assert "in a split all classes are smaller, because records that show other keys are counted apart" in told[0]
     assert "others were moved away" in told[1]
     made = dataclasses.replace(figures, risks=tuple(larger))
     assert told[0] in str(PlanComparison((made, made)))

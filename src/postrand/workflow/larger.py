@@ -6,7 +6,10 @@ from collections.abc import Iterable
 
 from postrand.workflow.comparison_risk import RiskFigure
 
-_CLASSES = "a released class is smaller by chance: classes after count released values, not persons"
+_CLASSES = (
+    "classes after count released values, not persons: a released class is smaller by chance; in a split all classes "
+    "are smaller, because records that show other keys are counted apart"
+)
 _MOVED = "a person may be easier to find than before where others were moved away"
 MODELS_DISAGREE = (
     "For the register attacker, the matches among sample uniques (τ2) are more than those of all records: two models "
