@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
+from postrand.report.table_worth import TableWorth, more_in_two
 from postrand.support.worth_basis import BASES, HARMONIC, WEIGHTED
 
 PLAN = """\
@@ -113,3 +114,9 @@ def test_a_split_says_by_which_mean_its_tables_are_one_number(tmp_path, weight, 
     assert code == 0, text
     assert re.search(f"all tables: 1,000 released records are worth [0-9.]+, {mean}, if every", text)
     assert "the plan's own workload, which may weigh tables differently, is not used" in text
+
+
+def test_a_table_of_two_that_is_worth_more_than_one_variable_is_explained():
+    one, two = (TableWorth(("a",), 90.0, 1000),), (TableWorth(("a", "b"), 120.0, 1000),)
+    assert "worth more than those of one" in more_in_two(one, two)[0]
+    assert more_in_two(two, one) == more_in_two(one, ()) == ()

@@ -9,7 +9,7 @@ from typing import Literal
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.report.table_worth import EQUAL, shown, worth_line
+from postrand.report.table_worth import EQUAL, more_in_two, shown, worth_line
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
@@ -89,10 +89,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = ""
-        if raw:
-            gain = f": {shown(trial.two)} effective records in place of {shown(raw.two)}"
-            gain += f", {HARMONIC}, {BASES[EQUAL.basis]}"
+        gain = f": {shown(trial.two)} effective records in place of {shown(raw.two)}" if raw else ""
+        gain += f", {HARMONIC}, {BASES[EQUAL.basis]}" if raw else ""
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
@@ -128,6 +126,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  Risk: {text}" for text in (*figures.risk_leaves_out, *models_disagree(figures.risks)))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
+    yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
     yield from (f"  Released unperturbed: {text}" for text in plan.findings)

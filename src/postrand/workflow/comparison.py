@@ -19,6 +19,7 @@ from postrand.report.table_worth import (
     TableWorth,
     crossed_of,
     middle,
+    more_in_two,
     pairs_of,
     shown,
     table_worth,
@@ -118,6 +119,7 @@ class PlanFigures:
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
+        lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])

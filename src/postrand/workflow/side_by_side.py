@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
-from postrand.report.table_worth import TableWorth, middle, shown
+from postrand.report.table_worth import TableWorth, middle, more_in_two, shown
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.larger import models_disagree, why_larger
@@ -61,6 +61,7 @@ class PlanComparison:
                 *(f"  {text}" for text in dict.fromkeys(t for p in self.plans for t in models_disagree(p.risks))),
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
+                *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
                 *(
                     f"  worth not told: {why}"
                     for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
