@@ -157,6 +157,9 @@ def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
     done = advise(tmp_path, "--limit", "epsilon <= 1", keys=("age", "sex"), ages=True, records=2000)
     assert done.exit_code == 0, done.output
     assert re.search(r"age in bands by public edges .* effective records in place of", done.output)
+    risk = "all persons: ([0-9.]+) in the file as it is; ([0-9.]+) recoded, not perturbed, ([0-9.]+) after"
+    as_is, recoded, after = map(float, re.search(risk, done.output).groups())
+    assert as_is > recoded > after
     banded_plans = [p for p in plans(tmp_path) if load_plan(p).codebook.recodes]
     assert banded_plans
     book = load_plan(banded_plans[0]).codebook
@@ -310,7 +313,7 @@ def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeyp
     done = CliRunner().invoke(main, ["advise", str(file), *named], input="acquaintance\nepsilon <= 2\n\n\n")
     assert done.exit_code == 0, done.output
     assert "What must stay within which limit? (several: separate them by commas) [epsilon <= 4]" in done.stderr
-    assert "acquaintance, who knows the keys of a person" in done.stdout
+    assert "the informed attacker, who knows the keys of a person" in done.stdout
     assert all(level(path) <= 2 for path in plans(tmp_path))
 
 
@@ -373,6 +376,9 @@ def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
         assert done.exit_code == 0, done.output
         assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
         assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
+        assert ("Next: add --sampling-fraction 0.1 to 'postrand protect --dossier'" in done.output) == (number == 1)
+        told = " ".join(plans(folder)[0].read_text().replace("\n#", "").split())
+        assert ("--out release --dossier dossier --sampling-fraction 0.1" in told) == (number == 1)
         assert "Expected correct matches, informed attacker, all persons" in done.output
 
 

@@ -1,5 +1,7 @@
 """Household numbers are drawn anew: they link the members, and nothing else, on every engine and in every type."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -77,6 +79,9 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     limits = " ".join(made.not_covered)
     assert "New random numbers, which show the records of one household and nothing else: hh." in limits
     assert made.certificate["facts"]["households_are_renumbered"] is True
+    readme = " ".join((made.path / "README.txt").read_text("utf-8").split())
+    assert "New random numbers, which show the records of one household and nothing else: hh." in readme
+    assert not re.search(r"Not changed: [^.]*\bhh\b", readme)
 
 
 def test_numbers_follow_key_and_content_and_may_stay(tmp_path):

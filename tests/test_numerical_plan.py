@@ -144,6 +144,7 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     report = (folder / "out" / "report.html").read_text()
     assert "rank-blocks (k = 10)" in report
     assert "β &gt;= 0.3" in report
+    assert f"<dt>Privacy claims</dt><dd>{len(made['claims'])}</dd>" in report
 
 
 def test_design_shows_the_claims_before_anything_is_written(folder):

@@ -51,6 +51,9 @@ def test_two_plans_are_compared(folder):
     matches = next(
         line for line in text.splitlines() if line.startswith("Expected correct matches, informed attacker, all")
     )
+    named = [line for line in text.splitlines() if line.startswith("Expected correct matches")]
+    assert all(", informed attacker, " in line or ", register attacker, " in line for line in named)
+    assert "records in the smallest class; after, on average over releases" in text
     before, one, two = (float(number) for number in re.findall(r"[\d.]+", matches)[-3:])
     assert one < two < before
     settings = text.splitlines()[text.splitlines().index("block age") :][:3]
@@ -80,7 +83,7 @@ def test_a_plan_is_explained(folder):
         "Perturbed: sex, age, area.",
         "Released as they are, with no protection of their own: income, w.",
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
-        "persons without protection and about",
+        "persons (in the file as it is) and about",
         "Of 100 households",
         "h shows which records are one household, and its members add up: 2 members have epsilon = 6 and 4 members",
         "as precise as one from",

@@ -289,9 +289,22 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
     given = ["--recode", "age=bands:0,30,60"] if recoded else []
     asked = ["--keys", "sex,age" if recoded else "sex", "--drop", "*"]
     assert call("init", tmp_path / "p.csv", *asked, *given, "--out", tmp_path).exit_code == 0
-    told = call("explain", tmp_path / "plan.toml").output
-    assert ("recoded but not perturbed" in told) is recoded
-    assert ("without protection" in told) is not recoded
+    for command in ("explain", "compare"):
+        told = call(command, *[tmp_path / "plan.toml"] * (1 + (command == "compare"))).output
+        assert ("recoded, not perturbed" in told) is recoded
+        assert ("in the file as it is" in told) is not recoded
+
+
+def test_a_part_larger_than_the_whole_is_two_models_that_disagree(figures):
+    def made(part):
+        both = [
+            dataclasses.replace(figures.risk("tau2"), code=c, before=b, after=None)
+            for c, b in (("tau2", part), ("register_matches", 5.0))
+        ]
+        return dataclasses.replace(figures, risks=tuple(both))
+
+    assert all("two models disagree" in text for text in (str(made(6.0)), str(PlanComparison((made(6.0),) * 2))))
+    assert "two models disagree" not in str(made(4.0))
 
 
 def test_a_risk_that_is_larger_after_is_explained(figures):
@@ -300,6 +313,7 @@ def test_a_risk_that_is_larger_after_is_explained(figures):
     told = why_larger(larger)
     assert len(told) == 2
     assert "smaller by chance" in told[0]
+    assert "in a split all classes are smaller, because records that show other keys are counted apart" in told[0]
     assert "others were moved away" in told[1]
     made = dataclasses.replace(figures, risks=tuple(larger))
     assert told[0] in str(PlanComparison((made, made)))

@@ -238,6 +238,11 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     assert [row["ε"] for row in data["split"][LEVELS]] == ["2", "3", "4", "5", "6"]
     assert len(data["split"][WORTH]) == 6
     text = words(page)
+    assert "a split is worth for each table if it is designed with the tables of the file" in text
+    assert "equally likely combinations of values, " in text
+    own = {" × ".join(t["table"]): t["effective_records"] for t in data["figures"]["worth"]["two_way"]["tables"]}
+    for row in data["split"][WORTH]:  # this plan's prior is the file: it has the same subsets
+        assert float(row["Effective records"].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)
     assert "the attacker also sees which variables each record shows" in text
     row = re.findall(r"Informed attacker: right links, all 3,000 persons (.*?) Informed", text)[0]
     assert "not computed" not in row

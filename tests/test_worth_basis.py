@@ -1,6 +1,7 @@
 """Worth is printed with the frequencies under which it was computed, and not at all of a handful of records."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
-from postrand.support.worth_basis import BASES
+from postrand.report.table_worth import TableWorth, more_in_two
+from postrand.support.worth_basis import BASES, HARMONIC, WEIGHTED
 
 PLAN = """\
 [source]
@@ -63,7 +65,7 @@ def test_design_names_the_frequencies_that_it_assumes(tmp_path, prior, basis):
     code, text = call("design", "--plan", place(tmp_path, 500, prior))
     assert code == 0
     assert f"for the table of sex, {BASES[basis]}" in text
-    assert f"in the middle, {BASES[basis]}" in text
+    assert f"in the middle (median), {BASES[basis]}" in text
 
 
 def test_explain_compare_and_advise_compute_with_the_file_and_say_so(tmp_path):
@@ -77,8 +79,8 @@ def test_explain_compare_and_advise_compute_with_the_file_and_say_so(tmp_path):
     assert f"Worth, in unperturbed records, {BASES['file']}" in compared
     assert ("sex × area" in compared) != ("area × sex" in compared)  # one table, whatever the order of the blocks
     made = call("advise", tmp_path / "s.parquet", "--keys", "sex,area", "--out", tmp_path / "advice")[1]
-    assert f"in the middle, {BASES['file']}" in made
-    assert "More epsilon for plan 1: tables of two variables would be worth" in made
+    assert f"in the middle (median), {BASES['file']}" in made
+    assert re.search(f"More epsilon for plan 1: tables of two variables would be worth .*, {HARMONIC}, ", made)
     assert BASES["equal"] in made
     told = json.loads(CliRunner().invoke(main, ["design", "--plan", str(plan), "--json"]).stdout)
     assert told["two_way"][0]["basis"] == "equal"
@@ -96,3 +98,25 @@ def test_of_two_records_no_worth_is_told(tmp_path):
     assert code != 0
     assert "the file has fewer than 10 records" in text
     assert not (tmp_path / "advice").exists()
+
+
+@pytest.mark.parametrize(("weight", "mean"), [(1, HARMONIC), (6, WEIGHTED)])
+def test_a_split_says_by_which_mean_its_tables_are_one_number(tmp_path, weight, mean):
+    names = "abc"
+    book = "".join(f'[[variables]]\nname = "{n}"\nrole = "key"\ncategories = ["0", "1"]\n' for n in names)
+    pq.write_table(pa.table({n: ["0", "1"] * 50 for n in names}), tmp_path / "s.parquet")
+    (tmp_path / "codebook.toml").write_text(book)
+    head = PLAN.partition("[design]")[0]
+    tables = [("a", "b", weight), ("a", "c", 1), ("b", "c", 1)]
+    work = ", ".join(f'{{table = ["{x}", "{y}"], weight = {w}}}' for x, y, w in tables)
+    (tmp_path / "plan.toml").write_text(f'{head}[split]\nvariables = ["a", "b", "c"]\nworkload = [{work}]\n')
+    code, text = call("design", "--plan", tmp_path / "plan.toml")
+    assert code == 0, text
+    assert re.search(f"all tables: 1,000 released records are worth [0-9.]+, {mean}, if every", text)
+    assert "the plan's own workload, which may weigh tables differently, is not used" in text
+
+
+def test_a_table_of_two_that_is_worth_more_than_one_variable_is_explained():
+    one, two = (TableWorth(("a",), 90.0, 1000),), (TableWorth(("a", "b"), 120.0, 1000),)
+    assert "worth more than those of one" in more_in_two(one, two)[0]
+    assert more_in_two(two, one) == more_in_two(one, ()) == ()

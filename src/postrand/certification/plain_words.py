@@ -10,7 +10,13 @@ from postrand.certification.certificate import Claim, blocks_of
 from postrand.certification.units import unit_levels
 from postrand.mechanism import Mechanism
 from postrand.privacy import promise
-from postrand.privacy.words import alike_in_plain_words, file_in_plain_words, in_plain_words, unit_in_plain_words
+from postrand.privacy.words import (
+    alike_in_plain_words,
+    file_in_plain_words,
+    in_plain_words,
+    of_combinations,
+    unit_in_plain_words,
+)
 
 
 def plain_claims(
@@ -49,6 +55,7 @@ def _told(claims: Sequence[Claim], mechanism: Mechanism) -> str:
 def plain_promise(claim: Claim, mechanism: Mechanism) -> str:
     """Return what a claim means, beginning with a capital letter, without the names of its variables."""
     text = promise(claim.privacy, 2 if claim.within else values_of(claim, mechanism))
+    text = of_combinations(text) if len(claim.variables) > 1 else text
     return f"{text[:1].upper()}{text[1:]}."
 
 

@@ -18,6 +18,15 @@ LITTLE = 8.0
 """Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
 
 
+def of_combinations(text: str) -> str:
+    """Return a promise on values as one on the combinations of values of several variables.
+
+    >>> of_combinations("guesses among 12 equally likely values")
+    'guesses among 12 equally likely combinations of values'
+    """
+    return text.replace("equally likely values", "equally likely combinations of values")
+
+
 def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: bool = False) -> str:
     """Return one sentence: whose values, how many guesses are right without the release and at most with it.
 
@@ -30,7 +39,7 @@ def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: b
     """
     several = len(variables) > 1
     text = promise(model, 2 if within else size)
-    text = text.replace("equally likely values", "equally likely combinations of values") if several else text
+    text = of_combinations(text) if several else text
     inside = " (values of the same class)" if within else ""
     return f"{few(variables)}{' together' * several}{inside}: {text}{_little(model)}."
 

@@ -310,7 +310,7 @@ def derive(
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name, found, section).encode(),
-        README: report.readme(mechanism, found, data.name, description.title, completed).encode(),
+        README: report.readme(mechanism, found, data.name, description.title, completed, certificate.limits).encode(),
     }
 
 

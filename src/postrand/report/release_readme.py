@@ -16,18 +16,27 @@ from postrand.support import wordings
 
 MAX_LISTED = 40
 MAX_NAME = 60
+FRESH = "fresh_numbers"
+"""The limit of a certificate that names the columns of new household numbers."""
 
 
 def readme(
-    mechanism: Mechanism, found: Values, data_name: str, title: str = "", completed: Mapping[str, Any] | None = None
+    mechanism: Mechanism,
+    found: Values,
+    data_name: str,
+    title: str = "",
+    completed: Mapping[str, Any] | None = None,
+    limits: Iterable[Mapping[str, Any]] = (),
 ) -> str:
     """Return the text; a function of the other files of the release, so that ``verify`` makes it again and compares.
 
-    ``found`` are the numbers of the report; ``completed`` is what ``completed.json`` says, if there is one.
+    ``found`` are the numbers of the report; ``completed`` is what ``completed.json`` says, if there is one; ``limits``
+    are those of the certificate, which say whether households have new numbers.
     """
     head = one_line(title) or "Released data"
     parts = [head, "=" * min(len(head), 96), "", *map(wrapped, _warning(mechanism, found, data_name)), ""]
-    parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *_changed(mechanism, found)]
+    changed = _changed(mechanism, found, [limit for limit in limits if limit["code"] == FRESH])
+    parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *changed]
     if completed is None:
         more = (
             "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
@@ -131,8 +140,11 @@ def _entries(data_name: str, completed: Mapping[str, Any] | None) -> dict[str, s
     }
 
 
-def _changed(mechanism: Mechanism, found: Values) -> list[str]:
-    """Return a line for each perturbed variable with the share of values that are expected to be changed."""
+def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+    """Return a line for each perturbed variable with the share of values that are expected to be changed.
+
+    ``fresh`` are limits that name new household numbers.
+    """
     lines = [f"  {_name(view.name)}: {_share(view)}" for view in found.variables[:MAX_LISTED]]
     if len(found.variables) > MAX_LISTED:
         lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
@@ -145,7 +157,8 @@ def _changed(mechanism: Mechanism, found: Values) -> list[str]:
     lines += [f"  {_name(c.variable)}: {c.done[:1].lower()}{c.done[1:]}" for c in mechanism.numerical]
     treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
     recodes = mechanism.require_codebook().recodes
-    done = treated | {recode.variable for recode in recodes}
+    done = treated | {recode.variable for recode in recodes} | {name for limit in fresh for name in limit["variables"]}
+    lines += [wrapped(wordings.limit(limit)) for limit in fresh]
     clear = [_name(name) for name in mechanism.require_codebook().names if name not in done]
     lines += [wrapped(f"Not changed: {named(clear)}.")] if clear else []
     if recodes:

@@ -160,8 +160,20 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     if found is None:
         return
     poor = sum(one.is_of_little_use for one in worths)
-    text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle"
+    text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle (median)"
     yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(worths)} of little use" if poor else "")
+
+
+MORE_IN_TWO = (
+    "tables of two variables can be worth more than those of one: worth is beside a table's own sampling error, which "
+    "is small where nearly all records have one value"
+)
+
+
+def more_in_two(one: Sequence[TableWorth], two: Sequence[TableWorth]) -> tuple[str, ...]:
+    """Return why the least worth of tables of two variables is above that of tables of one; () where it is not."""
+    least = middle(one), middle(two)
+    return (MORE_IN_TWO,) if least[0] and least[1] and least[1][0] > least[0][0] else ()
 
 
 def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:

@@ -12,3 +12,11 @@ BASES: dict[Basis, str] = {
     "file": "with this file's own frequencies",
 }
 """The words of each basis, which stand beside every worth that a command prints."""
+
+HARMONIC = "the harmonic mean of the tables, each counted once"
+WEIGHTED = "the harmonic mean of the tables, each counted by its weight in the workload"
+WORST = "the table that is worth least for its weight"
+"""How the worth of several tables is made one number; ``in the middle`` is the median.
+
+The table that is worth least counts most in a harmonic mean.
+"""

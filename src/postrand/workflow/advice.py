@@ -7,7 +7,7 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject, candidates
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
@@ -35,7 +35,16 @@ from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
-from postrand.workflow.advice_text import UPPER, Checked, claims_in_words, next_steps, plan_lines, reasons
+from postrand.workflow.advice_text import (
+    FRACTION,
+    UPPER,
+    Checked,
+    claims_in_words,
+    next_steps,
+    plan_lines,
+    reasons,
+    share_option,
+)
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
@@ -117,6 +126,9 @@ def advise(
         more = made.more(chosen[0])
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
+    if fraction is not None:
+        again = f"Next: add{share_option(fraction)} to 'postrand protect --dossier', check, compare and explain"
+        more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -190,13 +202,15 @@ class _Maker:
         path = self.folder / f"plan-{number}.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
         figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
-        if trial.candidate.recodes:  # the file as it was, not as it is after recoding
-            figures = _before(figures, self.risks.before(self.subject.book))
+        if trial.candidate.recodes:  # a reader wants the file as it is beside the recoded one
+            figures = dataclasses.replace(figures, as_is=self.risks.before(self.subject.book))
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
-        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release"]
+        given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
+        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{given}"]
+        head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return Advised(self.out / path.name, trial, figures, why, asked, told)
 
@@ -223,7 +237,7 @@ class _Maker:
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
         more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
-        lines = [f"{more}, {BASES[EQUAL.basis]}."] if worth else []
+        lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
@@ -273,12 +287,6 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
-
-
-def _before(figures: PlanFigures, held: Mapping[str, float | None]) -> PlanFigures:
-    """Return figures whose risk before is that of the file as it is, where that is known."""
-    risks = (dataclasses.replace(one, before=held.get(one.code)) for one in figures.risks)
-    return dataclasses.replace(figures, risks=tuple(risks))
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:

@@ -15,8 +15,8 @@ Attacker = Literal["list", "acquaintance", "anyone"]
 Use = Literal["tables", "means", "models"]
 
 ATTACKERS: dict[str, str] = {
-    "list": "somebody with a list of the keys of many persons, who does not know who is in the file",
-    "acquaintance": "an acquaintance, who knows the keys of a person and that the person is in the file",
+    "list": "the register attacker, who has a list of the keys of many persons and does not know who is in the file",
+    "acquaintance": "the informed attacker, who knows the keys of a person and that the person is in the file",
     "anyone": "anyone, whatever he or she knows of a person",
 }
 USES: dict[str, str] = {
@@ -35,14 +35,15 @@ MEASURES: dict[str, tuple[str, bool]] = {
 }
 """The measures that a limit can name: the direction, and whether the records are read for them."""
 _PROBABILITIES = ("individual", "household")
+_INFORMED = "the informed attacker"
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
-    "k": "no link of an acquaintance is right with a probability above 1/k",
+    "k": f"no link of {_INFORMED} is right with a probability above 1/k",
     "tau1": "the expected number of records that are unique in the file and in the population",
-    "tau2": "the expected number of right links, if somebody with a list links each record that is unique in the file",
-    "correct matches": "the expected number of right links of an acquaintance who links every person of the file",
-    "individual": "the largest probability that the link of a person is right, as an acquaintance states it",
-    "household": "the largest probability that at least one member of a household is found by an acquaintance",
+    "tau2": "the expected number of right links, if the register attacker links each record that is unique in the file",
+    "correct matches": f"the expected number of right links of {_INFORMED} who links every person of the file",
+    "individual": f"the largest probability that the link of a person is right, as {_INFORMED} states it",
+    "household": f"the largest probability that at least one member of a household is found by {_INFORMED}",
 }
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")

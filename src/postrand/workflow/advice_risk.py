@@ -70,10 +70,11 @@ class Risks:
         found = self.of(trial)
         return all(limit.meets(values(limit, found)[1]) for limit in limits)
 
-    def before(self, book: Codebook) -> dict[str, float | None]:
+    def before(self, book: Codebook) -> dict[str, float]:
         """Return the measures of the file as it is, by this codebook, by their codes."""
         truth, _ = self._file(book)
-        return {} if truth is None else {one.code: one.before for one in exposure_figures(truth.exposure(), None, "")}
+        found = () if truth is None else exposure_figures(truth.exposure(), None, "")
+        return {one.code: one.before for one in found if one.before is not None}
 
     def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[str, ...]]:
         """Return a plan's figures, as ``comparison.figures_of``, and what it releases unperturbed, as sentences."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.report.table_worth import EQUAL, shown, worth_line
-from postrand.support.worth_basis import BASES
+from postrand.report.table_worth import EQUAL, more_in_two, shown, worth_line
+from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
-from postrand.workflow.comparison import figure
+from postrand.workflow.comparison import PlanFigures, figure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.epsilon import GUIDE, above_bound
+from postrand.workflow.larger import models_disagree
 
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
@@ -29,6 +32,7 @@ UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
 )
+FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
     "kept": "Checked: as it is written, the whole plan keeps every limit on risk that is asked.",
@@ -39,6 +43,15 @@ _CHECKED: dict[Checked | None, str] = {
 }
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
 _RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+
+
+def share_option(fraction: float | None) -> str:
+    """Return the option that gives the sampling fraction again, after a space; "" where none was given.
+
+    >>> share_option(0.01)
+    ' --sampling-fraction 0.01'
+    """
+    return "" if fraction is None else f" --sampling-fraction {fraction!r}"
 
 
 def claims_in_words(trial: Trial) -> Iterator[str]:
@@ -63,7 +76,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > 1.02 * best:
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text}, {BASES[EQUAL.basis]}."
+            yield f"{text}, {HARMONIC}, {BASES[EQUAL.basis]}."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
@@ -76,9 +89,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = (
-            f": {shown(trial.two)} effective records in place of {shown(raw.two)}, {BASES[EQUAL.basis]}" if raw else ""
-        )
+        gain = f": {shown(trial.two)} effective records in place of {shown(raw.two)}" if raw else ""
+        gain += f", {HARMONIC}, {BASES[EQUAL.basis]}" if raw else ""
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
@@ -110,12 +122,13 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
-            yield f"  Risk: {one.measure}: {figure(one, 'before')} before, {figure(one, 'after')} after"
-    yield from (f"  Risk: {text}" for text in figures.risk_leaves_out)
+            yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
+    yield from (f"  Risk: {text}" for text in (*figures.risk_leaves_out, *models_disagree(figures.risks)))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
+    yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after)}"
+        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
     yield from (f"  Released unperturbed: {text}" for text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
@@ -136,10 +149,17 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
 
 
-def _met(is_met: bool, before: float | None, after: float | None) -> str:
+def _before(one: RiskFigure, figures: PlanFigures) -> str:
+    """Return a risk before the plan, and of which file it is; both where a recoded file was measured as it is too."""
+    first = dataclasses.replace(one, before=figures.as_is.get(one.code))
+    told = "" if first.before is None else f"{figure(first, 'before')} {AS_IS}; "
+    return f"{told}{figure(one, 'before')} {figures.before_is}"
+
+
+def _met(is_met: bool, before: float | None, after: float | None, before_is: str) -> str:
     if after is None:
         return "not known"
-    then = "" if before is None else f", {_number(before)} before"
+    then = "" if before is None else f"; {_number(before)} {before_is}"
     return f"{'met' if is_met else 'NOT met'} ({_number(after)}{then})"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from postrand.report.table_worth import (
     TableWorth,
     crossed_of,
     middle,
+    more_in_two,
     pairs_of,
     shown,
     table_worth,
@@ -29,12 +30,13 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.showing import few
-from postrand.workflow.comparison_risk import Exposures, RiskFigure, left_out, risk_figures
+from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
+from postrand.workflow.larger import models_disagree
 from postrand.workflow.planned import claims_of, mechanism_of
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
@@ -48,6 +50,8 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
+    recoded by their codes, where they were measured too.
     """
 
     name: str
@@ -63,6 +67,8 @@ class PlanFigures:
     crossed: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
     notice: str = NOTICE
+    before_is: str = AS_IS
+    as_is: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -84,7 +90,9 @@ class PlanFigures:
             "records": self.records,
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
+            "before_is": self.before_is,
             "risk": [one.to_dict() for one in self.risks],
+            **({"risk_as_is": dict(self.as_is)} if self.as_is else {}),
             "risk_leaves_out": list(self.risk_leaves_out),
             "worth": {
                 "one_way": _worths(self.one_way),
@@ -105,11 +113,13 @@ class PlanFigures:
         lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
         lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
-        lines += [f"  {text}" for text in self.risk_leaves_out]
+        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_leaves_out)]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
+        lines += [f"  {text}" for text in models_disagree(self.risks)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
+        lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
@@ -184,6 +194,7 @@ def computed(
         ),
         not_covered=certificate.not_covered,
         risk_leaves_out=left_out(plan),
+        before_is=before_of(plan),
     )
 
 

@@ -29,6 +29,12 @@ NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_JOINT = "it is not computed after a split"
 NO_KEYS = "no categorical variable has the role 'key'"
+AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
+
+
+def before_of(plan: Plan) -> str:
+    """Return which file the figures before a plan are of: it is measured as the plan recodes it."""
+    return RECODED if plan.codebook.recodes else AS_IS
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -222,7 +228,7 @@ def _classes(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[Ri
     """Yield k and the share of records in small classes; after perturbation, means over simulated releases."""
     before, after = _sizes(keys), [_sizes(one) for one in drawn]
     least = float(np.mean([f.min() for f in after])) if after else None
-    text = "k-anonymity: records in the smallest class"
+    text = "k-anonymity: records in the smallest class; after, on average over releases"
     shares = {k: (float((before < k).mean()), _mean_below(after, k)) for k in CLASS_SIZES}
     every = tuple((float(k), *sides) for k, sides in shares.items())
     yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)

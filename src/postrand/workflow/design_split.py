@@ -23,7 +23,7 @@ from postrand.plan.split_plan import SplitPlan
 from postrand.privacy import level_of, models_of, spent
 from postrand.privacy.histogram import noisy_counts
 from postrand.support.progress import Stage, stage
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, HARMONIC, WEIGHTED, WORST
 from postrand.workflow.known import Known
 
 WHERE = "the split"
@@ -65,7 +65,9 @@ class DesignedSplit:
         d = self.design
         text = f"Split of {', '.join(d.variables)}: {d.text()}\nall tables: 1,000 released records are worth "
         basis = BASES["equal" if self.plan.prior == "uniform" else "plan"]
-        text += f"{1000 / d.value:.4g}, {basis}; "
+        work = self.plan.workload
+        mean = WORST if work.worst else HARMONIC if len({*work.weights}) <= 1 else WEIGHTED
+        text += f"{1000 / d.value:.4g}, {mean}, {basis}; "
         text += f"no other probabilities of these subsets make more than {1000 / d.bound:.4g}"
         if self.split.given:
             text += f"\nwithin each combination of {', '.join(self.split.given)}; the worth is computed without it"

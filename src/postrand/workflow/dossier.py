@@ -44,10 +44,12 @@ from postrand.workflow.dossier_risk import (
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.larger import models_disagree
 from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
+RARE = "Rare combinations before protection"
 CLEAR = "Unperturbed variables"
 POLICY = "The office's policy"
 MAX_COMBINATION = 3
@@ -90,7 +92,7 @@ class Dossier:
         sections: dict[str, Sequence[Mapping[str, object]]] = {
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             RISK: [] if self.before is None else [*report_rows(self.before, after, (said, note)), *self.exposed()],
-            "Rare combinations before protection": [_combination(c) for c in self.combinations[:50]],
+            RARE: [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
             "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
@@ -105,8 +107,12 @@ class Dossier:
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg() for title, curve in curves.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
+        if self.figures is not None:
+            said = f"Before: {self.figures.before_is}."
+            captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
         left = () if self.figures is None else self.figures.risk_leaves_out
+        captions[RISK] += () if self.figures is None else models_disagree(self.figures.risks)
         captions[RISK] += tuple(f"{text[0].upper()}{text[1:]}." for text in left)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows

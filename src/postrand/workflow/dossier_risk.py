@@ -51,7 +51,7 @@ MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
         lambda r: _tau(r.tau1_estimate),
     ),
     (
-        "Expected correct matches (τ2)",
+        "Expected correct matches, register attacker, sample uniques (τ2)",
         "Expected right links when the register attacker links each sample unique once.",
         lambda r: _tau(r.tau2_estimate),
     ),

@@ -10,23 +10,29 @@ from postrand.designers.split.fixed_blocks import FixedBlocks
 from postrand.designers.split.inverse import FrontierPoint
 from postrand.designers.split.workload import Workload
 from postrand.errors import PostrandError
+from postrand.report.table_worth import TABLES
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.workflow.known import Known
 
-WORTH = "The split: what its tables are worth"
+WORTH = "The split, designed with the tables of the file: what its tables are worth"
 WAYS = "The split: what the same guarantee buys"
 LEVELS = "The split: privacy and utility"
 CAPTIONS: Mapping[str, tuple[str, ...]] = {
     WORTH: (
-        "How many unperturbed records the release is worth for each table, as predicted from the tables of the file. "
-        "The worth of this release, estimated from it, is above; the two differ by chance.",
+        "How many unperturbed records a split is worth for each table if it is designed with the tables of the file. "
+        "The plan's own split can be designed with another prior, and then has other subsets. What this release is "
+        f"worth is in “{TABLES}”, with the file's own frequencies, and in “What the tables of two variables are "
+        "worth”, as estimated from the released records, which differs by chance.",
     ),
     WAYS: (
         "What the same ε of a record buys in three ways, in unperturbed records: each variable perturbed by itself, "
-        "the best joint blocks that were found, and the split. The mean is harmonic, over the tables that were asked "
-        "for, by the tables of the file. Structures other than randomised response are not compared.",
+        "the best joint blocks that were found, and the split; each way is designed with the tables of the file. The "
+        "mean is harmonic, over the tables that the workload asks for, each counted by its weight. The mean that is "
+        "estimated from the release, further up, counts each table of two once, and gives each variable by itself an "
+        "equal share of ε; here the shares are the best ones. So the two differ. Structures other than randomised "
+        "response are not compared.",
     ),
     LEVELS: (
         "What a split of the same variables would be worth at other levels. “At most”: the proven bound of the design.",

@@ -85,17 +85,17 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if plan.unit is None or not plan.unit.household:  # else the claims say what members have together
         yield members_in_words(figures.epsilon, household_of(plan))
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
-    words = ("recoded but not perturbed", "perturbed") if plan.codebook.recodes else ("without protection", "with it")
+    words = (figures.before_is, "after")
     found = figures.risk("correct_matches")
     if found is not None and found.before is not None:
         who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
         yield f"{who} finds the record of {_sides(found, figures.records, words)}."
     found = figures.risk("household_risk")
     if found is not None and found.before is not None:
-        later = words[1]
+        later = f"{words[1]} the plan"
         after = f"; {later}, this is not known" if found.after is None else f", and {of_hundred(found.after)} {later}"
         what = "Of 100 households, such an attacker finds at least one member in"
-        yield f"{what} {of_hundred(found.before)} {words[0]}{after}."
+        yield f"{what} {of_hundred(found.before)} ({words[0]}){after}."
     found = figures.risk("tau2")
     if found is not None and found.before is not None:
         who = (
@@ -130,10 +130,10 @@ def members_in_words(epsilon: float, household: str | None) -> str:
 def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
     """Return both sides of a measure; ``words`` say what was done to the file before and after."""
     before, after = words
-    text = f"{decimal(found.before or 0.0)} of {records:,} persons {before}"
+    text = f"{decimal(found.before or 0.0)} of {records:,} persons ({before})"
     if found.after is None:
-        return f"{text}; {after}, this is not known: {found.why}"
-    return f"{text} and about {decimal(found.after)} {after}"
+        return f"{text}; {after} the plan, this is not known: {found.why}"
+    return f"{text} and about {decimal(found.after)} {after} the plan"
 
 
 def _useful(figures: PlanFigures) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Why a risk can be larger after a plan than before it: a sentence for each kind of measure."""
+"""What looks wrong beside each other, in sentences: a risk larger after a plan, a part larger than the whole."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterable
 
 from postrand.workflow.comparison_risk import RiskFigure
 
-_CLASSES = "a released class is smaller by chance: classes after count released values, not persons"
+_CLASSES = (
+    "classes after count released values, not persons: a released class is smaller by chance; in a split all classes "
+    "are smaller, because records that show other keys are counted apart"
+)
 _MOVED = "a person may be easier to find than before where others were moved away"
+MODELS_DISAGREE = (
+    "For the register attacker, the matches among sample uniques (τ2) are more than those of all records: two models "
+    "disagree. All records are computed from weights or the sampling fraction alone, sample uniques by a log-linear "
+    "model of the keys. Trust τ2 for sample uniques, because it learns from the keys which combinations are rare; "
+    "trust the weights for classes of several records; decide by the larger figure."
+)
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
 
 
@@ -18,6 +27,18 @@ def why_larger(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
     ()
     """
     return reasons(one.code for one in figures if is_larger(one))
+
+
+def models_disagree(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
+    """Return a sentence where a part, τ2, is more than the whole, the register attacker's matches; () where it is not.
+
+    >>> models_disagree([RiskFigure("tau2", "", 4.0, 3.0, ""), RiskFigure("register_matches", "", 5.0, 3.0, "")])
+    ()
+    """
+    held = {one.code: (one.before, one.after) for one in figures if one.code in ("tau2", "register_matches")}
+    sides = zip(held.get("tau2", ()), held.get("register_matches", ()), strict=False)
+    more = any(part is not None and whole is not None and part > whole * (1 + 1e-9) for part, whole in sides)
+    return (MODELS_DISAGREE,) if more else ()
 
 
 def reasons(codes: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import NO_HOUSEHOLD, NO_SHARE, RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure
 from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
@@ -58,6 +58,7 @@ class PolicyCheck:
     verdicts: tuple[Verdict, ...]
     enforce: bool = True
     notes: tuple[str, ...] = ()
+    before_is: str = AS_IS
 
     @property
     def is_met(self) -> bool:
@@ -78,7 +79,14 @@ class PolicyCheck:
         names = Verdict.__slots__
         rules = [{name: getattr(one, name) for name in names} for one in self.verdicts]
         about = {"notice": NOTICE, "plan": self.plan, "title": self.title}
-        return {**about, "met": self.is_met, "enforced": self.enforce, "rules": rules, "notes": list(self.notes)}
+        return {
+            **about,
+            "met": self.is_met,
+            "enforced": self.enforce,
+            "before_is": self.before_is,
+            "rules": rules,
+            "notes": list(self.notes),
+        }
 
     def __repr__(self) -> str:
         failed = len(self.failed)
@@ -91,7 +99,18 @@ class PolicyCheck:
         wide = [max(len(row[k]) for row in cells) for k in range(4)]
         lines = ["  ".join(f"{text:<{w}}" for text, w in zip(row, [*wide, 0], strict=True)).rstrip() for row in cells]
         total = f"{len(self.verdicts) - len(self.failed)} of {len(self.verdicts)} rules are met"
-        return "\n".join([f"{self.title or 'Policy'}: {self.plan}", NOTICE, "", *lines, *self.notes, "", total])
+        return "\n".join(
+            [
+                f"{self.title or 'Policy'}: {self.plan}",
+                NOTICE,
+                "",
+                *lines,
+                f"Before: {self.before_is}.",
+                *self.notes,
+                "",
+                total,
+            ]
+        )
 
     def require(self) -> None:
         """Raise PolicyError with every rule that is not met, if the policy is enforced."""
@@ -110,7 +129,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger)
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger, figures.before_is)
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:

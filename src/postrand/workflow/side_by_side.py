@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
-from postrand.report.table_worth import TableWorth, middle, shown
+from postrand.report.table_worth import TableWorth, middle, more_in_two, shown
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.larger import why_larger
+from postrand.workflow.larger import models_disagree, why_larger
 
 NONE = "–"
 
@@ -54,11 +54,14 @@ class PlanComparison:
                 *claims,
                 "",
                 *_lines(heads, self._risks()),
+                *self._before_is(),
                 *self._left_out(),
                 *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
+                *(f"  {text}" for text in dict.fromkeys(t for p in self.plans for t in models_disagree(p.risks))),
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
+                *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
                 *(
                     f"  worth not told: {why}"
                     for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
@@ -68,6 +71,12 @@ class PlanComparison:
                 *(line for name, texts in self.differing for line in _setting(name, names, texts)),
             ]
         )
+
+    def _before_is(self) -> list[str]:
+        """Return of which file the figures before are: once where all plans say the same."""
+        if len({plan.before_is for plan in self.plans}) == 1:
+            return [f"  before: {self.plans[0].before_is}"]
+        return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
 
     def _left_out(self) -> list[str]:
         """Return which keys the risk leaves out: once where all plans say the same."""

@@ -14,7 +14,7 @@ from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, Assumed, little_use
 from postrand.report.values import MAX_ESTIMATED, expected_shares
-from postrand.support.worth_basis import BASES, Basis
+from postrand.support.worth_basis import BASES, HARMONIC, Basis
 from postrand.workflow.design_blocks import DesignedBlock
 
 LEAST_SHARE = 0.01
@@ -95,6 +95,12 @@ def _basis(blocks: Sequence[DesignedBlock]) -> Basis:
     return "equal" if all(np.allclose(prior, prior[0]) for prior in priors) else "plan"
 
 
+_WAYS = (
+    f"computed as {BASES['equal']}: {HARMONIC}; each way is designed for this mean, and the plan's own workload, which "
+    "may weigh tables differently, is not used"
+)
+
+
 def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
     """Return what the ε of a mechanism buys as separate blocks, as joint blocks and as a split release.
 
@@ -109,7 +115,7 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
     if len(shown) < 3 or not math.isfinite(epsilon) or mechanism.shared:
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
-    return data, "" if "not_compared" in data else f"{text}\n  computed as {BASES['equal']}"
+    return data, "" if "not_compared" in data else f"{text}\n  {_WAYS}"
 
 
 def way_rows(mechanism: Mechanism) -> list[dict[str, object]]:

@@ -54,7 +54,7 @@ class Groups:
             row |= {"Records": Count(one.records), "Sample uniques": Count(one.sample_uniques)}
             row["Share"] = one.sample_uniques / one.records if one.records >= 20 else None
             if one.expected_reidentifications is not None:
-                row["Expected correct matches"] = one.expected_reidentifications
+                row["Expected correct matches, register attacker"] = one.expected_reidentifications
             table.append(row)
         facts = (Fact("groups", f"Groups of {by}", len(table)),)
         return Measured(self.name, self.title, facts, tuple(table))

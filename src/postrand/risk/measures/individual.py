@@ -52,7 +52,7 @@ class IndividualRisk:
         risk = file.individual()
         expected = Fact(
             "expected",
-            "Expected correct matches",
+            "Expected correct matches, register attacker",
             float(risk.sum()),
             "When each record is linked with a person of the population that has its key values: the sum of the risks.",
         )

@@ -50,7 +50,7 @@ class SubSample:
             Fact("uniques", "Expected uniques of the part", float((counts * alone).sum())),
             Fact(
                 "right",
-                "Expected correct matches",
+                "Expected correct matches, attacker with the file",
                 float(alone.sum()),
                 "When each unique of the part is linked once with this file.",
             ),
