@@ -242,13 +242,20 @@ def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str],
     for name, held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
-        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}"
+        text = (
+            f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}; {_guess(held)}"
+        )
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
         about = f"true values of {found.perturbed}, which is perturbed"
-        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}"
+        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {_guess([found])}"
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures)
+
+
+def _guess(held: Sequence[PairReveal]) -> str:
+    """Return in words how far the best of these guesses goes."""
+    return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
 
 
 def _linked(

@@ -234,7 +234,9 @@ def _told(found: PairReveal) -> dict[str, object]:
         "Perturbed": found.perturbed,
         "Unperturbed variable": found.clear,
         "Wrong guesses it corrects (λ)": found.guessed,
-        "Records whose value it reveals": found.settled,
+        "Records whose value it all but reveals": found.settled,
+        "Right guesses with it": found.right,
+        "Right guesses without it": found.blind,
         "Largest correlation of two values": found.same,
     }
 
