@@ -92,6 +92,20 @@ def test_a_plan_is_explained(folder):
     assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"
 
 
+def test_what_unperturbed_columns_reveal_is_explained(folder, tmp_path):
+    table = pq.read_table(folder / "people.parquet")
+    dummy = pa.array([int(sex == "f") for sex in table["sex"].to_pylist()])
+    pq.write_table(table.append_column("is_f", dummy), tmp_path / "people.parquet")
+    roles = {"key": ["sex", "age"], "other": ["area", "is_f"], "drop": ["income", "w", "h"]}
+    _, plan = initialise(tmp_path / "people.parquet", tmp_path, roles)
+    found = call("explain", plan)
+    assert found.exit_code == 0, found.output
+    open_part = found.output.partition("What remains unprotected")[2]
+    assert "Unperturbed variables reveal true values of sex, which is perturbed: is_f; of 100 records" in open_part
+    assert "no guarantee; they may single out records and reveal perturbed values: area, is_f." in open_part
+    assert "nobody can tell" not in found.output
+
+
 def test_the_example_of_the_page_is_a_policy_that_works(folder, tmp_path):
     example, section = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)

@@ -83,7 +83,8 @@ class Risks:
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
         told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
-        return computed(known, mechanism, certified(known, mechanism), report, truth, name=name), told
+        certificate = certified(known, mechanism)
+        return computed(known, mechanism, certificate, report, truth, name=name, told=found.sentences), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

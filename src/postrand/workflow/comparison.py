@@ -36,6 +36,7 @@ from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
@@ -48,6 +49,7 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    ``findings`` are those on unperturbed columns and on households.
     """
 
     name: str
@@ -62,6 +64,7 @@ class PlanFigures:
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -94,6 +97,7 @@ class PlanFigures:
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
             "not_covered": list(self.not_covered),
+            "findings": list(self.findings),
         }
 
     def to_json(self) -> str:
@@ -146,7 +150,8 @@ def figures_known(
     """Return the figures of a designed and certified plan from what is known of its file."""
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    return computed(known, mechanism, certificate, report, truth, name=name)
+    told = findings(known.plan, mechanism, known).sentences
+    return computed(known, mechanism, certificate, report, truth, name=name, told=told)
 
 
 def computed(
@@ -158,8 +163,9 @@ def computed(
     attacks: Exposures | None = None,
     *,
     name: str = "",
+    told: Sequence[str] = (),
 ) -> PlanFigures:
-    """Return the figures of a plan; ``report``, ``truth`` and ``attacks`` are those of its file."""
+    """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -184,6 +190,7 @@ def computed(
         ),
         not_covered=certificate.not_covered,
         risk_leaves_out=left_out(plan),
+        findings=tuple(told),
     )
 
 

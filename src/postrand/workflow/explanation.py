@@ -52,7 +52,7 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
             ("What is released", tuple(_released(plan, figures))),
             ("Who is protected, against what, and how strongly", tuple(_protected(plan, figures))),
             ("What analysts can do with it", tuple(_useful(figures))),
-            ("What remains unprotected", figures.not_covered),
+            ("What remains unprotected", (*(f"{_first(text)}." for text in figures.findings), *figures.not_covered)),
         ),
     )
 
@@ -62,8 +62,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield f"{figures.records:,} records, {order}."
     if plan.perturbed:
         yield (
-            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so "
-            "nobody can tell whether the value of a person is true."
+            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so a "
+            "released value may be false; how far it can be trusted is said below."
         )
     recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
     if recodes:
@@ -102,7 +102,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
         yield f"{who} {_sides(found, figures.records, words)}."
-    yield from (f"{text[0].upper()}{text[1:]}." for text in figures.risk_leaves_out)
+    yield from (f"{_first(text)}." for text in figures.risk_leaves_out)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
@@ -125,6 +125,11 @@ def members_in_words(epsilon: float, household: str | None) -> str:
     right = " and ".join(of_hundred(right_guesses(k * epsilon, 0.5), most=True) for k in MEMBERS)
     between = "of 100 guesses between two equally likely values that all members share, at most"
     return f"{together}: {levels} ({between} {right} are right)."
+
+
+def _first(text: str) -> str:
+    """Return a phrase as the start of a sentence, without a stop at its end."""
+    return f"{text[0].upper()}{text[1:]}".removesuffix(".")
 
 
 def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
