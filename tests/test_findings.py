@@ -18,13 +18,14 @@ import postrand as pr
 from postrand.app import computations, designing, documents, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.cli import main
+from postrand.cli.frame import unperturbed_lines
 from postrand.codebook import Codebook, Variable
 from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import find
+from postrand.risk.findings import Finding, Findings, find
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value
@@ -316,3 +317,14 @@ def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, 
     done = call("protect", "--plan", plan, "--out", out)
     assert done.exit_code == 0, done.output
     assert call("verify", out).exit_code == 0
+
+
+def test_what_is_not_of_unperturbed_columns_has_another_heading():
+    clear = Finding("tells", ("dummy",), ("sex",), "dummy tells sex")
+    house = Finding("household", (), ("region",), "members share region")
+    lines = unperturbed_lines(Findings((house, clear), not_tried=("many pairs",)))
+    assert lines == [
+        *("", "Released unperturbed:", "- dummy tells sex"),
+        *("", "Other findings:", "- members share region", "- many pairs"),
+    ]
+    assert unperturbed_lines(Findings()) == []

@@ -27,6 +27,8 @@ MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000
 """Pairs of a perturbed and an unperturbed variable that are tried."""
+CLEAR, OTHER = "Released unperturbed", "Other findings"
+"""The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 
@@ -99,6 +101,13 @@ class Findings:
     def sentences(self) -> tuple[str, ...]:
         """Every finding in words, and what was not tried."""
         return (*(finding.sentence for finding in self.found), *self.not_tried)
+
+    @property
+    def headed(self) -> tuple[tuple[str, str], ...]:
+        """Every sentence with the heading under which it is told: on unperturbed columns, or other."""
+        clear = [f.sentence for f in self.found if f.variables]
+        other = [f.sentence for f in self.found if not f.variables]
+        return (*((CLEAR, text) for text in clear), *((OTHER, text) for text in (*other, *self.not_tried)))
 
     @property
     def worst(self) -> list[PairReveal]:

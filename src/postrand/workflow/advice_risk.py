@@ -75,14 +75,14 @@ class Risks:
         truth, _ = self._file(book)
         return {} if truth is None else {one.code: one.before for one in exposure_figures(truth.exposure(), None, "")}
 
-    def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[str, ...]]:
-        """Return a plan's figures, as ``comparison.figures_of``, and what it releases unperturbed, as sentences."""
+    def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[tuple[str, str], ...]]:
+        """Return a plan's figures, as ``comparison.figures_of``, and the findings, each a heading and a sentence."""
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
         self._known[plan.codebook] = known
         mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
-        told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
+        told = (*found.headed, *([("Decide", found.refusal)] if found.undecided else []))  # protect asks for it
         certificate = certified(known, mechanism)
         return computed(known, mechanism, certificate, report, truth, name=name, told=found.sentences), told
 

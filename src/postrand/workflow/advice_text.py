@@ -9,6 +9,7 @@ from typing import Literal
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
 from postrand.report.table_worth import EQUAL, shown, worth_line
+from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
@@ -116,7 +117,9 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after)}"
-    yield from (f"  Released unperturbed: {text}" for text in plan.findings)
+    if figures.unperturbed:
+        yield f"  Released as they are, with no protection of their own: {few(figures.unperturbed)}"
+    yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
 
