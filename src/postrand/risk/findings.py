@@ -289,11 +289,20 @@ def _of_household(one: Shared) -> Finding:
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
+        whole, single = share_text(one.majority), share_text(one.single)
         text += (
-            f": the most common released value of the members is the true value in {share_text(one.majority)} of the "
-            f"households, the released value of one member in {share_text(one.single)}"
+            f": the best guess from what all members show of it is right in {whole} of the households, that from one "
+            f"member in {single}, that without the release in {share_text(one.blind or 0.0)}"
+            if one.is_partly
+            else f": the most common released value of the members is the true value in {whole} of the households, the "
+            f"released value of one member in {single}"
         )
-    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members", figures)
+    else:
+        text += "; how often the members together show the true value is not measured, and may be much"
+    fix = (
+        "to draw it once for each household, perturb it in a block of its own and name it in [unit] household_variables"
+    )
+    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
 
 
 def _told_pairs(

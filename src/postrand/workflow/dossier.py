@@ -220,8 +220,8 @@ def _shared(found: Shared) -> dict[str, object]:
     return {
         "Perturbed": found.name,
         "Households with the same value for all members": _percent(found.constant),
-        "The most frequent released value is the true one": _percent(found.majority),
-        "A member's own released value is the true one": _percent(found.single),
+        "The most frequent released value, or the best guess from a split, is the true one": _percent(found.majority),
+        "A member's own released value, or the best guess from it, is the true one": _percent(found.single),
     }
 
 
