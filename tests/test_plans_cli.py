@@ -82,7 +82,7 @@ def test_a_plan_is_explained(folder):
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
         "persons without protection and about",
         "Of 100 households",
-        "h shows which records are one household, and its members add up: 2 members have epsilon = 6 and 4 members",
+        "h shows which records are one household, and its members add up: 2 members have epsilon = 6 (of",
         "as precise as one from",
         "What remains unprotected",
     ):

@@ -28,8 +28,8 @@ class Shared:
     of those households whose value is the most common one among the released values of their members, in one simulated
     release, ties broken at random; ``single``: share of their members whose own released value is the true one. In a
     split (``is_partly``), where members show different variables, they are the shares of right guesses by the most
-    probable value given what all members show of the variable, and given what one shows; ``blind``: without the release. None where
-    the variable is not perturbed alone, or a subset has more than ``MAX_LAW`` cells.
+    probable value given what all members show of the variable, and given what one shows; ``blind``: without the
+    release. None where the variable is not perturbed alone, or a subset has more than ``MAX_LAW`` cells.
     """
 
     name: str

@@ -49,7 +49,8 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
-    ``findings`` are those on unperturbed columns and on households.
+    ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
+    is not known.
     """
 
     name: str
@@ -65,6 +66,7 @@ class PlanFigures:
     crossed: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    largest_household: int = 0
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -98,6 +100,7 @@ class PlanFigures:
             "unperturbed": list(self.unperturbed),
             "not_covered": list(self.not_covered),
             "findings": list(self.findings),
+            "largest_household": self.largest_household or None,
         }
 
     def to_json(self) -> str:
@@ -191,6 +194,7 @@ def computed(
         not_covered=certificate.not_covered,
         risk_leaves_out=left_out(plan),
         findings=tuple(told),
+        largest_household=_largest_household(known),
     )
 
 
@@ -198,6 +202,12 @@ def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
     """Return the plain claims, and what the rank laws of numerical columns state, which have no guesses."""
     plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
     return (*plain, *(f"{column.variable}: {column.sentence}." for column in certificate.numerical))
+
+
+def _largest_household(known: Known) -> int:
+    """Return the most records of one household, 0 where there are none, or not the whole file was sampled."""
+    sample = None if known.sample is None else known.answers[known.sample]
+    return sample.largest_household if sample is not None and sample.is_whole else 0
 
 
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
