@@ -199,9 +199,9 @@ def computed(
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
-    """Return the plain claims, and what the rank laws of numerical columns state, which have no guesses."""
+    """Return the plain claims, and what rank laws do to numerical columns, which have no guesses."""
     plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
-    return (*plain, *(f"{column.variable}: {column.sentence}." for column in certificate.numerical))
+    return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical))
 
 
 def _largest_household(known: Known) -> int:
