@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from postrand.mechanism.matrix import randomised_response
-from postrand.ranks import RankBand
+from postrand.ranks import RankBlocks
 from postrand.ranks.column import RankedColumn
 from postrand.ranks.values import ValueLevel
 from postrand.workflow.explanation import members_in_words
@@ -42,9 +42,9 @@ def test_without_households_the_claim_is_said_to_be_of_one_record():
     assert "does not hold for all members" in members_in_words(math.inf, "hid")
 
 
-@pytest.mark.parametrize(("form", "word"), [("permute", "exchanged at random among"), ("average", "an average of")])
+@pytest.mark.parametrize(("form", "word"), [("permute", "exchanged at random among"), ("average", "the average of")])
 def test_a_rank_law_is_told_without_bits(form, word):
-    column = RankedColumn("income", RankBand(10), form, 4580, ValueLevel(0.41, 1.5 if form == "permute" else None))
+    column = RankedColumn("income", RankBlocks(10), form, 4580, ValueLevel(0.41, 1.5 if form == "permute" else None))
     assert f"{word} at least 10 neighbours in rank" in column.in_words
     assert "41%" in column.in_words
     assert "bit" not in column.in_words

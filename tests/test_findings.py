@@ -119,7 +119,7 @@ def decide(tmp_path, text):
 @NOTED
 def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at_once(tmp_path):
     said = started(tmp_path, *ROLES).output
-    assert "Next: decide on income, remark" in said
+    assert "Next: decide on income, remark: released unperturbed, each singles out more than" in said
     for command in (("protect", "--out", tmp_path / "out"), ("design",)):
         done = call(command[0], "--plan", tmp_path / "plan.toml", *command[1:])
         text = " ".join((done.stdout + done.stderr).split())
@@ -322,7 +322,7 @@ def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, 
     table = {"sex": rng.choice(["F", "M"], n), "region": rng.choice(list("nesw"), n), "age": rng.integers(18, 80, n)}
     pq.write_table(pa.table(table | {"income": rng.lognormal(10, 1, n)}), tmp_path / "survey.parquet")
     said = call(*README_LINE.split()[1:2], tmp_path / "survey.parquet", *README_LINE.split()[3:], "--out", tmp_path)
-    assert "Next: decide on income" in said.output
+    assert "Next: decide on income: released unperturbed, it singles out more than" in said.output
     plan, out = tmp_path / "plan.toml", tmp_path / "release"
     assert call("protect", "--plan", plan, "--out", out).exit_code == 3
     book, text = tmp_path / "codebook.toml", plan.read_text("utf-8")
