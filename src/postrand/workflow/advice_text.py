@@ -26,6 +26,12 @@ WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
     "what was asked."
 )
+BANDS = (
+    "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
+    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If the codebook was "
+    "inferred from the file, these came from the records: before you release, set a range that is public, such as that "
+    "of the questionnaire."
+)
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
@@ -95,9 +101,17 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])
         level = "; it has the smallest epsilon that was tried" if is_least else ""
         yield f"Warning: this way does not keep every limit{level}."
-    yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
+    yield _basis(trial)
     if "models" in needs.uses and trial.plan.split is not None:
         yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
+
+
+def _basis(trial: Trial) -> str:
+    """Return what chose the plan: the records, the codebook, or a codebook whose range may be the records'."""
+    if trial.candidate.chosen_with == "file":
+        return WITH_FILE
+    bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
+    return BANDS.format(names=", ".join(bands)) if bands else WITH_SIZES
 
 
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
