@@ -162,6 +162,9 @@ def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
     assert as_is > recoded > after
     banded_plans = [p for p in plans(tmp_path) if load_plan(p).codebook.recodes]
     assert banded_plans
+    text = banded_plans[0].read_text().replace("\n# ", " ")
+    assert "bands of age follow from the lowest and highest category of the codebook" in text
+    assert "chose its blocks, bands" not in text
     book = load_plan(banded_plans[0]).codebook
     assert book["age"].categories[0] == "0-9"
     ran = CliRunner().invoke(main, ["protect", "--plan", str(banded_plans[0]), "--out", str(tmp_path / "release")])

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from postrand.mechanism.matrix import randomised_response
+from postrand.ranks import RankBlocks
+from postrand.ranks.column import RankedColumn
+from postrand.ranks.values import ValueLevel
 from postrand.workflow.explanation import members_in_words
 
 
@@ -26,6 +29,22 @@ def test_members_add_up_as_the_worst_released_household_does(members):
     assert f"{right:.1f}" in text or f"{math.ceil(right)}" in text
 
 
+def test_the_largest_household_is_named_and_larger_ones_are_not():
+    text = members_in_words(1.0, "hid", 12)
+    assert "2 members have epsilon = 2, 4 members have epsilon = 4, 12 members have epsilon = 12" in text
+    assert "an upper bound" in text
+    assert "4 members" not in members_in_words(1.0, "hid", 2)
+    assert "k members have k times epsilon" in members_in_words(1.0, "hid")
+
+
 def test_without_households_the_claim_is_said_to_be_of_one_record():
     assert members_in_words(2.0, None).startswith("These claims are for one record. ")
     assert "does not hold for all members" in members_in_words(math.inf, "hid")
+
+
+@pytest.mark.parametrize(("form", "word"), [("permute", "exchanged at random among"), ("average", "the average of")])
+def test_a_rank_law_is_told_without_bits(form, word):
+    column = RankedColumn("income", RankBlocks(10), form, 4580, ValueLevel(0.41, 1.5 if form == "permute" else None))
+    assert f"{word} at least 10 neighbours in rank" in column.in_words
+    assert "41%" in column.in_words
+    assert "bit" not in column.in_words

@@ -18,16 +18,17 @@ import postrand as pr
 from postrand.app import computations, designing, documents, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.cli import main
+from postrand.cli.frame import unperturbed_lines
 from postrand.codebook import Codebook, Variable
 from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import find
+from postrand.risk.findings import Finding, Findings, find
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import sampled
-from postrand.risk.shared import shared_value
+from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
 from tests.conftest import ROOT
 from tests.stats import rejects
@@ -118,7 +119,7 @@ def decide(tmp_path, text):
 @NOTED
 def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at_once(tmp_path):
     said = started(tmp_path, *ROLES).output
-    assert "Next: decide on income, remark" in said
+    assert "Next: decide on income, remark: released unperturbed, each singles out more than" in said
     for command in (("protect", "--out", tmp_path / "out"), ("design",)):
         done = call(command[0], "--plan", tmp_path / "plan.toml", *command[1:])
         text = " ".join((done.stdout + done.stderr).split())
@@ -255,6 +256,24 @@ def test_the_majority_of_a_household_against_the_binomial(size, epsilon):
     assert fits(found.single, stay, houses * size)
 
 
+def test_the_best_guess_of_a_household_from_a_split_against_every_outcome():
+    """Two members show a value of two with probability 3/4, each by randomised response; ties go to the first value."""
+    one, pair = randomised_response(2, 1.0), randomised_response(6, 1.5)
+    book = Codebook((Variable("x", "key", ("a", "b")), Variable("y", "key", ("p", "q", "r"))))
+    blocks = [Block(("x",), one), Block(("x", "y"), pair), Block(("y",), randomised_response(3, 1.0))]
+    law = shown_law(Mechanism([], book, split=Split.of([0.25, 0.5, 0.25], blocks)), "x")
+    assert law is not None
+    stay = pair.array[0, 0] + 2 * pair.array[0, 1]  # the other variable is another value, or the same
+    wanted = [[0.25 * p for p in one.array[0]] + [0.5 * stay, 0.5 * (1 - stay), 0.25]]
+    np.testing.assert_allclose(law[:1], wanted)
+    np.testing.assert_allclose(law.sum(axis=1), 1)
+    right = sum(max(law[0, s] * law[0, t], law[1, s] * law[1, t]) / 2 for s, t in itertools.product(range(5), repeat=2))
+    codes = np.repeat(np.arange(40_000) % 2, 2)
+    found = shared_value("x", np.repeat(np.arange(40_000), 2), codes, law, np.random.default_rng(4), is_partly=True)
+    assert fits(found.majority, right, 40_000)
+    assert not fits(found.majority, found.single, 40_000)
+
+
 def test_ties_of_a_household_are_broken_at_random_and_single_persons_do_not_count():
     rng = np.random.default_rng(2)
     law = np.array([[0.5, 0.5], [0.5, 0.5]])
@@ -286,7 +305,9 @@ def test_a_household_variable_of_a_split_is_a_finding_too(tmp_path):
     assert call("init", tmp_path / "homes.parquet", *roles).exit_code == 0
     (one,) = [f for f in pr.findings(pr.load_plan(tmp_path / "plan.toml")).found if f.code == "household"]
     assert one.about == ("tenure",)
-    assert set(one.figures) == {"constant"}
+    assert one.figures["majority"] > one.figures["single"] > 0.5
+    assert "the best guess from what all members show of it is right in about" in one.sentence
+    assert "[unit] household_variables" in one.sentence
 
 
 README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income"
@@ -301,7 +322,7 @@ def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, 
     table = {"sex": rng.choice(["F", "M"], n), "region": rng.choice(list("nesw"), n), "age": rng.integers(18, 80, n)}
     pq.write_table(pa.table(table | {"income": rng.lognormal(10, 1, n)}), tmp_path / "survey.parquet")
     said = call(*README_LINE.split()[1:2], tmp_path / "survey.parquet", *README_LINE.split()[3:], "--out", tmp_path)
-    assert "Next: decide on income" in said.output
+    assert "Next: decide on income: released unperturbed, it singles out more than" in said.output
     plan, out = tmp_path / "plan.toml", tmp_path / "release"
     assert call("protect", "--plan", plan, "--out", out).exit_code == 3
     book, text = tmp_path / "codebook.toml", plan.read_text("utf-8")
@@ -316,3 +337,14 @@ def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, 
     done = call("protect", "--plan", plan, "--out", out)
     assert done.exit_code == 0, done.output
     assert call("verify", out).exit_code == 0
+
+
+def test_what_is_not_of_unperturbed_columns_has_another_heading():
+    clear = Finding("tells", ("dummy",), ("sex",), "dummy tells sex")
+    house = Finding("household", (), ("region",), "members share region")
+    lines = unperturbed_lines(Findings((house, clear), not_tried=("many pairs",)))
+    assert lines == [
+        *("", "Released unperturbed:", "- dummy tells sex"),
+        *("", "Other findings:", "- members share region", "- many pairs"),
+    ]
+    assert unperturbed_lines(Findings()) == []

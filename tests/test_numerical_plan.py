@@ -132,7 +132,10 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     assert "at least 8 records share each value; the averages give " in made["claims"][2]
     found = pr.read_release(folder / "out")
     certificate, limits = found.certificate, found.not_covered
-    assert "Released unchanged, with no guarantee: town." in limits
+    assert (
+        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: town."
+        in limits
+    )
     assert "The release shows which records have a missing value: pay." in limits
     assert any(text.startswith("There is no guarantee by ε for pay, hours") for text in limits)
     assert sum("Nobody can recompute from the release" in text for text in limits) == 2

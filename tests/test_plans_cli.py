@@ -85,7 +85,7 @@ def test_a_plan_is_explained(folder):
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
         "persons (in the file as it is) and about",
         "Of 100 households",
-        "h shows which records are one household, and its members add up: 2 members have epsilon = 6 and 4 members",
+        "h shows which records are one household, and its members add up: 2 members have epsilon = 6 (of",
         "as precise as one from",
         "What remains unprotected",
     ):
@@ -93,6 +93,20 @@ def test_a_plan_is_explained(folder):
     assert len(found.output.splitlines()) < 40
     data = json.loads(call("explain", folder / "plan.toml", "--json").output)
     assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"
+
+
+def test_what_unperturbed_columns_reveal_is_explained(folder, tmp_path):
+    table = pq.read_table(folder / "people.parquet")
+    dummy = pa.array([int(sex == "f") for sex in table["sex"].to_pylist()])
+    pq.write_table(table.append_column("is_f", dummy), tmp_path / "people.parquet")
+    roles = {"key": ["sex", "age"], "other": ["area", "is_f"], "drop": ["income", "w", "h"]}
+    _, plan = initialise(tmp_path / "people.parquet", tmp_path, roles)
+    found = call("explain", plan)
+    assert found.exit_code == 0, found.output
+    open_part = found.output.partition("What remains unprotected")[2]
+    assert "Unperturbed variables reveal true values of sex, which is perturbed: is_f; of 100 records" in open_part
+    assert "no guarantee; they may single out records and reveal perturbed values: area, is_f." in open_part
+    assert "nobody can tell" not in found.output
 
 
 def test_the_example_of_the_page_is_a_policy_that_works(folder, tmp_path):

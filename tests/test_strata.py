@@ -100,7 +100,9 @@ def test_the_certificate_claims_within_strata_only_and_says_what_is_disclosed():
     certificate = certify(MECHANISM, [Claim(DifferentialPrivacy(2.26), within=True)])
     assert "among true values of the same class" in certificate.sentences[0]
     text = " ".join(certificate.not_covered)
-    assert "Released unchanged, with no guarantee: region" in text
+    assert (
+        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: region" in text
+    )
     assert "a separate transition matrix for each value of region" in text
     with pytest.raises(PrivacyError, match="does not meet"):
         certify(MECHANISM, [DifferentialPrivacy(30.0)])  # across strata nothing holds

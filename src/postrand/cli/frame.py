@@ -277,8 +277,10 @@ def confidential(file: Path | None, plan: Path | None, record_key: str | None) -
 
 def unperturbed_lines(found: Any) -> list[str]:
     """Return the findings as lines; open decisions come last."""
-    lines = [f"- {text}" for text in found.sentences]
-    return [*(["", "Released unperturbed:", *lines] if lines else []), *(["", found.refusal] if found.refusal else [])]
+    lines: list[str] = []
+    for heading in dict.fromkeys(heading for heading, _ in found.headed):
+        lines += ["", f"{heading}:", *(f"- {text}" for of, text in found.headed if of == heading)]
+    return [*lines, *(["", found.refusal] if found.refusal else [])]
 
 
 def in_words(claims: Iterable[str]) -> list[str]:

@@ -125,10 +125,11 @@ def init(
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
     if made.undecided:
-        lines.append(
-            f"Next: decide on {', '.join(made.undecided)}: released unperturbed, each singles out more than 1% of the "
-            "records. The notes in plan.toml explain the choices"
+        each = "it singles" if len(made.undecided) == 1 else "each singles"
+        what = (
+            f"Next: decide on {', '.join(made.undecided)}: released unperturbed, {each} out more than 1% of the records"
         )
+        lines.append(f"{what}. The notes in plan.toml explain the choices")
     open_ = bool(made.without_role or made.undecided)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)

@@ -100,6 +100,22 @@ class RankedColumn:
         return wordings.ranked(self.claim(), self.form)
 
     @property
+    def in_words(self) -> str:
+        """What happens to the values, in plain words: how many neighbours take part, and what stays known.
+
+        >>> from postrand.ranks import RankBlocks
+        >>> RankedColumn("pay", RankBlocks(4), "permute", 1024, ValueLevel(0.5, 1.0)).in_words
+        'exchanged at random among at least 4 neighbours in rank; up to 50% of records are expected to keep their value'
+        """
+        known = None if self.level is None else wordings.FORMATS["percent"](self.level.shown)
+        if self.form == "permute":
+            text = f"exchanged at random among at least {self.law.least} neighbours in rank"
+            kept = f"up to {known} of records are expected to keep their value"
+            return f"{text}; {'an equal value may take the place of a value' if known is None else kept}"
+        text = f"each value is the average of at least {self.law.least} neighbours in rank"
+        return text if known is None else f"{text}; the averages give {known} of the values to within 0.5%"
+
+    @property
     def warning(self) -> str:
         """What a curator is warned of: that most values are shown; or nothing."""
         if self.level is None or self.level.shown <= MOST + 1e-9:  # of a run of two, one half is only chance

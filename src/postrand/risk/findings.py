@@ -27,6 +27,8 @@ MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000
 """Pairs of a perturbed and an unperturbed variable that are tried."""
+CLEAR, OTHER = "Released unperturbed", "Other findings"
+"""The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 
@@ -99,6 +101,13 @@ class Findings:
     def sentences(self) -> tuple[str, ...]:
         """Every finding in words, and what was not tried."""
         return (*(finding.sentence for finding in self.found), *self.not_tried)
+
+    @property
+    def headed(self) -> tuple[tuple[str, str], ...]:
+        """Every sentence with the heading under which it is told: on unperturbed columns, or other."""
+        clear = [f.sentence for f in self.found if f.variables]
+        other = [f.sentence for f in self.found if not f.variables]
+        return (*((CLEAR, text) for text in clear), *((OTHER, text) for text in (*other, *self.not_tried)))
 
     @property
     def worst(self) -> list[PairReveal]:
@@ -242,13 +251,20 @@ def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str],
     for name, held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
-        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}"
+        text = (
+            f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}; {_guess(held)}"
+        )
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
         about = f"true values of {found.perturbed}, which is perturbed"
-        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}"
+        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {_guess([found])}"
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures)
+
+
+def _guess(held: Sequence[PairReveal]) -> str:
+    """Return in words how far the best of these guesses goes."""
+    return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
 
 
 def _linked(
@@ -273,11 +289,20 @@ def _of_household(one: Shared) -> Finding:
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
+        whole, single = share_text(one.majority), share_text(one.single)
         text += (
-            f": the most common released value of the members is the true value in {share_text(one.majority)} of the "
-            f"households, the released value of one member in {share_text(one.single)}"
+            f": the best guess from what all members show of it is right in {whole} of the households, that from one "
+            f"member in {single}, that without the release in {share_text(one.blind or 0.0)}"
+            if one.is_partly
+            else f": the most common released value of the members is the true value in {whole} of the households, the "
+            f"released value of one member in {single}"
         )
-    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members", figures)
+    else:
+        text += "; how often the members together show the true value is not measured, and may be much"
+    fix = (
+        "to draw it once for each household, perturb it in a block of its own and name it in [unit] household_variables"
+    )
+    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
 
 
 def _told_pairs(

@@ -15,6 +15,8 @@ from postrand.risk.split_risk import SplitMatches, matches
 from postrand.risk.tau import Tau
 
 THROUGH = "of the true keys, fitted through the transition matrices"
+LITTLE = 0.01
+"""A fit whose margins are all this close to the file's, in records, is as good as a finished one; a convention."""
 SEARCHED = (
     "the search for a model needs unperturbed counts: all two-way interactions are fitted through the transition "
     "matrices, smoothed towards independence by one record a cell in place of what the perturbation hid"
@@ -91,7 +93,7 @@ def _before(
     r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)
     status = "converged"
     if not fit.converged:
-        status = f"not converged after {fit.iterations} iterations: a margin is off by {fit.deviation:.2g} records"
+        status = not_converged(fit.iterations, fit.deviation)
     named = isinstance(model, str) and model != "search"
     inverse = inverse_population(cells.counts, fit.at(cells.codes), pi)[cells.record_cell]
     return Modelled(str(model) if named else fit.model, status, tau1, tau2, r1, r2, inverse)
@@ -119,3 +121,13 @@ def _after(
     named = chosen if isinstance(chosen, str) else found.model
     notes = (SEARCHED,) if model == "search" else ()
     return Modelled(f"{named}, {THROUGH}", found.status, found.tau1, found.tau2, risks[0], risks[1], notes=notes)
+
+
+def not_converged(iterations: int, deviation: float) -> str:
+    """Return what an unfinished fit means; ``deviation`` is the largest difference of a margin, in records.
+
+    >>> not_converged(500, 0.0009).partition(": ")[2]
+    'a margin is off by 0.0009 records, too little to matter'
+    """
+    matter = "too little to matter" if deviation <= LITTLE else "so the estimates can be wrong: compare another model"
+    return f"not converged after {iterations} iterations: a margin is off by {deviation:.2g} records, {matter}"

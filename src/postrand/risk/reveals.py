@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
+LIKELY = 0.8
+"""A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
 CHANCE = 1e-3
 """A value in clear settles another where the same would come about by chance with at most this probability."""
 
@@ -29,12 +31,16 @@ class PairReveal:
         Goodman and Kruskal's λ: ``(Σ_c max_i n_ic − max_i n_i) / (n − max_i n_i)``, the share of the records that the
         most common value guesses wrongly, and the most common one given c does not (1954, §5.2).
     ``settled``
-        The share of records whose c occurs with one true value i only. Values c of so few records that they had one
-        by chance, ``(n_i / n)^n_c > 0.001 / C`` with C values that occur, do not count, nor do common values alone.
+        The share of records whose c occurs with one true value i only, or nearly: ``n_ic / n_c >= 0.8`` and
+        ``n_i / n <= n_ic / (2 n_c)``. Values c of so few records that this is by chance, ``P[Bin(n_c, n_i / n) >= n_ic]
+        > 0.001 / C`` with C values that occur, do not count, nor do common values alone.
     ``same``
         The largest correlation of an indicator of i with one of c: 1 where "c" says "i", and no other value does.
+    ``right``, ``blind``
+        The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
+        ``max_i n_i / n``.
 
-    All are 0 where the true values do not differ.
+    All but the last two are 0 where the true values do not differ.
     """
 
     perturbed: str
@@ -42,11 +48,22 @@ class PairReveal:
     guessed: float
     settled: float
     same: float
+    right: float = 1.0
+    blind: float = 1.0
 
     @property
     def is_much(self) -> bool:
         """Whether a curator is warned."""
         return self.guessed >= GUESSED or self.settled >= SETTLED or self.same >= SAME
+
+    @property
+    def in_words(self) -> str:
+        """How much better the best guess is: rounded shares, no counts."""
+        text = f"of 100 records, the best guess from {self.clear.replace(', ', ' and ')} is right in about "
+        text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
+        if self.settled < SETTLED:
+            return text
+        return f"{text}; for about {100 * self.settled:.0f} of 100 records it is right with {LIKELY:.0%} or more"
 
 
 def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear") -> PairReveal:
@@ -62,13 +79,17 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         return PairReveal(perturbed, clear, 0.0, 0.0, 0.0)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
-    by_chance = columns * np.log(rows[top] / n) > math.log(CHANCE / columns.size)
+    base, sure = rows[top] / n, most / columns
+    by_chance = betainc(most, columns - most + 1, base) > CHANCE / columns.size
+    nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
     covariance = n * counts - np.outer(rows, columns)
     spread = np.sqrt(np.outer(rows * (n - rows), columns * (n - columns)))
     return PairReveal(
         perturbed,
         clear,
         guessed=float((most.sum() - rows.max()) / (n - rows.max())),
-        settled=float(columns[(most == columns) & ~by_chance].sum() / n),
+        settled=float(columns[nearly & ~by_chance].sum() / n),
         same=float((covariance / spread).max()),
+        right=float(most.sum() / n),
+        blind=float(rows.max() / n),
     )

@@ -45,6 +45,14 @@ class Sampled:
         """Whether the sample is the file."""
         return bool(self.table.num_rows == self.records)
 
+    @property
+    def largest_household(self) -> int:
+        """The most sampled records with one household number; 0 without one."""
+        if self.household is None or not self.table.num_rows:
+            return 0
+        counts = pc.value_counts(self.table.column(self.household).drop_null())
+        return max(counts.field("counts").to_pylist(), default=0)
+
     def share_alone(self, name: str) -> float:
         """Return the share of the records that a column singles out alone: of the sample, where it was not counted."""
         found = self.alone.get(name)

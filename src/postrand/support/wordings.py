@@ -90,7 +90,10 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "combinations few records have, and a record that is released with one of these combinations truly has one "
             "of them."
         ),
-        "limit.unchanged": "Released unchanged, with no guarantee: {variables:list}.",
+        "limit.unchanged": (
+            "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: "
+            "{variables:list}."
+        ),
         "limit.fresh_numbers": (
             "New random numbers, which show the records of one household and nothing else: {variables:list}."
         ),
@@ -264,7 +267,7 @@ def say(code: str, /, **values: Any) -> str:
     Examples
     --------
     >>> say("limit.unchanged", variables=["area", "size"])
-    'Released unchanged, with no guarantee: area, size.'
+    'Released unchanged, with no guarantee; they may single out records and reveal perturbed values: area, size.'
     """
     return fill(WORDINGS[code], **values)
 

@@ -22,7 +22,7 @@ class Advised:
     figures: PlanFigures
     reasons: tuple[str, ...]
     asked: tuple[Asked, ...]
-    findings: tuple[str, ...] = ()
+    findings: tuple[tuple[str, str], ...] = ()  # a heading and a sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""
@@ -33,6 +33,6 @@ class Advised:
             "chosen_with": self.trial.candidate.chosen_with,
             "reasons": list(self.reasons),
             "asked": limits,
-            "findings": list(self.findings),
+            "findings": [text for _, text in self.findings],
             "figures": self.figures.to_dict(),
         }

@@ -76,15 +76,16 @@ class Risks:
         found = () if truth is None else exposure_figures(truth.exposure(), None, "")
         return {one.code: one.before for one in found if one.before is not None}
 
-    def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[str, ...]]:
-        """Return a plan's figures, as ``comparison.figures_of``, and what it releases unperturbed, as sentences."""
+    def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[tuple[str, str], ...]]:
+        """Return a plan's figures, as ``comparison.figures_of``, and the findings, each a heading and a sentence."""
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
         self._known[plan.codebook] = known
         mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
-        told = (*found.sentences, *([found.refusal] if found.undecided else []))  # protect asks for these decisions
-        return computed(known, mechanism, certified(known, mechanism), report, truth, name=name), told
+        told = (*found.headed, *([("Decide", found.refusal)] if found.undecided else []))  # protect asks for it
+        certificate = certified(known, mechanism)
+        return computed(known, mechanism, certificate, report, truth, name=name, told=found.sentences), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

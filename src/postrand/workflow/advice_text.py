@@ -10,6 +10,7 @@ from typing import Literal
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
 from postrand.report.table_worth import EQUAL, more_in_two, shown, worth_line
+from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
@@ -27,6 +28,12 @@ WITH_FILE = (
 WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
     "what was asked."
+)
+BANDS = (
+    "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
+    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If the codebook was "
+    "inferred from the file, these came from the records: before you release, set a range that is public, such as that "
+    "of the questionnaire."
 )
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
@@ -106,9 +113,17 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])
         level = "; it has the smallest epsilon that was tried" if is_least else ""
         yield f"Warning: this way does not keep every limit{level}."
-    yield WITH_FILE if trial.candidate.chosen_with == "file" else WITH_SIZES
+    yield _basis(trial)
     if "models" in needs.uses and trial.plan.split is not None:
         yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
+
+
+def _basis(trial: Trial) -> str:
+    """Return what chose the plan: the records, the codebook, or a codebook whose range may be the records'."""
+    if trial.candidate.chosen_with == "file":
+        return WITH_FILE
+    bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
+    return BANDS.format(names=", ".join(bands)) if bands else WITH_SIZES
 
 
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
@@ -129,7 +144,9 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
-    yield from (f"  Released unperturbed: {text}" for text in plan.findings)
+    if figures.unperturbed:
+        yield f"  Released as they are, with no protection of their own: {few(figures.unperturbed)}"
+    yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
 

@@ -38,6 +38,7 @@ from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
@@ -52,6 +53,8 @@ class PlanFigures:
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
     recoded by their codes, where they were measured too.
+    ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
+    is not known.
     """
 
     name: str
@@ -66,6 +69,8 @@ class PlanFigures:
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    largest_household: int = 0
     notice: str = NOTICE
     before_is: str = AS_IS
     as_is: Mapping[str, float] = field(default_factory=dict)
@@ -102,6 +107,8 @@ class PlanFigures:
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
             "not_covered": list(self.not_covered),
+            "findings": list(self.findings),
+            "largest_household": self.largest_household or None,
         }
 
     def to_json(self) -> str:
@@ -156,7 +163,8 @@ def figures_known(
     """Return the figures of a designed and certified plan from what is known of its file."""
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    return computed(known, mechanism, certificate, report, truth, name=name)
+    told = findings(known.plan, mechanism, known).sentences
+    return computed(known, mechanism, certificate, report, truth, name=name, told=told)
 
 
 def computed(
@@ -168,8 +176,9 @@ def computed(
     attacks: Exposures | None = None,
     *,
     name: str = "",
+    told: Sequence[str] = (),
 ) -> PlanFigures:
-    """Return the figures of a plan; ``report``, ``truth`` and ``attacks`` are those of its file."""
+    """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -195,13 +204,21 @@ def computed(
         not_covered=certificate.not_covered,
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
+        findings=tuple(told),
+        largest_household=_largest_household(known),
     )
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
-    """Return the plain claims, and what the rank laws of numerical columns state, which have no guesses."""
+    """Return the plain claims, and what rank laws do to numerical columns, which have no guesses."""
     plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
-    return (*plain, *(f"{column.variable}: {column.sentence}." for column in certificate.numerical))
+    return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical))
+
+
+def _largest_household(known: Known) -> int:
+    """Return the most records of one household, 0 where there are none, or not the whole file was sampled."""
+    sample = None if known.sample is None else known.answers[known.sample]
+    return sample.largest_household if sample is not None and sample.is_whole else 0
 
 
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:

@@ -179,7 +179,7 @@ def collect(
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
     attacks = Exposures.of(truth, mechanism)
-    figures = computed(known, mechanism, certificate, before, truth, attacks)
+    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.sentences)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
@@ -226,8 +226,8 @@ def _shared(found: Shared) -> dict[str, object]:
     return {
         "Perturbed": found.name,
         "Households with the same value for all members": _percent(found.constant),
-        "The most frequent released value is the true one": _percent(found.majority),
-        "A member's own released value is the true one": _percent(found.single),
+        "The most frequent released value, or the best guess from a split, is the true one": _percent(found.majority),
+        "A member's own released value, or the best guess from it, is the true one": _percent(found.single),
     }
 
 
@@ -240,7 +240,9 @@ def _told(found: PairReveal) -> dict[str, object]:
         "Perturbed": found.perturbed,
         "Unperturbed variable": found.clear,
         "Wrong guesses it corrects (λ)": found.guessed,
-        "Records whose value it reveals": found.settled,
+        "Records whose value it all but reveals": found.settled,
+        "Right guesses with it": found.right,
+        "Right guesses without it": found.blind,
         "Largest correlation of two values": found.same,
     }
 

@@ -18,7 +18,7 @@ from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.facts import household_of
 
 MEMBERS = (2, 4)
-"""The sizes of households whose levels are told."""
+"""The sizes of households whose levels are told, beside the largest of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
             ("What is released", tuple(_released(plan, figures))),
             ("Who is protected, against what, and how strongly", tuple(_protected(plan, figures))),
             ("What analysts can do with it", tuple(_useful(figures))),
-            ("What remains unprotected", figures.not_covered),
+            ("What remains unprotected", (*(f"{_first(text)}." for text in figures.findings), *figures.not_covered)),
         ),
     )
 
@@ -62,8 +62,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield f"{figures.records:,} records, {order}."
     if plan.perturbed:
         yield (
-            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so "
-            "nobody can tell whether the value of a person is true."
+            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so a "
+            "released value may be false; how far it can be trusted is said below."
         )
     recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
     if recodes:
@@ -83,7 +83,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
     if plan.unit is None or not plan.unit.household:  # else the claims say what members have together
-        yield members_in_words(figures.epsilon, household_of(plan))
+        yield members_in_words(figures.epsilon, household_of(plan), figures.largest_household)
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
     words = (figures.before_is, "after")
     found = figures.risk("correct_matches")
@@ -102,15 +102,16 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
         yield f"{who} {_sides(found, figures.records, words)}."
-    yield from (f"{text[0].upper()}{text[1:]}." for text in figures.risk_leaves_out)
+    yield from (f"{_first(text)}." for text in figures.risk_leaves_out)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
-def members_in_words(epsilon: float, household: str | None) -> str:
+def members_in_words(epsilon: float, household: str | None, largest: int = 0) -> str:
     """Return what a claim on one record means for several records that belong together: k of them have k ε.
 
-    ``household``: the variable that shows which records do, if there is one. Each record is perturbed by itself, so the
-    ratio of the probabilities of all their released values is at most the product of theirs, ``e^(k ε)``.
+    ``household``: the variable that shows which records do, if there is one; ``largest``: the most members of one, 0 if
+    not known. Each record is perturbed by itself, so the ratio of the probabilities of all their released values is at
+    most the product of theirs, ``e^(k ε)``. Of what members share in some variables, only the epsilon of these adds up.
 
     >>> members_in_words(1.0, None).partition(". ")[2]
     'Several records of one person or household add up: k of them have k times epsilon.'
@@ -121,10 +122,20 @@ def members_in_words(epsilon: float, household: str | None) -> str:
     together = f"{one} {household} shows which records are one household, and its members add up"
     if not math.isfinite(epsilon):
         return f"{together}: what is claimed of one record does not hold for all members together."
-    levels = " and ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in MEMBERS)
-    right = " and ".join(of_hundred(right_guesses(k * epsilon, 0.5), most=True) for k in MEMBERS)
+    sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
+    if not sizes:
+        return one
+    levels = ", ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in sizes)
+    right = ", ".join(of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes)
     between = "of 100 guesses between two equally likely values that all members share, at most"
-    return f"{together}: {levels} ({between} {right} are right)."
+    more = "the largest household of the file is named last" if largest else "k members have k times epsilon"
+    own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
+    return f"{together}: {levels} ({between} {right} are right); {more}. This is {own}."
+
+
+def _first(text: str) -> str:
+    """Return a phrase as the start of a sentence, without a stop at its end."""
+    return f"{text[0].upper()}{text[1:]}".removesuffix(".")
 
 
 def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:

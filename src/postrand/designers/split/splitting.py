@@ -291,10 +291,10 @@ def rounded(probabilities: Floats) -> NDArray[np.int64]:
 def _verdict(value: float, bound: float) -> tuple[Status, str]:
     gap = (value - bound) / value
     if gap <= OPTIMAL_GAP:
-        return "optimal", "No probabilities of the candidate subsets and matrices are better."
+        return "optimal", "No other probabilities of these subsets and matrices have a better value."
     return (
         "bounded",
-        f"The best probabilities of the candidate subsets are at most {gap:.1e} relative below this value.",
+        f"The best probabilities of these subsets and matrices would lower this value by at most {gap:.1e} of it.",
     )
 
 
