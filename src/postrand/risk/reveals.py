@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
@@ -80,7 +80,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     base, sure = rows[top] / n, most / columns
-    by_chance = betainc(most, columns - most + 1, base) > CHANCE / columns.size
+    by_chance = scipy.special.betainc(most, columns - most + 1, base) > CHANCE / columns.size
     nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
     covariance = n * counts - np.outer(rows, columns)
     spread = np.sqrt(np.outer(rows * (n - rows), columns * (n - columns)))
