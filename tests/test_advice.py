@@ -326,6 +326,9 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+        assert "relations with other variables are weakened" in " ".join(path.read_text().replace("#", "").split())
+    can_do = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output.partition("What analysts can do")[2]
+    assert "pay: the unweighted total, mean and quantiles over all records remain right; relations with" in can_do
 
 
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):
