@@ -272,6 +272,16 @@ def test_a_relation_with_a_number_that_moved_by_rank_is_not_sent_to_an_estimate(
     assert "use estimates from the release alone for the others" in both
 
 
+def test_chains_that_are_too_short_have_one_next_step() -> None:
+    told = _diagnostics(None)
+    some = np.full_like(told.chains.effective, 13.0)
+    short = dataclasses.replace(told.chains, effective=some, r_hat=np.full_like(some, 1.2), asked=6000)
+    said = dataclasses.replace(told, chains=short)
+    assert "Next: ask for more sweeps: this fit had 6000, so for example --sweeps 60000." in said.problems[0]
+    (rough,) = (text for text in said.warnings if "standard errors are rough" in text)
+    assert "--sweeps" not in rough
+
+
 def _diagnostics(relations) -> Diagnostics:
     told, described, true, _ = file(200, 1, right)
     table = np.bincount(2 * true[:, 0] + true[:, 1], minlength=4).reshape(2, 2) / 200

@@ -134,9 +134,10 @@ class Diagnostics:
             said.append(f"{what}, to be on the safe side.")
         chains, effective = self.chains, self.chains.fewest
         if effective < LEAST_EFFECTIVE:
+            same = "; the sweeps that are proposed above for the chains are to mend this too"
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
-                f"errors are rough. Next: {chains.more}."
+                f"errors are rough{same if self._apart else f'. Next: {chains.more}'}."
             )
         if chains.truncated and not self._misfits:
             said.append(f"{self._full()} No test says that it is too simple.")
@@ -181,7 +182,7 @@ class Diagnostics:
     def _chains(self) -> list[str]:
         chains, said = self.chains, []
         worst = float(chains.r_hat[chains.worst])
-        if not worst <= MOST_R_HAT:
+        if self._apart:
             said.append(
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
                 f"{MOST_R_HAT}. Next: {chains.more}."
@@ -189,6 +190,11 @@ class Diagnostics:
         if chains.truncated and self._misfits:
             said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")
         return said
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the chains do not agree."""
+        return not float(self.chains.r_hat[self.chains.worst]) <= MOST_R_HAT
 
     def _full(self) -> str:
         return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."
