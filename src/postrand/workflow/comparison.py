@@ -14,6 +14,8 @@ from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.infer import is_number_of
+from postrand.plan.policy import columns_of
 from postrand.report.table_worth import (
     Assumed,
     TableWorth,
@@ -48,6 +50,7 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
     name: str
@@ -62,6 +65,8 @@ class PlanFigures:
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    may_link: tuple[str, ...] = ()
     notice: str = NOTICE
 
     def __repr__(self) -> str:
@@ -184,6 +189,8 @@ def computed(
         ),
         not_covered=certificate.not_covered,
         risk_leaves_out=left_out(plan),
+        columns=columns_of(plan.codebook),
+        may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and is_number_of(v.name)),
     )
 
 
