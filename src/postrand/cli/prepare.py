@@ -124,9 +124,13 @@ def init(
         lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
-    if made.undecided:
+    if made.is_small:
+        from postrand.report.table_worth import TOO_FEW
+
+        lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
+    if decide := [n for n in made.undecided if not (made.is_small and n in given.get("key", ()))]:
         lines.append(
-            f"Next: decide on {', '.join(made.undecided)}: released unperturbed, each singles out more than 1% of the "
+            f"Next: decide on {', '.join(decide)}: released unperturbed, each singles out more than 1% of the "
             "records. The notes in plan.toml explain the choices"
         )
     open_ = bool(made.without_role or made.undecided)

@@ -27,6 +27,7 @@ from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
+from postrand.report.table_worth import LEAST_RECORDS
 from postrand.risk.data import read_columns
 from postrand.risk.findings import share_text
 from postrand.risk.measures.records import write_records
@@ -80,6 +81,7 @@ class Started:
 
     ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
     proposed for variables that follow from others. ``epsilon``: the plan's claim on a record.
+    ``is_small``: the file has fewer than ``LEAST_RECORDS`` records.
     """
 
     codebook: Path
@@ -89,6 +91,7 @@ class Started:
     settings: formats.ReadSettings
     epsilon: float
     linked: tuple[str, ...] = ()
+    is_small: bool = False
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -192,7 +195,8 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences)
+    is_small = sample.records < LEAST_RECORDS
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:

@@ -95,7 +95,7 @@ def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
         names = link.variables[0] if len(link.variables) == 1 else "they"
         return f"{link.text}: role = 'drop', because {names} would undo the perturbation if released unperturbed"
     if action == "joint":
-        return f"{link.text}: one joint fact, to be perturbed in one block"
+        return f"{link.text}: one joint fact, to be perturbed jointly"
     if link.kind == "dummies":
         return f"{link.text}: make one variable of them in the file"
     fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"
