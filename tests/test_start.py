@@ -38,6 +38,16 @@ def test_a_file_of_one_record_is_said_to_be_too_small(tmp_path):
     assert "nothing can be perturbed: sex has no two categories" in told.output
 
 
+def test_a_sum_of_numbers_with_decimal_commas_is_named(tmp_path):
+    rows = [(f"k{k % 2}", 3 * k + 0.25, 7 * (k * k % 101) + 0.5) for k in range(300)]
+    text = "\n".join(";".join((a, *(str(x).replace(".", ",") for x in (b, c, b + c)))) for a, b, c in rows)
+    (tmp_path / "sum.csv").write_text(f"k;wage;rent;total\n{text}\n")
+    asked = ["--keys", "k", "--other", "*", "--decimal", ",", "--out", str(tmp_path)]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "sum.csv"), *asked])
+    assert told.exit_code == 0, told.output
+    assert "linked: total = wage + rent" in told.output
+
+
 def test_every_wrong_role_is_named_at_once():
     with pytest.raises(UsageError) as caught:
         assign_roles(["a", "b"], {"key": ["a", "c"], "drop": ["a", "*"], "other": ["*"], "kee": ["b"]})
