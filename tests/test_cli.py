@@ -164,6 +164,8 @@ def test_text_output_reads_as_sentences(started):
     assert "differential privacy" in made.output
     assert "what it claims to be" in call("verify", folder / "out").output
     assert "std. error" in call("estimate", folder / "out", "--table", "sex").output
+    number = call("estimate", folder / "out", "--table", "pay")
+    assert "pay is a number without categories. Next: ask for its mean" in number.output, number.output
     assert "sample uniques" in call("assess", folder / "survey.parquet", "--keys", "sex,area").output.lower()
 
 
