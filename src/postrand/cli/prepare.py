@@ -119,6 +119,8 @@ def init(
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
     lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
+    if made.starred:
+        lines.append(f"released as they are, by '*': {', '.join(made.starred)}; give free text the role 'drop'")
     if made.numbers:
         what = f"no role, because it seems to number persons or households: {', '.join(made.numbers)}"
         lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))

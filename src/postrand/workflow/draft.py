@@ -81,7 +81,7 @@ class Started:
 
     ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
     proposed for variables that follow from others. ``epsilon``: the plan's claim on a record.
-    ``is_small``: the file has fewer than ``LEAST_RECORDS`` records.
+    ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*`` releases as it is.
     """
 
     codebook: Path
@@ -92,6 +92,7 @@ class Started:
     epsilon: float
     linked: tuple[str, ...] = ()
     is_small: bool = False
+    starred: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -196,7 +197,8 @@ def start(
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
     is_small = sample.records < LEAST_RECORDS
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small)
+    starred = tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small, starred)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
