@@ -46,7 +46,7 @@ def test_a_sum_of_numbers_with_decimal_commas_is_named(tmp_path):
     told = CliRunner().invoke(main, ["init", str(tmp_path / "sum.csv"), *asked])
     assert told.exit_code == 0, told.output
     assert "linked: total = wage + rent" in told.output
-    (tmp_path / "say.csv").write_text("k,say\n" + "a,call me\nb,moved\n" * 20)
+    (tmp_path / "say.csv").write_text("k,say\n" + "a,call me\nb,moved\na,moved\nb,call me\n" * 20)
     asked = ["init", str(tmp_path / "say.csv"), "--keys", "k", "--other", "*", "--out", str(tmp_path / "say")]
     assert "released as they are, by '*': say;" in CliRunner().invoke(main, asked).output
 
