@@ -21,6 +21,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
 from postrand.workflow.advice_choice import designed, frontier
 from postrand.workflow.advice_needs import Needs, needs_from
+from postrand.workflow.advice_refusals import require_possible
 from postrand.workflow.epsilon import BOUND
 
 SIZES = {"sex": 2, "area": 3, "work": 4}
@@ -56,7 +57,7 @@ def plans(folder):
 def place(tmp_path_factory):
     """A folder with advice, and the answer as JSON."""
     folder = tmp_path_factory.mktemp("advice")
-    precise = ("--precision", "30 points for sex x area", "--precision", "0.001 points for sex")
+    precise = ("--precision", "30 points for sex x area", "--precision", "6 points for sex")
     done = advise(folder, "--other", "pay", "--limit", "epsilon <= 2.5", *precise, "--json", records=300)
     assert done.exit_code == 0, done.output
     return folder, json.loads(done.stdout)
@@ -92,7 +93,7 @@ def test_no_plan_is_above_the_limit_of_epsilon(place):
 def test_precision_is_checked_against_the_worst_cell(place):
     _, found = place
     asked = [{entry["limit"]: entry for entry in plan["asked"]} for plan in found["plans"]]
-    assert not any(one["0.001 points for sex"]["met"] for one in asked)
+    assert not any(one["6 points for sex"]["met"] for one in asked)
     assert all(math.isfinite(one["30 points for sex x area"]["after"]) for one in asked)
     assert any(note.startswith("The precision that is asked needs") for note in found["notes"])
 
@@ -102,7 +103,7 @@ def test_the_half_width_is_that_of_the_worst_true_share(place):
     folder, found = place
     plan = next(p for p in found["plans"] if p["way"] in ("separate", "one joint block", "split"))
     loaded = load_plan(folder / "advice" / f"plan-{found['plans'].index(plan) + 1}.toml")
-    wanted = next(one["after"] for one in plan["asked"] if one["limit"] == "0.001 points for sex")
+    wanted = next(one["after"] for one in plan["asked"] if one["limit"] == "6 points for sex")
     law = designed(loaded)
     truth = np.random.default_rng(1).integers(0, 2, (400, 300))  # each record drawn anew, half of them in a cell
     records = [{"sex": ("sex0", "sex1")[sex], "area": "area0", "work": "work0"} for sex in truth.ravel()]
@@ -332,6 +333,9 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+        assert "relations with other variables are weakened" in " ".join(path.read_text().replace("#", "").split())
+    can_do = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output.partition("What analysts can do")[2]
+    assert "pay: the unweighted total, mean and quantiles over all records remain right; relations with" in can_do
 
 
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):
@@ -351,10 +355,21 @@ def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule
     assert "0 of 2 rules are met" in checked.output
 
 
+def test_what_no_release_of_so_many_records_can_keep_is_refused(tmp_path):
+    asked = ("--limit", "k >= 101", "--limit", "individual <= 0.009", "--precision", "9.7 points for sex")
+    done = advise(tmp_path, *asked, keys=("sex", "area"), records=100)
+    assert done.exit_code == 2
+    for where in ("the limit 'k >= 101'", "the limit 'individual <= 0.009'", "the precision '9.7 points for sex'"):
+        assert f"{where}: no plan can keep this" in done.output
+    assert "more than 9.8 points" in done.output
+    assert not (tmp_path / "advice").exists()
+    require_possible(needs_from(limits=["k >= 100", "individual <= 0.01"], precisions=["9.9 points for sex"]), 100)
+
+
 def test_the_next_step_is_that_of_what_is_not_met(tmp_path):
-    smaller, coarser = "ask for a smaller epsilon, such as --limit 'epsilon <= 2'", "make categories coarser"
+    smaller, coarser = "ask for a smaller epsilon, such as --limit 'epsilon <= 1'", "make categories coarser"
     told = []
-    for number, asked in enumerate((("--precision", "0.1 points for sex"), ("--limit", "individual <= 0.001"))):
+    for number, asked in enumerate((("--precision", "10 points for sex"), ("--limit", "individual <= 0.02"))):
         folder = tmp_path / str(number)
         folder.mkdir()
         told.append(advise(folder, *asked, keys=("sex", "area"), records=100).output)

@@ -62,8 +62,15 @@ def test_every_step_on_a_small_file(started):
     code, made = answer("protect", "--plan", folder / "plan.toml", "--out", folder / "out", "--dossier", folder / "in")
     assert code == 0
     assert "ε <= 2" in made["claims"][0]
+    assert made["dossier"] == str(folder / "in")
     code, verified = answer("verify", folder / "out")
     assert (code, verified["ok"]) == (0, True)
+    for options, said in (
+        (["--record-key", "nope"], "add --file"),
+        (["--file", folder / "survey.parquet", "--record-key", "nope"], "no column 'nope'"),
+    ):
+        told = call("verify", folder / "out", *options)
+        assert (told.exit_code, said in told.output) == (2, True), told.output
     code, table = answer("estimate", folder / "out", "--table", "sex,area")
     assert code == 0
     assert np.sum(table["estimate"]) == pytest.approx(1)
@@ -153,9 +160,12 @@ def test_text_output_reads_as_sentences(started):
     folder = started
     assert "optimal" in call("design", "--plan", folder / "plan.toml").output
     made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    assert made.stdout.rstrip().endswith(f"Next: postrand verify {folder / 'out'}")
     assert "differential privacy" in made.output
     assert "what it claims to be" in call("verify", folder / "out").output
     assert "std. error" in call("estimate", folder / "out", "--table", "sex").output
+    number = call("estimate", folder / "out", "--table", "pay")
+    assert "pay is a number without categories. Next: ask for its mean" in number.output, number.output
     assert "sample uniques" in call("assess", folder / "survey.parquet", "--keys", "sex,area").output.lower()
 
 

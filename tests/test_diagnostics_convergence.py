@@ -87,3 +87,7 @@ def test_more_sweeps_are_asked_for_by_the_option_and_from_the_number_that_was_us
     fit = made(np.stack([series(0.2, 2, 600)] * 2, axis=2), np.full((2, 600), 4))
     found = convergence(dataclasses.replace(fit, settings=Settings(sweeps=900)))
     assert found.more == "ask for more sweeps: this fit had 900, so for example --sweeps 3600"
+    few = dataclasses.replace(found, asked=6000, effective=np.full(2, 13.0))
+    assert few.more.endswith("--sweeps 60000")  # one step, not 24000 first and 96000 then
+    none = dataclasses.replace(found, asked=6000, effective=np.full(2, 0.5))
+    assert none.more.endswith("--sweeps 120000")

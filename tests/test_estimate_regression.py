@@ -290,3 +290,17 @@ def test_a_formula_that_cannot_be_read_is_refused_in_plain_text(formula):
         variables_of(formula)
     assert "x1b" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_response_of_numbers_that_are_text_is_the_same_as_of_numbers():
+    """A CSV file has text for numbers, whose mean can be asked for: so can their regression."""
+    made = []
+    for categories in ((1, 2), ("1", "2")):
+        kind = "int64" if categories[0] == 1 else "string"
+        book = Codebook(
+            (Variable("y", role="key", categories=categories, type=kind), Variable("x", "other", ("a", "b")))
+        )
+        mechanism = Mechanism({"y": randomised_response(2, 1.0)}, book)
+        frame = pa.table({"y": [categories[k % 3 == 0] for k in range(60)], "x": ["a", "b"] * 30})
+        made.append(regression("y ~ x", frame, mechanism, "linear"))
+    np.testing.assert_allclose(made[0].value, made[1].value)

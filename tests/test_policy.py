@@ -14,9 +14,10 @@ from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
-from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict
+from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict, unknown_columns
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
+from postrand.workflow.comparison_risk import NO_HOUSEHOLD
 from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
@@ -140,6 +141,19 @@ def test_a_measure_that_is_not_known_meets_no_rule(folder):
     found = verdict(figures, measure="tau2", at_most=1e9)
     assert not found.is_met
     assert "sampling fraction" in found.why
+
+
+def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures):
+    found = verdict(figures, measure="unperturbed", never=["income"])
+    assert (found.is_met, found.why) == (True, "no column of this file: income")
+    policy = policy_from_dict({"rules": [{"measure": "unperturbed", "never": ["income", "healths"]}]})
+    assert [text.count("healths") for text in unknown_columns(policy, figures.columns)] == [1]
+    no = [dataclasses.replace(one, before=None, after=None, shares=(), why=NO_HOUSEHOLD) for one in figures.risks]
+    alone = dataclasses.replace(figures, risks=tuple(no))
+    rule = {"measure": "household_risk", "at_most": 0.2, "share_above": 0.05}
+    assert verdict(alone, **rule).row()["Result"] == "pass: does not apply: no household numbers"
+    assert not verdict(alone, measure="correct_matches", at_most=1e9).is_met
+    assert not verdict(dataclasses.replace(alone, may_link=("ori_hid",)), **rule).is_met
 
 
 def test_the_page_and_the_exit_code(folder, tmp_path):

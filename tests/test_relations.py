@@ -15,7 +15,7 @@ from postrand.completion.related import relate, related_copy, separated
 from postrand.completion.related_basis import basis_of
 from postrand.completion.related_pairs import DEVIATIONS, Acting, _Found, acting_pairs, interactions
 from postrand.completion.related_sums import shown, true_sums, unbiased_sums
-from postrand.estimate.evidence_variables import Modelled, ModelVariable
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, Modelled, ModelVariable
 from postrand.mixture import Evidence, Law
 from tests.test_related import book, known_fit, response, variable
 
@@ -260,6 +260,26 @@ def test_a_relation_that_fails_is_a_problem_and_one_that_was_mended_is_said() ->
     assert "Relations to unperturbed columns: 2 compared with the release" in str(told)
     assert _diagnostics(Relations((good,), ())).problems == ()
     assert _diagnostics(None).to_dict()["relations"] is None
+
+
+def test_a_relation_with_a_number_that_moved_by_rank_is_not_sent_to_an_estimate() -> None:
+    bad, other = Relation(("a",), "pay", 9.0, 1e-9), Relation(("a",), "y", 9.0, 1e-9)
+    moved = dataclasses.replace(_diagnostics(Relations((bad,), ())), approximated={"pay": TAKEN_FOR_TRUE})
+    (text,) = moved.problems
+    assert "Next: leave those with pay out" in text
+    assert "use estimates" not in text
+    both = dataclasses.replace(moved, relations=Relations((bad, other), ())).problems[0]
+    assert "use estimates from the release alone for the others" in both
+
+
+def test_chains_that_are_too_short_have_one_next_step() -> None:
+    told = _diagnostics(None)
+    some = np.full_like(told.chains.effective, 13.0)
+    short = dataclasses.replace(told.chains, effective=some, r_hat=np.full_like(some, 1.2), asked=6000)
+    said = dataclasses.replace(told, chains=short)
+    assert "Next: ask for more sweeps: this fit had 6000, so for example --sweeps 60000." in said.problems[0]
+    (rough,) = (text for text in said.warnings if "standard errors are rough" in text)
+    assert "--sweeps" not in rough
 
 
 def _diagnostics(relations) -> Diagnostics:

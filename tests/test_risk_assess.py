@@ -12,6 +12,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.data.table import tally
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
+from postrand.risk.file import HouseholdWarning
 from postrand.risk.groups import by_group
 from postrand.risk.tau import Tau
 
@@ -31,6 +32,13 @@ def test_every_kind_of_frame_gives_one_report(kind):
     data = columns()
     plain = assess(data, KEYS, sampling_fraction=0.05, sensitive="ill")
     assert assess(kind(data), KEYS, sampling_fraction=0.05, sensitive="ill") == plain
+
+
+def test_a_column_of_few_values_is_no_household_number():
+    data = {"age": ["a", "b"] * 100, "sex": ["f"] * 101 + ["m"] * 99, "hid": [k // 2 for k in range(200)]}
+    with pytest.warns(HouseholdWarning, match=r"column 'sex': is this a household number\?"):
+        assess(data, ["age"], sampling_fraction=0.05, household="sex")
+    assess(data, ["age"], sampling_fraction=0.05, household="hid")  # warnings are errors here
 
 
 def test_the_order_of_categories_does_not_matter():

@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
@@ -21,6 +23,32 @@ def test_what_is_written_is_a_valid_plan_for_any_column_name(tmp_path):
     assert loaded.privacy == DifferentialPrivacy(1.5)
     assert loaded.source == (tmp_path / "a.parquet").resolve()
     assert "\n# The claim for all perturbed values" in plan.read_text()
+
+
+def test_a_file_of_one_record_is_said_to_be_too_small(tmp_path):
+    (tmp_path / "one.csv").write_text("sex,age\n1,46\n")
+    asked = [str(tmp_path / "one.csv"), "--keys", "sex,age", "--out", str(tmp_path / "new")]
+    told = CliRunner().invoke(main, ["advise", *asked])
+    assert (told.exit_code, "fewer than 10 records" in told.output) == (4, True)
+    told = CliRunner().invoke(main, ["init", *asked])
+    assert "warning: the file has fewer than 10 records" in told.output
+    assert "decide on sex" not in told.output
+    (tmp_path / "same.csv").write_text("sex\n" + "1\n" * 20)
+    told = CliRunner().invoke(main, ["advise", str(tmp_path / "same.csv"), "--keys", "sex"])
+    assert "nothing can be perturbed: sex has no two categories" in told.output
+
+
+def test_a_sum_of_numbers_with_decimal_commas_is_named(tmp_path):
+    rows = [(f"k{k % 2}", 3 * k + 0.25, 7 * (k * k % 101) + 0.5) for k in range(300)]
+    text = "\n".join(";".join((a, *(str(x).replace(".", ",") for x in (b, c, b + c)))) for a, b, c in rows)
+    (tmp_path / "sum.csv").write_text(f"k;wage;rent;total\n{text}\n")
+    asked = ["--keys", "k", "--other", "*", "--decimal", ",", "--out", str(tmp_path)]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "sum.csv"), *asked])
+    assert told.exit_code == 0, told.output
+    assert "linked: total = wage + rent" in told.output
+    (tmp_path / "say.csv").write_text("k,say\n" + "a,call me\nb,moved\na,moved\nb,call me\n" * 20)
+    asked = ["init", str(tmp_path / "say.csv"), "--keys", "k", "--other", "*", "--out", str(tmp_path / "say")]
+    assert "released as they are, by '*': say;" in CliRunner().invoke(main, asked).output
 
 
 def test_every_wrong_role_is_named_at_once():

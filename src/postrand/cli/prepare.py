@@ -119,16 +119,20 @@ def init(
     told = made.settings.to_dict()
     lines = [f"read {source.name} with {_told(told)}"] if told else []
     lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
+    if made.starred:
+        lines.append(f"released as they are, by '*': {', '.join(made.starred)}; give free text the role 'drop'")
     if made.numbers:
         what = f"no role, because it seems to number persons or households: {', '.join(made.numbers)}"
         lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))
     if made.without_role:
         lines.append(f"Next: set the role of {', '.join(made.without_role)}")
-    if made.undecided:
-        each = "it singles" if len(made.undecided) == 1 else "each singles"
-        what = (
-            f"Next: decide on {', '.join(made.undecided)}: released unperturbed, {each} out more than 1% of the records"
-        )
+    if made.is_small:
+        from postrand.report.table_worth import TOO_FEW
+
+        lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
+    if decide := [n for n in made.undecided if not (made.is_small and n in given.get("key", ()))]:
+        each = "it singles" if len(decide) == 1 else "each singles"
+        what = f"Next: decide on {', '.join(decide)}: released unperturbed, {each} out more than 1% of the records"
         lines.append(f"{what}. The notes in plan.toml explain the choices")
     open_ = bool(made.without_role or made.undecided)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]

@@ -6,6 +6,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ from postrand.cli.frame import (
 )
 from postrand.cli.frame import main as main
 from postrand.cli.machine import CLUSTER, LOCAL, may_use
-from postrand.errors import ReleaseError, UsageError, raise_all, sentence
+from postrand.errors import ReleaseError, UsageError, nearest, raise_all, sentence, shown
 
 
 @command
@@ -94,11 +95,14 @@ def protect(
         "findings": found.to_dict(),
     }
     worth = list(two_way_lines(two_way(release.mechanism, release.records or 0)))
-    lines = [f"release: {release.path}", *claims, *in_words(plain), *[""] * bool(worth), *worth]
+    lines = [f"release: {release.path}", *([] if dossier is None else [f"dossier (internal): {dossier}"]), *claims]
+    lines += [*in_words(plain), *[""] * bool(worth), *worth]
+    data |= {} if dossier is None else {"dossier": str(dossier)}
     if counted.ledger is not None:
         data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
         lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
-    return data, "\n".join([*lines, *unperturbed_lines(found)])
+    lines += [*unperturbed_lines(found), "", f"Next: postrand verify {quote(str(release.path))}"]
+    return data, "\n".join(lines)
 
 
 @command
@@ -142,8 +146,9 @@ def verify(
     from postrand.release.completed_folder import is_completed, verify_completed
 
     key = release_key(key_file, None)
-    records, record_key = confidential(file, plan, record_key)
-    options: Any = {"record_key": record_key, "resources": resources, "redo_completed": redo_completed}
+    records, of_records = confidential(file, plan, record_key)
+    _check_record_key(file, record_key)
+    options: Any = {"record_key": of_records, "resources": resources, "redo_completed": redo_completed}
     if release is not None or is_completed(directory):
         _check_alone(directory, release, {"--file": file, "--plan": plan, "--key-file": key_file})
         verification = verify_completed(directory, release or "", redo=redo_completed, raise_if_failed=False)
@@ -152,6 +157,22 @@ def verify(
     if verification.verdict == "failed":
         raise ReleaseError(verification.problems)
     return verification.to_dict(), str(verification), verification.exit_code
+
+
+def _check_record_key(file: Path | None, record_key: str | None) -> None:
+    """Raise UsageError if a record key is named without the file that has it, or is none of its columns."""
+    if record_key is None:
+        return
+    if file is None:
+        what = "--record-key is a column of the confidential file, which is not given"
+        raise UsageError(sentence(what, fix="add --file, or leave --record-key out"))
+    from postrand.engines.database import open_records
+    from postrand.support.showing import few
+
+    columns = open_records(file).schema.names
+    if record_key not in columns:
+        what = f"no column {shown(record_key, repr)}{nearest(record_key, columns)}"
+        raise UsageError(sentence(what, where="--record-key", wanted=few(columns)))
 
 
 def _check_alone(directory: Path, release: Path | None, others: dict[str, Path | None]) -> None:

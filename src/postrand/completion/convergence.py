@@ -19,6 +19,10 @@ MOST_R_HAT = 1.05
 """Chains whose largest R-hat is above this have not converged; 1.01 (Vehtari et al.) is said beside it."""
 LEAST_EFFECTIVE = 100
 """Fewer effective draws than this, over all chains, do not place an interval."""
+MARGIN = 1.25
+"""Effective draws grow with the sweeps: so many times more are aimed at, so that one longer fit is enough."""
+LEAST_TIMES, MOST_TIMES = 4, 20
+"""A longer fit that is proposed has so many times the sweeps, at least and at most."""
 PARAMETERS = ("log-likelihood", "log alpha")
 """Traces that are not of records."""
 FULL = 0.95
@@ -67,7 +71,9 @@ class Convergence:
     def more(self) -> str:
         """The next step where the chains are too short."""
         used = self.asked or self.sweeps
-        return f"ask for more sweeps: this fit had {used}, so for example --sweeps {4 * used}"
+        short = MARGIN * LEAST_EFFECTIVE / max(self.fewest, 1.0)
+        times = min(max(LEAST_TIMES, math.ceil(short)), MOST_TIMES)
+        return f"ask for more sweeps: this fit had {used}, so for example --sweeps {times * used}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
 from postrand.completion.diagnostics_plain import number, points, shares, thinned
-from postrand.completion.diagnostics_relations import Relations
+from postrand.completion.diagnostics_relations import Relation, Relations
 from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest, overall
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
 from postrand.completion.totals_cost import Cost
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole
 
@@ -133,9 +134,10 @@ class Diagnostics:
             said.append(f"{what}, to be on the safe side.")
         chains, effective = self.chains, self.chains.fewest
         if effective < LEAST_EFFECTIVE:
+            same = "; the sweeps that are proposed above for the chains are to mend this too"
             said.append(
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
-                f"errors are rough. Next: {chains.more}."
+                f"errors are rough{same if self._apart else f'. Next: {chains.more}'}."
             )
         if chains.truncated and not self._misfits:
             said.append(f"{self._full()} No test says that it is too simple.")
@@ -161,13 +163,26 @@ class Diagnostics:
         return [
             f"What the copies say of perturbed variables and unperturbed columns differs from the release (p "
             f"{_p(self.relations.p)}, {len(failed)} of {len(self.relations.compared)} relations): {what}. "
-            "Analyses that relate these are biased. Next: use estimates from the release alone for them."
+            f"Analyses that relate these are biased. {self._instead(failed)}"
         ]
+
+    def _instead(self, failed: Sequence[Relation]) -> str:
+        """Return the next step for relations that differ: nothing corrects those with numbers that moved in rank."""
+        ranked = [n for n in dict.fromkeys(one.column for one in failed) if self.approximated.get(n) == TAKEN_FOR_TRUE]
+        said = []
+        if ranked:
+            which = f"those with {', '.join(ranked)}"
+            why = "its values moved by rank" if len(ranked) == 1 else "their values moved by rank"
+            said.append(f"Next: leave {which} out: {why}, which neither more sweeps nor an estimate corrects.")
+        if any(one.column not in ranked for one in failed):
+            which = "the others" if ranked else "them"
+            said.append(f"Next: use estimates from the release alone for {which}: postrand estimate --mean.")
+        return " ".join(said)
 
     def _chains(self) -> list[str]:
         chains, said = self.chains, []
         worst = float(chains.r_hat[chains.worst])
-        if not worst <= MOST_R_HAT:
+        if self._apart:
             said.append(
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
                 f"{MOST_R_HAT}. Next: {chains.more}."
@@ -175,6 +190,11 @@ class Diagnostics:
         if chains.truncated and self._misfits:
             said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")
         return said
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the chains do not agree."""
+        return not float(self.chains.r_hat[self.chains.worst]) <= MOST_R_HAT
 
     def _full(self) -> str:
         return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."

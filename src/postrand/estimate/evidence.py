@@ -17,7 +17,7 @@ from postrand.errors import DataError, EstimationError, PostrandError, sentence
 from postrand.estimate import evidence_clear
 from postrand.estimate.evidence_clear import MISSING, Clear
 from postrand.estimate.evidence_records import Builder, Codes
-from postrand.estimate.evidence_variables import Kind, Modelled, ModelVariable
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, Kind, Modelled, ModelVariable
 from postrand.mechanism import Mechanism
 from postrand.mixture import Evidence
 
@@ -132,7 +132,7 @@ def _kind(name: str, found: Clear, mechanism: Mechanism, book: Codebook) -> Kind
 
 def _note(name: str, found: Clear, mechanism: Mechanism) -> str:
     ranked = name in {column.variable for column in mechanism.numerical}
-    return "released values are taken for true ones" if ranked else found.note
+    return TAKEN_FOR_TRUE if ranked else found.note
 
 
 def _rules(book: Codebook, described: Sequence[ModelVariable], clear: Mapping[str, Clear]) -> NDArray[np.bool_]:

@@ -8,6 +8,8 @@ from typing import Literal
 from postrand.codebook import Codebook
 
 Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
+TAKEN_FOR_TRUE = "released values are taken for true ones"
+"""The note of a column that was released by ranks."""
 
 
 @dataclass(frozen=True, slots=True)

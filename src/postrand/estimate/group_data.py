@@ -295,7 +295,8 @@ def _check_names(
         alone = tuple(variables) == (name,) and not groups and weights is None and strata is None
         if not (alone and column.form == "permute"):
             what = f"variable {name!r} was released by a rank law, and no statistic can be corrected for it"
-            fix = "leave it out; its unweighted mean over all records is correct as released"
+            fix = "leave it out; its unweighted mean over all records is correct as released. For means by group and "
+            fix += "regressions, whoever makes the release can put it into bands and perturb these in a block"
             raise EstimationError(sentence(what, fix=fix))
 
 

@@ -324,7 +324,11 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
 
 
 def _numbers(variable: Variable) -> Array:
-    if variable.missing == "category" or not all(isinstance(c, (int, float)) for c in variable.categories):
+    try:  # a CSV file has numbers as text
+        numbers = [] if variable.missing == "category" else [float(c) for c in variable.categories]
+    except ValueError:
+        numbers = []
+    if not numbers or not np.isfinite(numbers).all():
         raise DataError(
             sentence(
                 "a response of this family needs categories that are numbers",
@@ -332,7 +336,7 @@ def _numbers(variable: Variable) -> Array:
                 fix="use family 'multinomial'",
             )
         )
-    return np.array(variable.categories, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)
 
 
 def _floats(table: pa.Table, name: str) -> Array:

@@ -16,7 +16,7 @@ from postrand.codebook.coding import encode
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data import frames
 from postrand.data.described import released_table
-from postrand.errors import DataError, EstimationError, UsageError, sentence
+from postrand.errors import DataError, EstimationError, SpecificationError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
@@ -360,12 +360,27 @@ def cell_codes(table: pa.Table, axes: Sequence[Axis], book: Codebook) -> Cells:
     return Cells([_cell_of(axis, group) for axis, group in zip(axes, codes, strict=True)], present, weight)
 
 
+def _check_categories(table: pa.Table, names: Sequence[str]) -> None:
+    """Raise SpecificationError with each of these columns, which have no categories in the codebook, that is numbers.
+
+    >>> _check_categories(pa.table({"sex": ["f"]}), ["sex"])
+    """
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    problems = [
+        sentence(f"{n} is a number without categories", fix="ask for its mean or quantiles: --mean or --quantile")
+        for n in names
+        if any(is_(table.schema.field(n).type) for is_ in numbers)
+    ]
+    raise_all(SpecificationError, problems)
+
+
 def codebook_of(table: pa.Table, mechanism: Mechanism, names: Sequence[str]) -> Codebook:
     """Take each variable from the mechanism's codebook, or from the frame's categorical types where it has none."""
     # The types of a frame list "(not released)" too, so they do not tell the categories of a split.
     known = mechanism.require_codebook() if set(names) & set(mechanism.partly) else mechanism.codebook
     described = [n for n in names if known is not None and n in known and known[n].is_categorical]
     others = [n for n in names if n not in described]
+    _check_categories(table, [n for n in others if known is not None and n in known])
     sizes = {b.variables[0]: b.matrix.size for b in mechanism.blocks if len(b.variables) == 1 and b.cells is None}
     found = {v.name: v for v in frames.codebook_of(table, others, sizes).variables} if others else {}
     if known is not None:

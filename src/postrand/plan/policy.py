@@ -130,10 +130,15 @@ def policy_of(section: Any, folder: Path, where: str) -> Policy | None:
 
 
 def unknown_columns(policy: Policy, known: Collection[str], where: str = "policy") -> Iterator[str]:
-    """Yield a sentence for each column that a rule names and that is none of those ``known``."""
+    """Yield a sentence for each column that a rule names and that is none of those ``known``.
+
+    One policy serves many files, so a column that must never be released may be absent; a name that is nearly that of
+    a column is a mistake all the same.
+    """
+    forbidden = {name for rule in policy.rules for name in rule.never}
     named = [(n, name) for n, rule in enumerate(policy.rules, 1) for name in _columns(rule)]
     for number, name in dict.fromkeys(named):
-        if name not in known:
+        if name not in known and (name not in forbidden or nearest(shown(name), known)):
             what = f"no column {shown(name, repr)}{nearest(shown(name), known)}"
             yield sentence(what, where=f"{where} [[rules]] {number}", wanted=few(list(known)))
 

@@ -67,7 +67,9 @@ class TrueFile:
                 weights = found
         except PostrandError as error:
             note = str(error)
-        household = None if roles["household"] is None else household_numbers(columns[roles["household"]])
+        household = (
+            None if roles["household"] is None else household_numbers(columns[roles["household"]], roles["household"])
+        )
         return cls(keys, weights, household, "" if weights is not None else note)
 
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -20,7 +21,13 @@ from postrand.risk.data import Coded, MissingRule, code_data, key_codes, read_co
 from postrand.risk.modelled import Modelled, modelled
 from postrand.risk.weights import cell_inclusion, checked_weights, individual_risk
 
+MEMBERS = 50
+"""Households of more members than this on average are none."""
 _NONE: Mapping[str, Coded] = MappingProxyType({})
+
+
+class HouseholdWarning(UserWarning):
+    """A column named for household numbers that seems to have others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +100,7 @@ class RiskFile:
             keys,
             sampling_fraction,
             None if weight is None else checked_weights(columns, weight),
-            None if household is None else household_numbers(columns[household]),
+            None if household is None else household_numbers(columns[household], household),
             asked,
             CodedColumns(data, codebook, coded),
             model,
@@ -163,13 +170,21 @@ class CodedColumns(Mapping[str, Coded]):
         return len(self._coded)
 
 
-def household_numbers(column: Any) -> IntArray:
-    """Return a number for each household, shape (n,); a record without one is a household of its own."""
+def household_numbers(column: Any, name: str = "") -> IntArray:
+    """Return a number for each household, shape (n,); a record without one is a household of its own.
+
+    Warns with HouseholdWarning where ``MEMBERS`` records or more have one number on average: such a column is often
+    no number of households.
+    """
     codes = column.unify_dictionaries().combine_chunks()
     codes = codes.chunk(0) if isinstance(codes, pa.ChunkedArray) else codes
     codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
     codes = np.where(coding.is_null(codes.indices), -1, coding.index_values(codes.indices).astype(np.int64))
     alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
+    if codes.size >= 2 * MEMBERS and np.unique(alone).size * MEMBERS < codes.size:
+        where, fix = f"column {name!r}" if name else "", "name the column of household numbers, or leave it out"
+        what = f"is this a household number? It puts more than {MEMBERS} records into a household on average"
+        warnings.warn(sentence(what, where=where, fix=fix), HouseholdWarning, stacklevel=3)
     return alone
 
 

@@ -186,7 +186,7 @@ def tune(
     if measure == "correct matches":
         matches = InformedMatches.of(keys)
     elif household is not None and measure in HOUSEHOLDS:
-        numbers = household_numbers(read_columns(data, [household])[household])
+        numbers = household_numbers(read_columns(data, [household])[household], household)
         if weights is None:
             weights = np.full(keys.records, 1 / (sampling_fraction or 1.0))
         matches = HouseholdLimit(measure, keys, weights, numbers)

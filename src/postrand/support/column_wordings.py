@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 COLUMN_WORDINGS: Mapping[str, str] = {
     "limit.ranks_only": (
@@ -34,3 +34,18 @@ COLUMN_WORDINGS: Mapping[str, str] = {
     ),
 }
 """What the certificate of such a folder says that it does not cover."""
+
+
+def relations_lost(names: Sequence[str], *, averaged: bool = False) -> str:
+    """Return what a rank law leaves of columns, and what it takes from them.
+
+    >>> relations_lost(["pay"]).partition(";")[0]
+    'pay: the unweighted total, mean and quantiles over all records remain right'
+    """
+    listed, done = ", ".join(names), "were averaged over" if averaged else "moved between"
+    right = "total and mean" if averaged else "total, mean and quantiles"
+    return (
+        f"{listed}: the unweighted {right} over all records remain right; relations with other variables are "
+        f"weakened, because values {done} neighbours in rank, and nothing corrects them: means by group, weighted "
+        "means and regressions are refused"
+    )

@@ -32,7 +32,7 @@ from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
-from postrand.workflow.advice_refusals import require_measures
+from postrand.workflow.advice_refusals import require_measures, require_possible
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import subject_of
 from postrand.workflow.advice_text import (
@@ -100,7 +100,7 @@ def advise(
     Raises
     ------
     UsageError
-        If nothing can be perturbed, or a limit or a precision is asked that cannot be answered.
+        If nothing can be perturbed, or a limit or a precision is asked that cannot be answered, or never be kept.
     ReleaseError
         If the folder exists or cannot be made, or would lie in a release.
     DataError
@@ -119,6 +119,7 @@ def advise(
         subject = dataclasses.replace(subject, records=int(counted.total + counted.omitted))
     if (subject.records or 0) < LEAST_RECORDS:
         raise DataError(sentence(TOO_FEW, fix="give a larger file"))
+    require_possible(needs, subject.records or 0)
     with appearing(out, PRIVATE) as folder:
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()

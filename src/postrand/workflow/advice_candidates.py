@@ -18,6 +18,7 @@ from postrand.designers.split.comparison import SEARCHED
 from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
+from postrand.support.column_wordings import relations_lost
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_rare import LEAST_SHARE
 from postrand.workflow.epsilon import shares
@@ -225,7 +226,7 @@ def _way(
         return {**own, "numerical": [entry]} if own else own
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
-    return replace(made, sections=moving, notes=(*notes, note))
+    return replace(made, sections=moving, notes=(*notes, note, relations_lost(subject.numbers)))
 
 
 def rare_note(names: Names) -> str:

@@ -20,13 +20,13 @@ from postrand.report.table_worth import EQUAL, TableWorth, little_use, pairs_of,
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
+from postrand.workflow.advice_refusals import Z95
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.planned import mechanism_of
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""
 MOST, FEWEST = 4, 2
-_Z95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ def _half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None
         worst = expected_precision(mechanism, wanted.table, n).worst
     except PostrandError:
         return None
-    return 100 * _Z95 * float(np.max(worst))
+    return 100 * Z95 * float(np.max(worst))
 
 
 def harmonic(worths: Sequence[TableWorth]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from postrand.errors import UsageError, raise_all, sentence
 from postrand.workflow.advice_needs import Needs
 
 RELEASED = ("key", "sensitive", "other")
+Z95 = 1.959964
 _WEIGHT = "name the weight with --weight, or state the share of the population in the file: --sampling-fraction 0.01"
 
 
@@ -45,6 +47,42 @@ def require_tables(book: Codebook, needs: Needs) -> None:
                 fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
                 problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
     raise_all(UsageError, problems)
+
+
+def require_possible(needs: Needs, records: int) -> None:
+    """Raise UsageError with every limit and precision that no release of so many records can keep.
+
+    An attacker can guess among all records, so a link is right with a probability of at least one over their number.
+    Half of the records in a cell have a 95% interval of ``z/(2 √n)`` to either side without any perturbation.
+    """
+    problems = []
+    for limit in needs.limits:
+        if limit.measure == "k" and limit.bound > records:
+            problems.append(_impossible(f"the limit '{limit}'", f"at most 'k >= {records}', and far less to be useful"))
+        if limit.measure in ("individual", "household") and limit.bound * records < 1 - 1e-9:
+            problems.append(_impossible(f"the limit '{limit}'", f"above one over the number of records, {records:,}"))
+    least = 100 * Z95 * math.sqrt(0.25 / records)
+    for wanted in needs.precisions:
+        if wanted.points < least:
+            what = f"no plan can keep this: of {records:,} records the draw of the sample alone makes an interval wider"
+            least_points = f"more than {_up(least)} points, and more still with perturbation"
+            problems.append(sentence(what, where=f"the precision '{wanted}'", wanted=least_points))
+    raise_all(UsageError, problems)
+
+
+def _impossible(where: str, wanted: str) -> str:
+    what = "no plan can keep this: an attacker can always guess among all records of the file"
+    return sentence(what, where=where, wanted=wanted)
+
+
+def _up(number: float) -> str:
+    """Return a number with two digits, never a smaller one.
+
+    >>> _up(1.4481), _up(0.0981), _up(12.3)
+    ('1.5', '0.099', '13')
+    """
+    digits = 1 - math.floor(math.log10(number))
+    return f"{math.ceil(number * 10**digits) / 10**digits:.{max(digits, 0)}f}"
 
 
 def _not_measured(book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:

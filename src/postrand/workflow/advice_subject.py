@@ -14,12 +14,14 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import linked as grouped
 from postrand.engines import LocalEngine
 from postrand.engines.wants import Count
-from postrand.errors import UsageError, sentence
+from postrand.errors import DataError, PostrandError, UsageError, sentence
 from postrand.formats import Source
 from postrand.plan.infer import is_nested, is_number_of
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW
 from postrand.risk.findings import share_text
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.support.showing import few
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
@@ -45,13 +47,14 @@ def subject_of(
     ------
     UsageError
         If nothing can be perturbed, or a precision is asked for a table that no plan can have.
+    DataError
+        If nothing can be perturbed because the file has fewer than ``LEAST_RECORDS`` records.
     """
     roles = RELEASED if needs.attacker == "anyone" else ("key",)
     perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
     require_known(book, needs)
     if not perturbed:
-        fix = "name the keys, what others can know of a person: --keys age,sex,region"
-        raise UsageError(sentence("no categorical variable is to be perturbed", fix=fix))
+        raise _nothing(source, [v.name for v in book.with_role(*roles)])
     clear = [v for v in book.with_role(*RELEASED) if v.name not in perturbed]
     plain = [v.name for v in book.with_role(*RELEASED) if not is_nested(source.schema.field(v.name).type)]
     sample = sampled(source, [*plain, *(v.name for v in clear if v.name not in plain)], [v.name for v in clear])
@@ -77,6 +80,18 @@ def subject_of(
     weights = _associations(source, book, perturbed) if needs.look else {}
     joint = _not_ruled(book, [names for names in linked.joint if {*names} <= {*perturbed}])
     return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights, joint=joint), notes
+
+
+def _nothing(source: Source, named: Sequence[str]) -> PostrandError:
+    """Return why nothing can be perturbed: too few records to vary, keys that do not vary, or no keys."""
+    if named and sum(batch.num_rows for batch in source.batches()) < LEAST_RECORDS:
+        return DataError(sentence(TOO_FEW, fix="give a larger file"))
+    if named:
+        what = f"nothing can be perturbed: {few(named)} {'has' if len(named) == 1 else 'have'} no two categories"
+        fix = "name keys that vary, or put numbers into bands with [[recodes]] in the codebook"
+        return UsageError(sentence(what, fix=fix))
+    fix = "name the keys, what others can know of a person: --keys age,sex,region"
+    return UsageError(sentence("no categorical variable is to be perturbed", fix=fix))
 
 
 def _linked(

@@ -154,7 +154,8 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
     """Yield what to do about limits on risk, and about precisions, that a plan is known not to keep."""
     failed = {text for plan in plans for text, _, after, is_met in plan.asked if after is not None and not is_met}
     if not needs.look and failed & {str(limit) for limit in needs.of_file}:
-        level = f"--limit 'epsilon <= {needs.epsilon / 2:.3g}'"
+        least = min([needs.epsilon, *(plan.trial.epsilon for plan in plans if plan.trial.candidate.has_epsilon)])
+        level = f"--limit 'epsilon <= {least / 2:.3g}'"
         yield (
             f"Next: for a limit on risk that is not met, ask for a smaller epsilon, such as {level}; or let --look "
             "find one that meets it, with the records."
@@ -162,7 +163,8 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
     if failed & {str(wanted) for wanted in needs.precisions}:
         yield (
             "Next: for a precision that is not met, make categories coarser, ask for a table of fewer variables, name "
-            "fewer keys, or allow a larger epsilon; a smaller epsilon makes tables worse."
+            "fewer keys, or allow a larger epsilon, unless a line above says that none is enough; a smaller epsilon "
+            "makes tables worse."
         )
 
 

@@ -14,6 +14,8 @@ from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.infer import is_number_of
+from postrand.plan.policy import columns_of
 from postrand.report.table_worth import (
     Assumed,
     TableWorth,
@@ -55,6 +57,7 @@ class PlanFigures:
     recoded by their codes, where they were measured too.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
     name: str
@@ -71,6 +74,8 @@ class PlanFigures:
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
+    columns: tuple[str, ...] = ()
+    may_link: tuple[str, ...] = ()
     notice: str = NOTICE
     before_is: str = AS_IS
     as_is: Mapping[str, float] = field(default_factory=dict)
@@ -206,6 +211,8 @@ def computed(
         before_is=before_of(plan),
         findings=tuple(told),
         largest_household=_largest_household(known),
+        columns=columns_of(plan.codebook),
+        may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and is_number_of(v.name)),
     )
 
 

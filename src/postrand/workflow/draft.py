@@ -27,6 +27,7 @@ from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
+from postrand.report.table_worth import LEAST_RECORDS
 from postrand.risk.data import read_columns
 from postrand.risk.findings import share_text
 from postrand.risk.measures.records import write_records
@@ -36,7 +37,7 @@ from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
 from postrand.workflow.epsilon import above_bound, meaning, shares
-from postrand.workflow.linked import joint_note, parts_of
+from postrand.workflow.linked import joint_note, parts_of, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
@@ -80,6 +81,7 @@ class Started:
 
     ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
     proposed for variables that follow from others. ``epsilon``: the plan's claim on a record.
+    ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*`` releases as it is.
     """
 
     codebook: Path
@@ -89,6 +91,8 @@ class Started:
     settings: formats.ReadSettings
     epsilon: float
     linked: tuple[str, ...] = ()
+    is_small: bool = False
+    starred: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -170,7 +174,7 @@ def start(
     singling = _singling(sample, left)
     drafts = [_undecided(draft, singling, named) for draft in drafts]
     weights = [d["name"] for d in drafts if not d["role"] and infer.looks_carried(d["name"])]
-    linked = proposed_links(sample, drafts, _perturbed(drafts), named, weights)
+    linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, weights)
     drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
@@ -192,7 +196,9 @@ def start(
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
     empty = tuple(d["name"] for d in drafts if not d["role"])
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences)
+    is_small = sample.records < LEAST_RECORDS
+    starred = tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
+    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small, starred)
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from postrand.plan import Plan
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
+from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred, right_guesses
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
@@ -51,7 +52,7 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
         (
             ("What is released", tuple(_released(plan, figures))),
             ("Who is protected, against what, and how strongly", tuple(_protected(plan, figures))),
-            ("What analysts can do with it", tuple(_useful(figures))),
+            ("What analysts can do with it", tuple(_useful(plan, figures))),
             ("What remains unprotected", (*(f"{_first(text)}." for text in figures.findings), *figures.not_covered)),
         ),
     )
@@ -147,13 +148,15 @@ def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
     return f"{text} and about {decimal(found.after)} {after} the plan"
 
 
-def _useful(figures: PlanFigures) -> Iterator[str]:
+def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if figures.records < LEAST_RECORDS:
         yield f"What tables are worth is not told: {TOO_FEW}."
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.two_way, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     yield "Tables of unperturbed variables alone are as precise as before."
+    for one in plan.numerical:
+        yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     yield (
         "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "
         "('postrand complete'). The released values of a single record must not be read as true."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
@@ -75,6 +76,20 @@ def proposed(
     return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint))
 
 
+def with_numbers(sample: Sampled, source: Any, drafts: Sequence[Draft]) -> Sampled:
+    """Return a sample of a text file with its quantities as numbers, whatever sign is before their decimals."""
+    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    table = sample.table
+    for name in [d["name"] for d in drafts if d["type"] in ("int64", "double") and not d.get("categories")]:
+        if convert is None or name not in table.column_names:
+            continue
+        texts = table.column(name).cast(pa.string()).combine_chunks()
+        values = convert(texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts, pa.float64())
+        if values is not None:
+            table = table.set_column(table.column_names.index(name), name, values)
+    return replace(sample, table=table)
+
+
 def _is_exact(link: Link) -> bool:
     return link.kind in ("function", "recode")
 
@@ -95,7 +110,7 @@ def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
         names = link.variables[0] if len(link.variables) == 1 else "they"
         return f"{link.text}: role = 'drop', because {names} would undo the perturbation if released unperturbed"
     if action == "joint":
-        return f"{link.text}: one joint fact, to be perturbed in one block"
+        return f"{link.text}: one joint fact, to be perturbed jointly"
     if link.kind == "dummies":
         return f"{link.text}: make one variable of them in the file"
     fix = f"role = 'drop' for {_superfluous(link, perturbed)}, or perturb all of them together"

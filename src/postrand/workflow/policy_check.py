@@ -192,12 +192,22 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
 def _never(rule: Rule, figures: PlanFigures) -> Verdict:
     found = [name for name in rule.never if name in figures.unperturbed]
     after = ", ".join(found) or "none of them"
-    return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found)
+    absent = [name for name in rule.never if name not in figures.columns]
+    why = f"no column of this file: {', '.join(absent)}" if absent else ""
+    return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found, why)
+
+
+def _no_households(rule: Rule, figures: PlanFigures) -> bool:
+    """Whether a rule is about households, and no column has household numbers or is named like one."""
+    known = figures.risk("household_risk")
+    return "household" in rule.measure and known is not None and known.why == NO_HOUSEHOLD and not figures.may_link
 
 
 def _not_known(rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFigures) -> Verdict:
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
+    if _no_households(rule, figures):
+        return Verdict(name, limit, "none", "none", True, "does not apply: no household numbers")
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
