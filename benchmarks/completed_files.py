@@ -12,6 +12,7 @@ with the tables, in Markdown; ``--only-tables`` makes nothing else.
 
 import argparse
 import contextlib
+import itertools
 import json
 import time
 import warnings
@@ -99,13 +100,12 @@ def listed(values):
 
 
 def wanted(options):
-    """Yield each run of the study: replications outermost, so that a study that is stopped is even."""
-    for turn in range(options.start, options.start + options.replications):
-        for name in options.population or POPULATIONS:
-            for kind in options.release or RELEASES:
-                for level in LEVELS[kind]:
-                    if options.level is None or level in options.level:
-                        yield turn, name, kind, level
+    """Yield each run of the study, with records of its own: replications outermost, so that a stopped study is even."""
+    rows = [(name, kind, level) for name in POPULATIONS for kind in RELEASES for level in LEVELS[kind]]
+    for replication, (place, (name, kind, level)) in itertools.product(range(options.replications), enumerate(rows)):
+        asked = (options.population, name), (options.release, kind), (options.level, level)
+        if all(these is None or one in these for these, one in asked):
+            yield options.start + replication * len(rows) + place, name, kind, level
 
 
 def main():
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--release", action="append", choices=RELEASES)
     parser.add_argument("--level", action="append", type=float)
     parser.add_argument("--replications", type=int, default=12)
-    parser.add_argument("--start", type=int, default=0, help="the number of the first replication")
+    parser.add_argument("--start", type=int, default=0, help="the number of the first file that is drawn")
     parser.add_argument("--n", type=int, default=4_000)
     parser.add_argument("--copies", type=int, default=COPIES)
     parser.add_argument("--sweeps", type=int, default=0, help="of each chain; 0: as the package chooses")
