@@ -178,6 +178,24 @@ def test_levels_of_a_law_and_of_many_releases():
     assert found.at(0.5) == 0.5
 
 
+def test_a_law_of_strata_has_the_rho_of_the_record_s_level():
+    """The matrix over both strata has zeros, so no finite ε of its own; a record in its stratum has ε = 1."""
+    within = randomised_response(2, 1.0).array
+    whole = TransitionMatrix.from_array(np.kron(np.eye(2), within))
+    book = pr.Codebook(
+        (
+            pr.Variable("region", role="other", categories=("n", "s")),
+            pr.Variable("answer", role="sensitive", categories=("no", "yes")),
+        )
+    )
+    mechanism = Mechanism(
+        [Block(("region", "answer"), whole, cells=[[0, 0], [0, 1], [1, 0], [1, 1]], given=("region",))], book
+    )
+    account = mechanism_account(mechanism)
+    assert account.total == pytest.approx(1.0)
+    assert rho_of(mechanism, account) == pytest.approx(account.total**2 / 2)
+
+
 @pytest.fixture
 def work(tmp_path):
     """Three waves of a panel, and a plan that names the ledger of its population."""

@@ -113,7 +113,9 @@ def rho_of(mechanism: Mechanism, account: Account) -> float | None:
         return None
     every = (*mechanism.blocks, *(() if mechanism.split is None else mechanism.split.blocks))
     ways = [add_upper(0.0, *(_rho(block.matrix) for block in blocks)) for blocks in mechanism.alternatives]
-    return add_upper(max(ways), *(block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in every))
+    found = add_upper(max(ways), *(block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in every))
+    # A law of several strata has no finite ε as one matrix; a record's ε, in its stratum, bounds its ρ.
+    return min(found, math.nextafter(account.total**2 / 2 * (1 + 1e-15), math.inf))
 
 
 def _rho(matrix: Any) -> float:

@@ -61,8 +61,8 @@ OPTIONS = tuple(field.name for field in fields(UnitPlan))
 def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPlan | None, list[str]]:
     """Return the section's plan, None without one or with problems, and the problems.
 
-    >>> unit_from({"household": "hid", "largest": 6}, None, "plan [unit]")[1][0].partition(".")[0]
-    "plan [unit]: unknown option 'largest', perhaps 'largest_household'"
+    >>> unit_from({"household": "hid", "largest": 6}, None, "plan [unit]")[1][0].partition(";")[0]
+    "plan [unit]: unknown option 'largest'"
     """
     if data is None:
         return None, []

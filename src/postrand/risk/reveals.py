@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
@@ -32,8 +32,9 @@ class PairReveal:
         most common value guesses wrongly, and the most common one given c does not (1954, §5.2).
     ``settled``
         The share of records whose c occurs with one true value i only, or nearly: ``n_ic / n_c >= 0.8`` and
-        ``n_i / n <= n_ic / (2 n_c)``. Values c of so few records that this is by chance, ``P[Bin(n_c, n_i / n) >= n_ic]
-        > 0.001 / C`` with C values that occur, do not count, nor do common values alone.
+        ``n_i / n <= n_ic / (2 n_c)``. Values c of so few records that this is by chance do not count, nor do common
+        values alone: ``exp(-n_c KL(n_ic / n_c, n_i / n)) > 0.001 / C`` with C values that occur, Chernoff's bound of
+        ``P[Bin(n_c, n_i / n) >= n_ic]``.
     ``same``
         The largest correlation of an indicator of i with one of c: 1 where "c" says "i", and no other value does.
     ``right``, ``blind``
@@ -80,7 +81,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     base, sure = rows[top] / n, most / columns
-    by_chance = scipy.special.betainc(most, columns - most + 1, base) > CHANCE / columns.size
+    by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
     nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
     covariance = n * counts - np.outer(rows, columns)
     spread = np.sqrt(np.outer(rows * (n - rows), columns * (n - columns)))
@@ -93,3 +94,10 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         right=float(most.sum() / n),
         blind=float(rows.max() / n),
     )
+
+
+def _divergence(share: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Kullback-Leibler divergence of coins with these chances, 0 where ``share`` is not above ``base``."""
+    left, other = 1 - share, np.maximum(1 - base, 1e-300)
+    rest = left * np.log(np.where(left > 0, left / other, 1.0))
+    return np.asarray(np.where(share > base, share * np.log(share / base) + rest, 0.0))
