@@ -19,7 +19,7 @@ from postrand.mechanism.matrix_classes import classes_of
 from postrand.privacy import Finding, PrivacyModel
 from postrand.privacy.approximate import ApproximateDifferentialPrivacy
 from postrand.privacy.levels import zcdp
-from postrand.support.exact import add_upper
+from postrand.support.exact import add_upper, format_upper
 
 Kind = Literal["first", "wave", "corrected", "supplement"]
 KINDS: tuple[Kind, ...] = ("first", "wave", "corrected", "supplement")
@@ -50,6 +50,11 @@ class Level:
         if delta >= 1:
             return Level(None)
         return Level(_sum(self.epsilon, other.epsilon), delta, _sum(self.rho, other.rho))
+
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return "infinity"
+        return format_upper(self.epsilon) + (f", δ {format_upper(self.delta)}" if self.delta else "")
 
     def largest(self, other: Level) -> Level:
         """Return the level of a record that is in one of two parts."""

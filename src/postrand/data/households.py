@@ -32,6 +32,18 @@ _WIDE = ("int64", "uint64", "double")
 _LABEL = b"label"
 
 
+def together(names: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return an order that puts records of one name together, where each name begins in it, and its records.
+
+    >>> [part.tolist() for part in together(np.array([7, 5, 7], np.uint64))]
+    [[1, 0, 2], [0, 1], [1, 2]]
+    """
+    order = np.argsort(names, kind="stable")
+    new = names[order][1:] != names[order][:-1]
+    first = np.flatnonzero(np.append(True, new)) if names.size else np.zeros(0, dtype=np.intp)
+    return order, first, np.diff(np.append(first, names.size))
+
+
 def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the 64-bit identity of each household number, shape (n,), 0 if missing, and which are present.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.data.households import identities
+from postrand.data.households import identities, together
 from postrand.engines.wants import Answers, Piece, check_inputs, numbered
 from postrand.errors import DataError, raise_all, sentence
 from postrand.formats import Source
@@ -94,10 +94,8 @@ def _grouped(
     names: NDArray[np.uint64], states: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], bool]:
     """Return one state for each name, ascending, with all its records, and whether two of one differ in their hash."""
-    order = np.argsort(names, kind="stable")
+    order, first, sizes = together(names)
     names, states = names[order], states[order]
-    first = np.flatnonzero(np.append(True, names[1:] != names[:-1])) if names.size else np.zeros(0, dtype=np.intp)
-    sizes = np.diff(np.append(first, names.size))
     hashes = states & ~_COUNT
     differ = bool((hashes != np.repeat(hashes[first], sizes)).any())
     counts = np.add.reduceat(states & _COUNT, first) if names.size else states

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.data.households import identities
+from postrand.data.households import identities, together
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
 
@@ -87,10 +87,8 @@ def _counted(cells: NDArray[Any], size: int) -> NDArray[np.int64]:
 
 def _grouped(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return one row for each name, ascending, with its records; raises DataError where its cells differ."""
-    order = np.argsort(columns[0], kind="stable")
+    order, first, many = together(columns[0])
     names, sizes, *cells = (column[order] for column in columns)
-    first = np.flatnonzero(np.append(True, names[1:] != names[:-1])) if names.size else np.zeros(0, dtype=np.intp)
-    many = np.diff(np.append(first, names.size))
     if any((column != np.repeat(column[first], many)).any() for column in cells):
         what = "the records of a household show several values of a variable that is drawn once for all of them"
         fix = "do not use this release: its records were not drawn with its mechanism"

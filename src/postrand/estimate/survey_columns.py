@@ -53,7 +53,7 @@ def number_column(table: pa.Table, name: str, what: str = "weights") -> Array:
     column = table.column(name)
     try:
         return np.asarray(to_floats(column), dtype=np.float64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
         raise DataError(sentence(f"{what} are not numbers", where=f"column {name!r}", got=column.type)) from None
 
 

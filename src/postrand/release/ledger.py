@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from postrand.certification.series import KINDS, Level, Series
+from postrand.certification.series import KINDS, Series
 from postrand.errors import PrivacyError, UsageError, raise_all, sentence
 from postrand.release.ledger_lines import Book, Entry, Line, canonical, header, line_of, parse, total_of
 from postrand.support.entropy import format_lower
-from postrand.support.exact import format_upper
 
 _LONGEST = 1 << 26  # bytes
 
@@ -213,7 +212,7 @@ def _check_key(before: tuple[Entry, ...], entry: Entry, terms: Terms, where: str
     """Refuse other content under a key, unless it is asked for; raises PrivacyError."""
     if terms.again or not before:
         return
-    total = _shown(total_of([*before, entry]))
+    total = total_of([*before, entry])
     what = "this release key was already used for other content, or with another mechanism"
     got = f"{before[-1].release} on {before[-1].at[:10]}" + f", and {len(before) - 1} more" * (len(before) > 1)
     fix = "use a new key for other people; or use --again (again=True) to release these records again"
@@ -225,7 +224,7 @@ def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[st
     """Yield why a population's ledger has no room for a release."""
     known = [old for old in book.entries if old.population == entry.population]
     before, after = total_of(known), total_of([*known, entry])
-    costs = f"ε so far {_shown(before)}, of this release {_shown(entry.level)}, together {_shown(after)}"
+    costs = f"ε so far {before}, of this release {entry.level}, together {after}"
     if known and entry.kind == KINDS[0]:
         fix = 'say what this one is: kind = "wave", "corrected" or "supplement" in [ledger]'
         yield sentence("the population has releases already", where=where, got=costs, fix=fix)
@@ -252,12 +251,6 @@ def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[st
             wanted=f"at most {terms.limit:g}",
             fix=fix,
         )
-
-
-def _shown(level: Level) -> str:
-    if level.epsilon is None:
-        return "infinity"
-    return format_upper(level.epsilon) + (f", δ {format_upper(level.delta)}" if level.delta else "")
 
 
 def _flush_folder(folder: Path) -> None:

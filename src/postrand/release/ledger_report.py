@@ -13,7 +13,6 @@ from postrand.release.bundle import CERTIFICATE
 from postrand.release.checks import load
 from postrand.release.ledger import Ledger
 from postrand.release.ledger_lines import Book, Line, total_of, unit_totals
-from postrand.support.exact import format_upper
 
 LIMITS = (
     "The digests show a line that was changed, removed or moved, but not lines removed at the end, nor a ledger that "
@@ -49,12 +48,12 @@ class LedgerPage:
 
     def _totals(self) -> Iterator[str]:
         total = total_of(self.book.entries)
-        yield f"A record that is in all releases that it can be in: ε <= {shown(total)}"
+        yield f"A record that is in all releases that it can be in: ε <= {total}"
         at = None if self.delta is None else total.at(self.delta)
         if at is not None and at != total.epsilon:
-            yield f"and at δ = {self.delta:g}: ε <= {shown(Level(at))} (zero-concentrated levels added)"
+            yield f"and at δ = {self.delta:g}: ε <= {Level(at)} (zero-concentrated levels added)"
         for unit, epsilon in unit_totals(self.book.entries).items():
-            yield f"A {unit} of the largest size: ε <= {shown(Level(epsilon))}"
+            yield f"A {unit} of the largest size: ε <= {Level(epsilon)}"
 
     def _next(self) -> Iterator[str]:
         """Yield what another release would cost a record that is in all releases."""
@@ -62,7 +61,7 @@ class LedgerPage:
             return
         last = self.book.lines[-1].entry
         of_all = [*self.book.entries, last]
-        cost, after = shown(last.level), shown(total_of(of_all))
+        cost, after = last.level, total_of(of_all)
         yield "What comes next, for such a record:"
         yield f"  another wave like the last: ε {cost} more, {after} together"
         yield f"  a corrected file, released as the last was: ε {cost} more, {after} together: its words are new"
@@ -75,14 +74,7 @@ def _row(line: Line) -> tuple[str, ...]:
     entry = line.entry
     named = ", ".join(entry.perturbed[:3]) + f" and {len(entry.perturbed) - 3} more" * (len(entry.perturbed) > 3)
     kind = entry.kind + " (disjoint)" * bool(entry.disjoint)
-    return str(line.number), entry.at[:10], entry.release, kind, named, shown(entry.level), shown(line.total)
-
-
-def shown(level: Level) -> str:
-    """Return a level as text, rounded up."""
-    if level.epsilon is None:
-        return "infinity"
-    return format_upper(level.epsilon) + (f", δ {format_upper(level.delta)}" if level.delta else "")
+    return str(line.number), entry.at[:10], entry.release, kind, named, str(entry.level), str(line.total)
 
 
 def _data(level: Level) -> dict[str, float | None]:

@@ -152,7 +152,9 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     plan = solved(plan) if known is None else plan
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
-    return figures_known(known, mechanism, certified(known, mechanism), fraction, name=name)
+    certificate = certified(known, mechanism)
+    told = findings(known.plan, mechanism, known).sentences
+    return figures_known(known, mechanism, certificate, told, fraction, name=name)
 
 
 def certified(known: Known, mechanism: Mechanism) -> Certificate:
@@ -163,12 +165,17 @@ def certified(known: Known, mechanism: Mechanism) -> Certificate:
 
 
 def figures_known(
-    known: Known, mechanism: Mechanism, certificate: Certificate, fraction: float | None = None, *, name: str = ""
+    known: Known,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    told: Sequence[str],
+    fraction: float | None = None,
+    *,
+    name: str = "",
 ) -> PlanFigures:
-    """Return the figures of a designed and certified plan from what is known of its file."""
+    """Return the figures of a designed and certified plan from what is known of its file; ``told`` are its findings."""
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    told = findings(known.plan, mechanism, known).sentences
     return computed(known, mechanism, certificate, report, truth, name=name, told=told)
 
 

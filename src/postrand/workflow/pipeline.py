@@ -17,6 +17,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
 from postrand.release.ledger import Ledger
+from postrand.risk.findings import Findings
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
 from postrand.support.progress import Listener, Stage, stage, told
@@ -121,7 +122,7 @@ def _run(
     inside = None
     if dossier is not None:
         inside = collect(known, blocks, certificate, found, mechanism, sampling_fraction)
-    _check_policy(known, mechanism, certificate, inside, sampling_fraction)
+    _check_policy(known, mechanism, certificate, found, inside, sampling_fraction)
     made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
@@ -129,7 +130,12 @@ def _run(
 
 
 def _check_policy(
-    known: Known, mechanism: Mechanism, certificate: Certificate, inside: Dossier | None, fraction: float | None
+    known: Known,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    found: Findings,
+    inside: Dossier | None,
+    fraction: float | None,
 ) -> None:
     """Raise PolicyError if the plan does not meet its policy; if the policy is not enforced, warn of each rule."""
     policy = known.plan.policy
@@ -137,7 +143,8 @@ def _check_policy(
         return
     checked = None if inside is None else inside.policy
     if checked is None:
-        checked = check_policy(figures_known(known, mechanism, certificate, fraction), policy)
+        figures = figures_known(known, mechanism, certificate, found.sentences, fraction)
+        checked = check_policy(figures, policy)
     checked.require()
     for text in checked.problems():
         warnings.warn(text, PolicyWarning, stacklevel=4)
