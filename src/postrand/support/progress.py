@@ -37,6 +37,7 @@ class Stage(StrEnum):
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
     FITTING = "fitting the model"
+    RELATING = "relating the variables to unperturbed columns"
     TRYING = "trying levels of privacy"
 
 
