@@ -45,11 +45,12 @@ class Perturber:
         columns: Sequence[str],
         content: Content,
         fresh: Renumbering | None = None,
+        members: NDArray[np.uint64] | None = None,
     ) -> Perturber:
         """Prepare a mechanism that is bound to its codebook; ``columns`` are the released ones, in order.
 
         ``content`` is that of all records that are perturbed, batch by batch: the words are bound to it. ``fresh``
-        draws household numbers anew.
+        draws household numbers anew. ``members`` are who shows the split, see :mod:`postrand.engines.unit_members`.
         """
         codebook = mechanism.require_codebook()
         reader, tag = ContentReader.of(mechanism, key), content.tag()
@@ -63,7 +64,7 @@ class Perturber:
             keys,
             reader,
             fresh,
-            SplitDraws.of(mechanism, reader.split),
+            SplitDraws.of(mechanism, reader.split, members),
         )
 
     @property

@@ -45,7 +45,9 @@ class Summary:
     Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
     its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
     the records that show each subset by the values of another variable, (S, T). ``households[b]``, (2, K): households
-    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records.
+    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records. Where one
+    member of each household shows a subset, ``members[t]``, (2, K_t), are the sums of the records of the households in
+    each cell, and of their squares.
     """
 
     records: int
@@ -58,6 +60,7 @@ class Summary:
     subset_cells: tuple[NDArray[np.int64], ...] = ()
     subsets_among: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     households: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    members: tuple[NDArray[np.int64], ...] = ()
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -180,6 +183,7 @@ class _Counter:
         groups += [(block,) for block in range(len(self.cells)) if not any(block in group for group in groups)]
         self.joint = [JointCounts(group, self.sizes, kept) for group in groups]
         self.split = None if mechanism.split is None else SplitCounter(mechanism.split, codebook)
+        self.house = "" if mechanism.units is None else mechanism.units.household
         self.partly = frozenset(mechanism.partly)
         categorical = [v for v in shown_codebook(codebook, mechanism.partly).variables if v.is_categorical]
         self.known = {v.name: set(coding.category_values(v).to_pylist()) for v in categorical}
@@ -201,7 +205,8 @@ class _Counter:
         for name, counts in self.others.items():
             counts += _count(codes[name], counts.size)
         if self.split is not None:
-            self.split.add(codes)
+            of = self.house if self.split.members is not None else None
+            self.split.add(codes, None if of is None else batch.column(batch.schema.get_field_index(of)))
         positions = [_positions(cells, codes) for cells in self.cells]
         for joint in self.joint:
             joint.add(positions)
@@ -220,8 +225,8 @@ class _Counter:
         found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested, households=houses)
         if self.split is None:
             return found
-        cells, among = tuple(self.split.cells), self.split.among
-        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among)
+        cells, among, weighed = tuple(self.split.cells), self.split.among, self.split.weighed()
+        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among, members=weighed)
 
     def margin(self, *blocks: int) -> NDArray[np.int64]:
         """Return the table of these blocks, in ascending order, from the first table that has them."""

@@ -30,8 +30,9 @@ class HouseholdCounter:
         self._most = 0 if units is None else units.largest_household
         self.places = [place for place, block in enumerate(mechanism.blocks) if block.unit == "household"]
         self._sizes = [mechanism.blocks[place].matrix.size for place in self.places]
-        if self.places and self.name not in codebook:
-            what = "households share draws, but their numbers are not released, so nobody could tell which records do"
+        chosen = mechanism.split is not None and mechanism.split.of_members
+        if (self.places or chosen) and self.name not in codebook:
+            what = "draws are for households, but their numbers are not released, so nobody could tell whose they are"
             raise DataError(sentence(what, where=f"variable {self.name!r}", fix="release it, with role 'household'"))
         self.is_counted = bool(self.name) and self.name in codebook
         self._alone = [np.zeros(size, dtype=np.int64) for size in self._sizes]

@@ -35,9 +35,10 @@ def units_of(columns: Mapping[str, str], value: Callable[[str], Any]) -> dict[st
 
 
 def drawn_by(mechanism: Mechanism) -> dict[str, str]:
-    """Return the columns by which blocks are drawn, by unit; none where every block is drawn for each record."""
+    """Return the columns by which blocks are drawn, or members chosen, by unit; none where records are on their own."""
     held = {} if mechanism.units is None else mechanism.units.columns
-    return {unit: name for unit, name in held.items() if unit in mechanism.shared}
+    of_split = "record" if mechanism.split is None else mechanism.split.unit  # who is together says who shows it
+    return {unit: name for unit, name in held.items() if unit in (*mechanism.shared, of_split)}
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -166,6 +166,12 @@ class Mechanism:
             fix = "perturb these variables in blocks, or use perturb and the estimators alone"
             raise SpecificationError(sentence(text, fix=fix))
 
+    def require_all_members(self, what: str, fix: str = "use perturb and the unbiased estimators alone") -> None:
+        """Raise SpecificationError where one member of each household shows the split: ``what`` weighs all alike."""
+        if self.split is not None and self.split.of_members:
+            text = f"one random member of each household shows {few(self.partly)}, and {what} does not know this law"
+            raise SpecificationError(sentence(text, fix=fix))
+
     def require_own_draws(self, what: str, fix: str = "use perturb and the estimators alone") -> None:
         """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
         for unit, names in self.shared.items():
@@ -303,8 +309,6 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     yield from dict.fromkeys(p for blocks in mechanism.alternatives for p in reading_problems(blocks))
     roles = {} if mechanism.codebook is None else {v.name: v.role for v in mechanism.codebook.variables}
     yield from unit_problems(mechanism.units, mechanism.every_block, roles)
-    if mechanism.split is not None and any(block.unit != "record" for block in mechanism.split.blocks):
-        yield sentence("a subset of the split is drawn for each record", fix="leave 'unit' out, or put it in a block")
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.every_block:

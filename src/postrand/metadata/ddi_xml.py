@@ -111,6 +111,11 @@ NOT_SHOWN = (
     "that it does not show the variable: this is not a missing value, and tells nothing of the true one."
 )
 
+ONE_MEMBER = (
+    "One random member of each household shows some of the variables of the split, drawn without looking at records. "
+    f"{NOT_RELEASED} says that a record does not show the variable: this is not a missing value, and tells nothing of "
+    "the true one. In tables of these variables a record counts as often as its household has records."
+)
 
 COPIES = (
     "{file} has {copies} copies of the records with plausible true values, drawn from this release alone, for analyses "
@@ -121,7 +126,14 @@ COPIES = (
 def processing(mechanism: Mechanism, completed: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Return in sentences what was done to the records, and which file has completed copies of them."""
     copies = [] if completed is None else [COPIES.format(file=completed["file"], copies=completed["copies"])]
-    return (PROCESSING, *([NOT_SHOWN] if mechanism.partly else []), *copies)
+    return (PROCESSING, *not_shown(mechanism), *copies)
+
+
+def not_shown(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what a value that is not released means, nothing without a split."""
+    if mechanism.split is None:
+        return ()
+    return (ONE_MEMBER if mechanism.split.of_members else NOT_SHOWN,)
 
 
 def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:

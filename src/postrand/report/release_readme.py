@@ -91,6 +91,8 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
         yield wordings.limit({"code": f"shared_{unit}", "variables": shared})
     if mechanism.partly:
         yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
+    if mechanism.split is not None and mechanism.split.of_members:
+        yield wordings.limit({"code": "one_member", "variables": mechanism.partly})
 
 
 def _example(found: Values) -> str:
@@ -150,7 +152,8 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
         lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
     if split := mechanism.split:
         chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
-        shown = "of the records show it, with values changed at random"
+        who = "members who were chosen" if split.of_members else "records"
+        shown = f"of the {who} show it, with values changed at random"
         lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
         if len(chances) > MAX_LISTED:
             lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")

@@ -371,7 +371,6 @@ def _unit_budgets(
     """Return the budget of each block that shares what is ``left`` of the record's and of the unit's."""
     own = [math.fsum(e for model in models_of(t.plan.privacy) if (e := spent(model)) is not None) for t in tasks]
     besides = [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
-    besides += [] if plan.split is None else [plan.split.spent]
     of_unit = left_of(plan, own, math.fsum(besides))
     asked_for, costs = _criterion([tasks[b].plan for b in sharing]), costs_of(plan)
     curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]
