@@ -22,6 +22,7 @@ from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
 from postrand.engines.cells import Cells
 from postrand.engines.joint import JointCounts, covering
+from postrand.engines.split_members import Members
 from postrand.engines.split_summary import SplitCounter
 from postrand.engines.unit_summary import HouseholdCounter
 from postrand.errors import DataError, raise_all, sentence
@@ -46,8 +47,7 @@ class Summary:
     its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
     the records that show each subset by the values of another variable, (S, T). ``households[b]``, (2, K): households
     in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records. Where one
-    member of each household shows a subset, ``members[t]``, (2, K_t), are the sums of the records of the households in
-    each cell, and of their squares.
+    member of each household shows a subset, ``members`` is about them.
     """
 
     records: int
@@ -60,7 +60,7 @@ class Summary:
     subset_cells: tuple[NDArray[np.int64], ...] = ()
     subsets_among: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     households: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
-    members: tuple[NDArray[np.int64], ...] = ()
+    members: Members = field(default_factory=Members)
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -96,12 +96,14 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list
 def check_margins(summary: Summary, mechanism: Mechanism) -> int:
     """Check that the matrices could produce these counts from any true records; return the number of tables tested.
 
-    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`.
+    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`. So it is by
+    the members who show a split: see :meth:`postrand.engines.split_members.Members.odd`.
 
     Raises
     ------
     DataError
-        Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
+        Naming the blocks, and pairs of blocks, whose tables are as good as impossible, and the variables whose values
+        had a say in which members show the split.
     """
     counts = [
         n if block.unit == "record" else summary.households[place][0] if place in summary.households else None
@@ -113,8 +115,12 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
         tables += split_tables(mechanism.split, mechanism.require_codebook(), *counted)
     what = "the matrix almost never produces such counts, for any true records"
     fix = "do not use this release: its records were not drawn with its matrices"
-    raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
-    return len(tables)
+    problems = [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)]
+    what = "the members who show the split were almost certainly not chosen at random"
+    fix = "do not use this release: who shows something must not depend on what a record says"
+    odd = summary.members.odd([*summary.subsets_among])
+    raise_all(DataError, [*problems, *(sentence(what, where=f"variable {name!r}", fix=fix) for name in odd)])
+    return len(tables) + len(summary.members.traits)
 
 
 def check_bytes(path: Path, mechanism: Mechanism) -> None:
@@ -225,8 +231,10 @@ class _Counter:
         found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested, households=houses)
         if self.split is None:
             return found
-        cells, among, weighed = tuple(self.split.cells), self.split.among, self.split.weighed()
-        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among, members=weighed)
+        cells, among, members = tuple(self.split.cells), self.split.among, Members()
+        if self.split.members is not None:
+            members = self.split.members.found([counts.size for counts in cells])
+        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among, members=members)
 
     def margin(self, *blocks: int) -> NDArray[np.int64]:
         """Return the table of these blocks, in ascending order, from the first table that has them."""

@@ -201,7 +201,9 @@ def _unchanged(block: Block, name: str, book: Codebook) -> tuple[float, float]:
 
 def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) -> Estimate | None:
     try:
-        found = from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells, summary.members))
+        found = from_tally(
+            from_split_counts(names, mechanism, summary.subsets, summary.subset_cells, summary.members.cells)
+        )
     except EstimationError:
         return None
     return found if np.isclose(found.value.sum(), 1.0) else None  # a matrix that says next to nothing: only noise
