@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import shutil
 import subprocess
 from fractions import Fraction
@@ -18,6 +19,7 @@ from postrand import Block, Mechanism, Split, Units, estimate, randomised_respon
 from postrand.certification.units import unit_epsilon
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.designers import split_design
 from postrand.engines import LocalEngine
 from postrand.engines.split_records import SplitDraws
 from postrand.engines.summary import check_margins, summarise
@@ -36,6 +38,7 @@ from postrand.workflow.comparison import figures_of
 from postrand.workflow.design_split import design_split
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 from tests.sampling_reference import draw_one
 from tests.test_units import aes, expanded, recovered
@@ -439,3 +442,15 @@ def test_forged_members_do_not_verify(made, tmp_path):
     assert (
         json.loads((release.path / "mechanism.json").read_text("utf-8"))["split"]["subsets"][0]["unit"] == "household"
     )
+
+
+def test_the_worth_in_the_guide_is_that_of_the_designs():
+    page = (ROOT / "docs" / "households.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 4
+    sizes = {"region": 4, "tenure": 3, "sex": 2, "works": 3}
+    book = Codebook(tuple(Variable(n, "other", tuple(map(str, range(s)))) for n, s in sizes.items()))
+    counted = K.sum() ** 2 / (K**2).sum() / K.sum()  # members per record, less what unequal weights cost
+    for epsilon, each, one in rows:
+        worth = [1000 / split_design(book, epsilon=e).value for e in (float(epsilon) / 6, float(epsilon))]
+        assert [worth[0], worth[1] * counted] == pytest.approx([float(each), float(one)], rel=0.02)
