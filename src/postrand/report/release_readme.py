@@ -38,10 +38,10 @@ def readme(
     changed = _changed(mechanism, found, [limit for limit in limits if limit["code"] == FRESH])
     parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *changed]
     if completed is None:
-        more = (
-            "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
-            "postrand complete, which makes copies of the file for any software, from this folder alone."
-        )
+        more = "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
+        more += "postrand complete, which makes copies of the file for any software, from this folder alone."
+        if mechanism.split is not None and mechanism.split.of_members:  # of which no copies can be made
+            more = "postrand estimate (a command for tables, means and regressions) and postrand.R (tables in R)."
         parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
     else:
         parts += ["", *how_to(completed)]

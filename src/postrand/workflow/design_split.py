@@ -64,10 +64,10 @@ class DesignedSplit:
 
     def __str__(self) -> str:
         d = self.design
-        many = "members that show something" if self.plan.of_members else "released records"
-        text = f"Split of {', '.join(d.variables)}: {d.text()}\n"
-        text += "one random member of each household shows a subset\n" if self.plan.of_members else ""
-        text += f"all tables: 1,000 {many} are worth "
+        who = ""
+        if self.plan.of_members:
+            who = "one random member of each household shows a subset; such members are the released records below\n"
+        text = f"Split of {', '.join(d.variables)}: {who}{d.text()}\nall tables: 1,000 released records are worth "
         basis = BASES["equal" if self.plan.prior == "uniform" else "plan"]
         work = self.plan.workload
         mean = WORST if work.worst else HARMONIC if len({*work.weights}) <= 1 else WEIGHTED

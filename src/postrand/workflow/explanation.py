@@ -161,9 +161,11 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield "Tables of unperturbed variables alone are as precise as before."
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
+    copies = ", or made from completed files ('postrand complete')"
+    copies = "" if plan.split is not None and plan.split.of_members else copies
     yield (
-        "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "
-        "('postrand complete'). The released values of a single record must not be read as true."
+        f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
+        "single record must not be read as true."
     )
 
 
