@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from postrand import formats
 from postrand.codebook import Codebook, Variable
@@ -21,7 +19,7 @@ from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content, ContentReader
-from postrand.engines.unit_members import member_choice
+from postrand.engines.unit_members import Chosen, choices_of, chosen_of
 from postrand.engines.unit_records import check_units, wants_of
 from postrand.engines.wants import Answers, Count, Digest, Want, check_inputs
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -118,14 +116,11 @@ class Engine(Protocol):
         return found
 
     def members(
-        self, source: Source, mechanism: Mechanism, key: ReleaseKey, *, record_key: str | None = None
-    ) -> NDArray[np.uint64] | None:
-        """Return the keys of the records that show the split, None where all do; one pass over the households."""
-        want = member_choice(mechanism, key, record_key)
-        if want is None:
-            return None
-        found: NDArray[np.uint64] = self.count_all(source, mechanism.require_codebook(), [want])[want]
-        return found
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, content: Content, *, record_key: str | None = None
+    ) -> Chosen:
+        """Return who was chosen of the members of households; one pass over their columns, none where none is."""
+        wants = choices_of(mechanism, key, content.tag(), record_key)
+        return chosen_of(wants, lambda asked: self.count_all(source, mechanism.require_codebook(), asked))
 
     def perturb(
         self,

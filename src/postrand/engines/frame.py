@@ -104,9 +104,9 @@ def perturb(
         shown = records.reader.split.shown
         if not source.num_rows and not shown:
             return frame
-        draw_key, members = derive(key, bound.digest(), tag).draw, members_of(source.table, bound, key, record_key)
-        split = SplitDraws.of(bound, records.reader.split, members)
-        records.draw(BlockDraws.of(bound, key, draw_key, tag), split)
+        draw_key, chosen = derive(key, bound.digest(), tag).draw, members_of(source.table, bound, key, tag, record_key)
+        split = SplitDraws.of(bound, records.reader.split, chosen.split)
+        records.draw(BlockDraws.of(bound, key, draw_key, tag, chosen.ones), split)
         book = bound.require_codebook()
         decode = {name: not_released.decode if name in shown else coding.decode for name in bound.variables}
         codes = records.codes

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import code_of
 from postrand.engines.cells import Cells
+from postrand.engines.units import showing
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler
 from postrand.mechanism.split import Split
@@ -133,17 +134,3 @@ class SplitDraws:
             for name, column in cells.codes(drawn).items():
                 made[name][at] = column
         return made
-
-
-def showing(members: NDArray[np.uint64] | None, keys: NDArray[np.uint64]) -> NDArray[np.intp] | None:
-    """Return the places of the records that show something; None where all do.
-
-    >>> showing(np.array([3, 7], np.uint64), np.array([7, 1, 3], np.uint64)).tolist()
-    [0, 2]
-    """
-    if members is None:
-        return None
-    if not members.size:
-        return np.zeros(0, dtype=np.intp)
-    at = np.searchsorted(members, keys).clip(max=members.size - 1)
-    return np.flatnonzero(members[at] == keys)

@@ -17,6 +17,7 @@ from postrand.mechanism.block import Block
 from postrand.mechanism.block_data import BLOCK_FIELDS, block_from_dict, block_to_dict, declared_size, refuse_unknown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
+from postrand.mechanism.one_member import one_member_problems
 from postrand.mechanism.reading import reading_problems
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_data import entries_of, sizes_of, split_from_dict, split_to_dict
@@ -312,7 +313,8 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.every_block:
-            yield from _fit_problems(block, mechanism.codebook)
+            fits = [*_fit_problems(block, mechanism.codebook)]
+            yield from fits or one_member_problems(block, mechanism.codebook)
         yield from not_released_problems(mechanism.codebook, partly)
 
 

@@ -196,6 +196,8 @@ def _split_problems(subsets: Sequence[Subset]) -> Iterable[str]:
     if len({block.unit for block in blocks}) > 1:
         what = "some subsets are shown by each record, others by one member of a household"
         yield sentence(what, where=where, fix="give all blocks the same unit")
+    if any(block.one is not None for block in blocks):
+        yield sentence("a subset chooses one member of each household by a rule", where=where, fix="use a block")
     if any(block.unit == "person" for block in blocks):
         what = "one record of a person cannot be chosen: the numbers of persons are not released"
         yield sentence(what, where=where, fix="use unit 'household' or 'record'")

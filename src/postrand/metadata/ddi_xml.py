@@ -18,6 +18,7 @@ from postrand.codebook.not_released import NOT_RELEASED, released_variable
 from postrand.codebook.variable import Scalar
 from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import kept_rules
 from postrand.metadata.description import Described, Description, packed
 
 NAMESPACE = "ddi:codebook:2_5"
@@ -181,6 +182,8 @@ def _done_to(variable: Variable, mechanism: Mechanism) -> Iterable[str]:
         joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
         said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
         yield f"{said}; see mechanism.json."
+        rules = kept_rules(mechanism.blocks, mechanism.require_codebook())
+        yield from [rules[variable.name]] if variable.name in rules else []
     for column in mechanism.numerical:
         if column.variable == variable.name:
             yield f"{column.done}; see mechanism.json."

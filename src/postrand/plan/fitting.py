@@ -26,7 +26,11 @@ def unsuited(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> It
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
         privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy
-        if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
+        if (
+            block.one_member is not None
+            or block.matrix is not None
+            or (is_share(block.privacy) and not plan.privacy.traits.budget)
+        ):
             continue
         classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
         size = plan.cells_of(block) if shape is None else 0

@@ -10,6 +10,7 @@ import numpy as np
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.completion.readme import file_list, heading, how_to, named, wrapped
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import kept_rules
 from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
@@ -89,6 +90,7 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
         yield example
     for unit, shared in mechanism.shared.items():
         yield wordings.limit({"code": f"shared_{unit}", "variables": shared})
+    yield from kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     if mechanism.partly:
         yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
     if mechanism.split is not None and mechanism.split.of_members:

@@ -136,6 +136,8 @@ def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
 
 def unit_of(plan: Plan, block: BlockPlan) -> Unit:
     """Return what a block describes, and is drawn for."""
+    if block.one_member is not None:
+        return "household"
     return "record" if plan.unit is None else plan.unit.unit_of(block.variables)
 
 
@@ -144,7 +146,8 @@ def _units(plan: Plan, shaped: Sequence[Shaped]) -> tuple[UnitRecords, ...]:
         return ()
     read: dict[str, list[str]] = {}
     for block, shape in shaped:
-        read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+        if block.one_member is None:  # else members differ by right
+            read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
     if plan.split is not None and plan.split.of_members:  # a variable that the plan says is the household's is so
         for unit, names in plan.unit.variables.items():
             read.setdefault(unit, []).extend(name for name in names if name in plan.split.variables)
