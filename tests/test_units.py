@@ -552,6 +552,12 @@ def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
         open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
 
 
+def test_a_household_variable_is_no_function_that_a_number_reveals(tmp_path):
+    """A number of the file tells a region only to who has a list of the numbers."""
+    as_is = ("[unit]", '[release]\nhousehold_numbers = "as they are"\n[unit]')
+    assert pr.findings(planned(tmp_path / "w", as_is, table=survey(40, size=6))).found == ()
+
+
 def test_a_level_of_the_file_is_not_stated(made):
 
     law = made[0].mechanism

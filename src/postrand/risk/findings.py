@@ -319,7 +319,9 @@ def _linked(
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
-    names = [name for name in sample.table.column_names if name in units or name in clear]
+    numbers = {sample.household, *(() if mechanism.units is None else mechanism.units.columns.values())}
+    # What a household or person has once is a function of its number, which says nothing of the value by itself.
+    names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     for one in torn_apart(links(columns_of(sample, names)), units, clear, told):
