@@ -273,7 +273,7 @@ REFUSED = {
     "an unknown option": ([("largest_household", "largest_households")], "did you mean 'largest_household'"),
     "another role": ([('household = "hid"', 'household = "pid"')], "'pid' has no household numbers"),
     "a variable that no block has": ([('[[blocks]]\nvariables = ["tenure"]\n', "")], "'tenure' is in household_var"),
-    "no column": ([('household = "hid"\n', "")], "is given without 'household'"),
+    "no column": ([('household = "hid"\n', ""), ('role = "household"', 'role = "drop"')], "is given without 'household'"),
     "completed files": ([("[unit]", "[release]\ncompleted = 2\n[unit]")], "completed files are not made"),
     "a level of the file": ([("epsilon = 4.0", "file_epsilon = 1.0\ndelta = 1e-6")], "the file has no level"),
     "rare records": ([('s = ["region"]', 's = ["region"]\nrarer_than = 3')], "'rarer_than' counts records"),
@@ -293,6 +293,13 @@ def test_a_plan_that_does_not_fit_is_refused(tmp_path, case):
     changes, words = REFUSED[case]
     with pytest.raises(SpecificationError, match=words):
         planned(tmp_path / "w", *changes)
+
+
+def test_the_codebook_s_role_names_the_household_where_the_plan_does_not(tmp_path):
+    named, short = planned(tmp_path / "v"), planned(tmp_path / "w", ('household = "hid"\n', ""))
+    assert short.unit == named.unit
+    text = ('household_variables = ["region", "tenure"]\nlargest_household = 6', 'person = "pid"\nmost_records = 2')
+    assert planned(tmp_path / "u", ('household = "hid"\n', ""), text).unit.units.bounds == {"person": 2}
 
 
 def replaced(table: pa.Table, name: str, at: int, value: object) -> pa.Table:

@@ -71,6 +71,8 @@ OPTIONS = tuple(field.name for field in fields(UnitPlan))
 def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPlan | None, list[str]]:
     """Return the section's plan, None without one or with problems, and the problems.
 
+    A plan that says something of households, and not their column, means the one variable of this role.
+
     >>> unit_from({"household": "hid", "largest": 6}, None, "plan [unit]")[1][0].partition(";")[0]
     "plan [unit]: unknown option 'largest'"
     """
@@ -83,6 +85,7 @@ def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPla
         for name in data
         if name not in OPTIONS
     ]
+    data = _housed(data, codebook)
     problems += _value_problems(data, where)
     if problems:
         return None, problems
@@ -96,6 +99,12 @@ def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPla
         [] if codebook is None else [sentence(p, where=where, **more) for p, more in _fit(plan, units, codebook)]
     )
     return (None if problems else plan), problems
+
+
+def _housed(data: Mapping[str, Any], codebook: Codebook | None) -> Mapping[str, Any]:
+    known = [] if codebook is None else [variable.name for variable in codebook.with_role("household")]
+    asked = "household" not in data and not {"household_variables", "largest_household"}.isdisjoint(data)
+    return {**data, "household": known[0]} if asked and len(known) == 1 else data
 
 
 def _value_problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
