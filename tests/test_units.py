@@ -273,7 +273,7 @@ REFUSED = {
     "an unknown option": ([("largest_household", "largest_households")], "did you mean 'largest_household'"),
     "another role": ([('household = "hid"', 'household = "pid"')], "'pid' has no household numbers"),
     "a variable that no block has": ([('[[blocks]]\nvariables = ["tenure"]\n', "")], "'tenure' is in household_var"),
-    "no column": ([('household = "hid"\n', ""), ('role = "household"', 'role = "drop"')], "is given without 'household'"),
+    "no column": ([('household = "hid"\n', ""), ('role = "household"', 'role = "drop"')], "given without 'household'"),
     "completed files": ([("[unit]", "[release]\ncompleted = 2\n[unit]")], "completed files are not made"),
     "a level of the file": ([("epsilon = 4.0", "file_epsilon = 1.0\ndelta = 1e-6")], "the file has no level"),
     "rare records": ([('s = ["region"]', 's = ["region"]\nrarer_than = 3')], "'rarer_than' counts records"),

@@ -319,7 +319,7 @@ def _linked(
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
-    numbers = {sample.household, *(() if mechanism.units is None else mechanism.units.columns.values())}
+    numbers = () if mechanism.units is None else mechanism.units.columns.values()
     # What a household or person has once is a function of its number, which says nothing of the value by itself.
     names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
