@@ -607,6 +607,18 @@ def test_the_example_of_the_page_prints_what_it_says():
     assert out.getvalue() == printed[1]
 
 
+def test_a_file_of_households_is_completed_as_the_page_says():
+    """The page's second example, with a short fit: every household has one completed region."""
+    page = (ROOT / "docs" / "households.md").read_text("utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    held: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(first, held)
+    exec(second.replace("copies=5", "copies=2, classes=2, sweeps=20"), held)
+    frames = held["copies"].frames
+    assert [(frame["hid"].is_unique, len(frame)) for frame in frames] == [(True, 500)] * 2
+
+
 def test_the_sections_of_the_page_are_accepted():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     found = [tomllib.loads(text)["unit"] for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
