@@ -131,6 +131,32 @@ def test_files_of_a_folder_are_settled_together_and_stay_files(tmp_path):
     assert frame.dropna(subset=["region"]).groupby("hid")["region"].nunique().max() == 1
 
 
+def test_persons_are_settled_within_their_households(tmp_path):
+    """A person has three records: the sex of most of them counts, and the region of most of the household's."""
+    rng = np.random.default_rng(4)
+    house, person = np.repeat(np.arange(30), 6), np.repeat(np.arange(60), 3)
+    values = {"region": list("abcd"), "tenure": ["free", "own", "rent"], "sex": ["F", "M"]}
+    columns = {name: np.array(labels)[rng.integers(0, len(labels), 180)] for name, labels in values.items()}
+    table = pa.table({"hid": house, "pid": person, **columns})
+    units = (
+        "[unit]",
+        '[unit]\ndiffering = "most frequent"\nperson = "pid"\nperson_variables = ["sex"]\nmost_records = 3',
+    )
+    plan = planned(tmp_path / "w", units, table=table)
+    found = pa.Table.from_batches(list(opened(plan).batches())).to_pylist()
+    for name, of, number in (("region", house, "hid"), ("sex", person, "pid")):
+        for unit in np.unique(of):
+            counts = collections.Counter(columns[name][of == unit].tolist())
+            best = min(counts, key=lambda value: (-counts[value], value))
+            assert {record[name] for record in found if record[number] == unit} == {best}
+    certificate = run(plan, tmp_path / "out", release_key=KEY).certificate
+    codes = [one for one in certificate["not_covered"] if one["code"].startswith("settled")]
+    assert {one["code"]: one["variables"] for one in codes} == {
+        "settled_person": ["sex"],
+        "settled_household": ["region", "tenure"],
+    }
+
+
 REFUSED = {
     "an unknown rule": ([("[unit]", '[unit]\ndiffering = "most frequen"')], "unknown 'differing'.*did you mean 'most"),
     "a noisy prior": ([SETTLES, ('s = ["region"]', 's = ["region"]\nprior = "dp"\nprior_epsilon = 0.5')],
