@@ -91,7 +91,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     if trial.candidate.recodes:
         bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
         rare = [str(entry["variable"]) for entry in trial.candidate.recodes if "merge_rare" in entry]
-        done = [f"{', '.join(bands)} in bands by public edges"] * bool(bands)
+        done = [f"{', '.join(bands)} in bands by round edges"] * bool(bands)
         done += [f"rare categories of {', '.join(rare)} merged"] * bool(rare)
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
