@@ -26,7 +26,7 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import Finding, Findings, find
-from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import UnperturbedWarning, told
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
@@ -152,6 +152,23 @@ def test_a_law_and_a_drop_are_decisions_too(tmp_path):
     assert len(found.refusals) == 1
     plan.write_text(plan.read_text("utf-8").replace("as_is = []", 'as_is = ["was94", "age"]'), "utf-8")
     assert pr.findings(pr.load_plan(plan)).undecided == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "certain"),
+    [
+        ([[970, 30], [30, 970]], True),  # the same question asked twice
+        ([[100, 0], [0, 300], [0, 600]], True),  # a dummy
+        ([[200, 0, 0], [0, 300, 0], [0, 0, 500]], True),
+        ([[300, 150, 100], [0, 250, 200]], False),  # children have no job, others may have none
+        ([[1, 0], [0, 499], [0, 500]], False),  # one value of one record: chance
+        ([[50, 50], [50, 50]], False),
+    ],
+)
+def test_what_is_all_but_settled_needs_a_decision(counts, certain):
+    found = told(np.array(counts))
+    assert found.is_certain == certain
+    assert found.is_much or not certain
 
 
 def test_as_is_names_unperturbed_released_columns(tmp_path):
