@@ -104,7 +104,8 @@ def advise(
 
     Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
     after, its worth for tables, and the reason. Only columns that are released as they are, and single out persons or
-    all but settle perturbed values, need your decision first; the answer names them. The answer is computed from the confidential file: keep it internal.
+    all but settle perturbed values, need your decision first; the answer names them. The answer is computed from the
+    confidential file: keep it internal.
     Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
 
     \b
