@@ -307,7 +307,7 @@ def whole_page(decisions: Decisions, folder: Path) -> str:
     ]
     parts += [
         views.readout(decisions, points[0], 0.1, decisions.names[:2]),
-        release_views.protect_view(decisions, None, EVIL, None, True),
+        release_views.protect_view(decisions, None, EVIL),
     ]
     parts += [
         views.take_view(decisions, folder),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,8 @@ from postrand.report.table_worth import TableWorth
 from postrand.risk.counts import RiskyCombination
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
-from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Step
+from postrand.support.warned import heard
 from postrand.workflow import demo, dossier, dossier_risk
 from postrand.workflow.pipeline import run
 
@@ -45,8 +44,8 @@ _SINGULAR = 1e10
 WAITING = Step("waiting")
 
 
-class Cancelled(Exception):
-    """A person stopped the run; all its files are removed."""
+class Cancelled(BaseException):
+    """A person stopped the run; all its files are removed. No handler of errors on the way may take it for one."""
 
 
 def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -152,8 +151,7 @@ def point(decisions: Decisions, counted: Array, level: float | None = None) -> P
         privacy = dataclasses.replace(privacy, **{chosen.name: level})
     share = np.maximum(counted, 0) / max(counted.sum(), 1)
     prior = Prior.uniform(share.size) if decisions.prior == "uniform" else Prior(share, provenance="confidential")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the design's message contains its warnings
+    with heard():  # the design's message contains its warnings
         made = design(prior, privacy, decisions.make("objective"), decisions.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
@@ -225,8 +223,10 @@ class Watch:
         self.latest = step
 
 
-def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release:
+def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | None = None) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
+
+    The warnings of the run are added to ``said``.
 
     Raises
     ------
@@ -241,10 +241,12 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         shutil.rmtree(folder / name, ignore_errors=True)
     engine, fraction = LocalEngine(scratch=folder), decisions.fraction
     written = load_plan(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
-        options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
-        return run(written, folder / "release", dossier=folder / "dossier", **options)
+    options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
+    with heard() as told:
+        made = run(written, folder / "release", dossier=folder / "dossier", **options)
+    if said is not None:
+        said += told
+    return made
 
 
 def packed(folder: Path) -> Path:

@@ -18,6 +18,8 @@ from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
+VIEW = ("shown", "pair", "find", "page", "problem")
+"""What a person looks at: no decision."""
 USUAL_COPIES = 20
 
 
@@ -222,6 +224,14 @@ def _perturb(decisions: Decisions, key: str, value: str) -> Decisions:
     return _show_perturbed(dataclasses.replace(decisions, perturb=asked))
 
 
+def looking(decisions: Decisions, now: Decisions) -> Decisions:
+    """Return decisions with what the screens show now: the variables looked at, the page of the table, the search."""
+    if decisions.opened is not now.opened:
+        return dataclasses.replace(decisions, problem="")
+    seen = {name: getattr(now, name) for name in VIEW}
+    return _show_perturbed(dataclasses.replace(decisions, **{**seen, "problem": ""}))
+
+
 def _show_perturbed(decisions: Decisions) -> Decisions:
     """Show a perturbed variable, if there is one."""
     chosen = decisions.perturbed
@@ -236,8 +246,14 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
     def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
-        changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
-        return _suit(dataclasses.replace(decisions, **changes))
+        place = "model" if family == "privacy" else family
+        changes: dict[str, Any] = {place: value}
+        suited = _suit(dataclasses.replace(decisions, **changes))
+        if getattr(suited, place) != value:  # never another choice than the one on the screen
+            raise _Refused(
+                f"{forms.title(value)!r} is not possible with the other choices: {_reason(decisions, value)}"
+            )
+        return suited
 
     return choose
 
@@ -251,6 +267,14 @@ def _suit(decisions: Decisions) -> Decisions:
         if found := _suited(tried):
             return dataclasses.replace(tried, structure=found)
     return decisions
+
+
+def _reason(decisions: Decisions, structure: str) -> str:
+    try:
+        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+    except PostrandError:  # an unfinished form: its own message explains the problem
+        reasons = {}
+    return reasons.get(structure) or "no shape of the matrices suits it"
 
 
 def _suited(decisions: Decisions) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
@@ -21,6 +19,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from postrand.app.page import page
+from postrand.app.private_folder import private_folder
 
 if TYPE_CHECKING:
     from postrand.app.tabs import Store
@@ -29,13 +28,6 @@ HOST = "127.0.0.1"
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
-FILES = {
-    "release.zip": "release.zip",
-    "report.html": "release/report.html",
-    "dossier.html": "dossier/dossier.html",
-    "plan.toml": "plan.toml",
-    "codebook.toml": "codebook.toml",
-}
 _SHOWN = {".html": "text/html", ".toml": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
 
@@ -63,6 +55,10 @@ class Late:
         for tab in self._parts[0].tabs.values() if self._parts else ():
             tab.stop()
 
+    def unsaved(self) -> int:
+        """Return the number of releases that would be lost with the workbench."""
+        return self._parts[0].unsaved if self._parts else 0
+
     def serve(self, input: Any, output: Any, session: Any) -> None:
         """Serve one session."""
         self.load()[1](input, output, session)
@@ -72,12 +68,14 @@ def application(late: Late, token: str) -> Starlette:
     """Return the web application: everything below ``/token/``, nothing elsewhere."""
 
     async def file(request: Request) -> Response:
-        store = late.load()[0]
-        tab, name = store.tabs.get(request.path_params["tab"]), request.path_params["name"]
-        path = None if tab is None or name not in FILES else tab.folder / FILES[name]
-        if path is None or not path.is_file():
-            return PlainTextResponse("This file does not exist yet: protect the data first.", 404)
+        store, number, name = late.load()[0], request.path_params["number"], request.path_params["name"]
+        one = store.release(number)
+        path = None if one is None else one.file(name)
+        if path is None:
+            return PlainTextResponse("There is no such file: the release was removed, or not made yet.", 404)
         kept = "attachment" if path.suffix == ".zip" else "inline"
+        if path.suffix == ".zip":
+            await store.taken(number)
         kind = _SHOWN[path.suffix]
         return FileResponse(path, media_type=kind, filename=name, content_disposition_type=kept)
 
@@ -88,7 +86,7 @@ def application(late: Late, token: str) -> Starlette:
     return Starlette(
         routes=[
             Route("/favicon.ico", icon),
-            Route(f"/{token}/files/{{tab}}/{{name}}", file),
+            Route(f"/{token}/files/{{number:int}}/{{name}}", file),
             Mount(f"/{token}", app=shiny),
         ]
     )
@@ -128,6 +126,24 @@ class Guard:
         return headers.get(b"host") in self.hosts and (origin is None or origin.partition(b"://")[2] in self.hosts)
 
 
+class Server(uvicorn.Server):
+    """A server whose first Ctrl-C only warns, where releases would be lost that are saved nowhere else."""
+
+    def __init__(self, config: uvicorn.Config, late: Late, say: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self.late, self.say, self.has_warned = late, say, False
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """End, or say once what would be lost."""
+        lost = self.late.unsaved()
+        if sig == signal.SIGINT and lost and not self.has_warned:
+            self.has_warned = True
+            what = "1 release is" if lost == 1 else f"{lost} releases are"
+            self.say(f"{what} not saved or downloaded, and would be removed. Press Ctrl-C again to end the workbench.")
+            return
+        super().handle_exit(sig, frame)
+
+
 def _leave(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
@@ -138,8 +154,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
         signal.signal(getattr(signal, name), _leave)
     signal.set_wakeup_fd(-1)  # the watcher of the command line would not wait until the working files are removed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # here Ctrl-C is the normal end, not an interrupted run
-    folder = Path(tempfile.mkdtemp(prefix="postrand-"))
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with private_folder() as folder, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen(128)  # from here on a browser waits and is not refused
@@ -152,9 +167,8 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
         if browser:
             webbrowser.open(address)
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config, late, say).run(sockets=[listener])
         except KeyboardInterrupt:  # the usual way to end it
             pass
         finally:
             late.stop()
-            shutil.rmtree(folder, ignore_errors=True)

@@ -61,14 +61,14 @@ def page() -> Tag:
     )
     sections = [_section(key, question) for key, _, question in SCREENS]
     lost = tags.div(
-        "The connection to the workbench was lost. Reload this page: your choices are kept.",
+        "The connection to the workbench was lost. If its command still runs, reload this page: everything is kept. If "
+        "the command has ended, start it again: only what you saved or downloaded is left.",
         id="lost",
         role="alert",
         hidden="hidden",
     )
-    undo = tags.button("Undo the last decision", type="button", data_act="undo", data_key="", class_="button small")
     footer = tags.footer(
-        tags.div(undo),
+        ui.output_ui("history"),
         "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any.",
     )
     return tags.html(head, tags.body(header, tags.main(lost, ui.output_ui("problem"), *sections), footer), lang="en")
@@ -102,6 +102,7 @@ def _data() -> tuple[list[Any], list[Any]]:
         ),
         tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
+        ui.output_ui("by_path"),
         ui.output_ui("opening"),
         tags.h3("The steps"),
         tags.ol(
@@ -135,5 +136,8 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),
     "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
-    "take": ([tags.h3("Files"), ui.output_ui("downloads")], [ui.output_ui("take")]),
+    "take": (
+        [tags.h3("Files"), ui.output_ui("downloads")],
+        [ui.output_ui("verification"), ui.output_ui("take"), ui.output_ui("releases")],
+    ),
 }

@@ -19,7 +19,7 @@ from postrand.app import (
     levels,
     linked_view,
     measure_views,
-    release_views,
+    release_screen,
     split_views,
     views,
     widgets,
@@ -28,7 +28,6 @@ from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
-from postrand.errors import PostrandError
 from postrand.formats import suffix_of
 from postrand.release import Release
 from postrand.report.table_worth import TableWorth
@@ -47,7 +46,8 @@ def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
         _data_screen(tab, part)
         _risk_screen(tab, part)
         _design_screen(tab, part)
-        _last_screens(tab, part)
+        release_screen.screens(tab, part)
+        _compare_screen(tab, part)
         _commands(tab)
 
     return server
@@ -62,18 +62,9 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         here = tab()
         if action == "demo":
             here.start(here.open(None))
-        elif action == "protect":
-            with reactive.isolate():
-                free = here.watch() is None
-            if free:
-                here.start(here.protect())
-        elif action == "cancel":
-            here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
-        elif action == "undo":
-            here.undo()
-        else:
+        elif not release_screen.did(here, action, key, value):
             here.change(action, key, value)
 
     @reactive.effect
@@ -99,8 +90,9 @@ def _parts(tab: Callable[[], Tab]) -> Part:
     @reactive.effect(priority=10)
     def _() -> None:
         decisions = tab().decisions()
+        forms_drawn = tab().redrawn()
         for name, select in _SELECTORS.items():
-            changed(values[name], select(decisions))
+            changed(values[name], (forms_drawn, select(decisions)))
 
     def part(name: str) -> Decisions:
         values[name]()
@@ -138,13 +130,6 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "all": lambda b: b,
     "problem": lambda b: b.problem,
 }
-
-
-def _safe(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except PostrandError as error:
-        return widgets.trouble(error.problems)
 
 
 def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -382,27 +367,7 @@ def _attempted(
     return found
 
 
-def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def protect_form() -> Any:
-        return release_views.protect_form(part("release"))
-
-    @render.ui
-    def protect() -> Any:
-        here = tab()
-        watch, made = here.watch(), here.made()
-        if watch is not None:
-            reactive.invalidate_later(0.25)
-        decisions = part("all")
-        release, is_current = (None, False) if made is None else (made[0], made[1].shaping == decisions.shaping)
-        found, waiting = None, False
-        if watch is None:  # a run measures the same itself
-            found, waiting = here.ask(
-                "clear", decisions.shaping, lambda: designing.findings(decisions, here.folder, here.latest)
-            )
-        found = found.text if isinstance(found, Problem) else found
-        return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
-
+def _compare_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def pair() -> Any:
         decisions = part("shown")
@@ -423,7 +388,10 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
                 class_="soft",
             )
         release, decisions = made
-        shown, chosen = part("shown").pair, replace(decisions, fraction=part("keys").fraction)
+        seen = part("shown")
+        is_here = seen.opened is decisions.opened  # it can be the release of another file than the one that is open
+        shown = seen.pair if is_here and {*seen.pair} <= {*decisions.perturbed} else decisions.pair
+        chosen = replace(decisions, fraction=part("keys").fraction) if is_here else decisions
         frame, reading = here.ask("frame", id(release), release.frame)
         if reading or isinstance(frame, Problem):
             return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
@@ -433,36 +401,15 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
             double, two = here.ask("double", (id(release), shown), lambda: _margin(here, decisions, release, shown))
         risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: computations.risks(chosen, release))
         found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
-        return views.compare_view(
-            found[0],
-            found[1],
-            None if isinstance(risks, Problem) else risks,
-            one or two or three,
-            release.mechanism.split,
-        )
-
-    @render.ui
-    def take() -> Any:
-        return _safe(lambda: views.take_view(part("all"), tab().folder))
-
-    @render.ui
-    def downloads() -> Any:
-        made, here = tab().made(), tab()
-        if made is None:
-            return tags.p("Protect the file first. The plan and the codebook are already shown here.", class_="soft")
-        named = [
-            ("release.zip", "The release, as one zip file"),
-            ("report.html", "The public report"),
-            ("dossier.html", "The internal report: for authorised staff only"),
-            ("plan.toml", "The plan"),
-            ("codebook.toml", "The codebook"),
-        ]
-        links = [
-            tags.li(tags.a(words, href=f"files/{here.name}/{name}", target="_blank", rel="noopener"))
-            for name, words in named
-        ]
         return TagList(
-            tags.ul(*links), tags.p(tags.strong("On this machine: "), tags.code(str(here.folder)), class_="soft")
+            release_screen.banner(here),
+            views.compare_view(
+                found[0],
+                found[1],
+                None if isinstance(risks, Problem) else risks,
+                one or two or three,
+                release.mechanism.split,
+            ),
         )
 
 
