@@ -130,7 +130,7 @@ def finish(
     PostrandError
         If the plan cannot be met.
     """
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with told(watch.hear):
             check = checked(decisions, folder) if check is None else check

@@ -134,10 +134,13 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
             ui.output_ui("matrix"),
         ],
     ),
-    "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),
+    "protect": (
+        [tags.h3("The release"), ui.output_ui("protect_form")],
+        [ui.output_ui("check"), ui.output_ui("protect")],
+    ),
     "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
     "take": (
         [tags.h3("Files"), ui.output_ui("downloads")],
-        [ui.output_ui("verification"), ui.output_ui("take"), ui.output_ui("releases")],
+        [ui.output_ui("releases"), ui.output_ui("verification"), ui.output_ui("take")],
     ),
 }

@@ -124,12 +124,13 @@ def _take_screen(tab: Callable[[], Tab]) -> None:
         if one is None:
             return _safe(lambda: views.take_view(decisions, here.folder))
         now = None if one.is_of(decisions) else _safe(lambda: views.take_view(decisions, here.folder))
-        return TagList(release_views.stale(one, decisions), shelf_views.plan_view(one, now))
+        return shelf_views.plan_view(one, now)
 
     @render.ui
     def releases() -> Any:
         here = tab()
-        return shelf_views.shelf_view(here.shelf(), here.chosen(), here.removing(), here.decisions())
+        listed = shelf_views.shelf_view(here.shelf(), here.chosen(), here.removing(), here.decisions())
+        return TagList(banner(here), listed)
 
 
 def _safe(function: Callable[[], Any]) -> Any:

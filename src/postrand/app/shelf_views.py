@@ -11,7 +11,7 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished, Shelf
 from postrand.app.history import History, differences
-from postrand.app.projects import is_uploaded
+from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import progress
 from postrand.app.views import cut_text
 from postrand.app.widgets import button, control, copyable, labelled, trouble
@@ -91,6 +91,8 @@ def shelf_view(shelf: Shelf, chosen: int, removing: int, decisions: Decisions) -
         return None
     items = [_item(one, one.number == chosen, removing == one.number, decisions) for one in reversed(shelf.held)]
     words = "Each stays here with its own plan until you remove it, or end the workbench. Saved projects stay."
+    if len(shelf.held) > 1:
+        words += " If you give away more than one release of the same records, their levels add up for each record."
     return tags.div(tags.h3("Releases"), tags.p(words, class_="soft"), tags.ul(*items, class_="shelf"))
 
 
@@ -104,8 +106,11 @@ def _item(one: Finished, is_shown: bool, is_asked: bool, decisions: Decisions) -
         kept = "The list forgets it; its folder stays." if one.is_borrowed else f"Its files are deleted.{lost}"
         actions = tags.div(
             tags.p(f"Remove {one.title}? {kept}"),
-            button("Yes, remove it", "remove", number, "small"),
-            button("Keep it", "removing", "0", "small"),
+            tags.div(
+                button("Yes, remove it", "remove", number, "small"),
+                button("Keep it", "removing", "0", "small"),
+                class_="row",
+            ),
             class_="warning",
             role="alert",
         )
