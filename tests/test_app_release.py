@@ -310,7 +310,9 @@ def test_a_project_is_saved_and_opened_again(one: Finished, decided: Decisions, 
         assert tab.made() is not None
         held = tab._held().held[0]
         assert (held.is_borrowed, held.changed(tab.now)) == (True, ())
-        assert checking.checked(tab.now, tab.folder).is_ready  # type: ignore[union-attr]  # nothing is left to decide
+        check = checking.checked(tab.now, tab.folder)
+        assert check is not None
+        assert check.is_ready  # what was decided about columns is in the plan
         tab.removing.set(1)
         tab.remove(1)
         assert (folder / "release").is_dir()  # a person's own folder is only forgotten

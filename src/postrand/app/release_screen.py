@@ -25,6 +25,7 @@ def did(tab: Tab, action: str, key: str, value: str) -> bool:
         "cancel": tab.stop,
         "undo": tab.undo,
         "redo": tab.redo,
+        "seen": tab.seen,
         "open_typed": tab.open_typed,
         "typed": lambda: tab.typed.update({key[:40]: value[:4000]}),
         "choose": lambda: tab.choose(number),

@@ -292,6 +292,10 @@ class Tab:
         if self.now.problem:
             self._redraw()
 
+    def seen(self) -> None:
+        """Take a message away: it belongs to the screen that was left."""
+        self.decisions.set(dataclasses.replace(self.now, problem=""))
+
     def undo(self) -> None:
         """Go back to the decisions before the last one."""
         self._put(history.undo(self._history))
