@@ -452,8 +452,9 @@ def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
             return tags.p("Protect the file first. The plan and the codebook are already shown here.", class_="soft")
         named = [
             ("release.zip", "The release, as one zip file"),
-            ("report.html", "The public report"),
-            ("dossier.html", "The internal report: for authorised staff only"),
+            ("release/report.html", "The public report"),
+            ("dossier/decision.html", "Two pages for the data protection officer, to print and sign: internal"),
+            ("dossier/dossier.html", "The internal report: for authorised staff only"),
             ("plan.toml", "The plan"),
             ("codebook.toml", "The codebook"),
         ]
