@@ -19,6 +19,8 @@ SCREENS = (
     ("compare", "Before and after", "What the release still shows"),
     ("take", "Download", "Release, plan and command line"),
 )
+LIVE = ("status", "readout")
+"""Parts that a screen reader reads aloud when they change, as a whole; in others it reads alerts and the work only."""
 SCRIPTS = ("app.js", "kept.js")
 
 ICON = (
@@ -77,11 +79,21 @@ def page() -> Tag:
         "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any.",
     )
     main = tags.main(lost, ended, ui.output_ui("problem"), *sections)
-    return tags.html(head, tags.body(header, main, footer), lang="en")
+    return tags.html(head, _quiet(tags.body(header, main, footer)), lang="en")
 
 
 def _alert(key: str, words: str) -> Tag:
     return tags.div(words, id=key, class_="lost", role="alert", hidden="hidden")
+
+
+def _quiet(tag: Tag) -> Tag:
+    """Return a tag whose parts are silent but for those of ``LIVE``: the framework would have tables read aloud."""
+    if "shiny-html-output" in str(tag.attrs.get("class", "")).split():
+        tag.attrs.setdefault("aria-live", "polite" if tag.attrs["id"] in LIVE else "off")
+    for child in tag.children:
+        if isinstance(child, Tag):
+            _quiet(child)
+    return tag
 
 
 def _section(key: str, question: str) -> Tag:
@@ -148,7 +160,7 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
         [ui.output_ui("level"), ui.output_ui("design_form")],
         [
             ui.output_ui("shown"),
-            ui.output_ui("readout", aria_live="polite"),
+            ui.output_ui("readout"),
             ui.output_ui("file_level"),
             ui.output_ui("against"),
             ui.output_ui("map"),

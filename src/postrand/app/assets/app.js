@@ -24,10 +24,10 @@
   function show(name, how) {
     if (!document.getElementById("screen-" + name)) name = "data";
     for (const section of $$("main > section")) {
-      const shown = section.id === "screen-" + name;
-      section.hidden = !shown;
-      window.jQuery(section).trigger(shown ? "shown" : "hidden");
+      section.hidden = section.id !== "screen-" + name;
     }
+    /* The framework asks only for what is on the screen. It would not see by itself what is below the fold. */
+    window.Shiny.bindAll(document.querySelector("main"));
     for (const step of $$("[data-screen]")) {
       if (step.dataset.screen === name) step.setAttribute("aria-current", "step");
       else step.removeAttribute("aria-current");
@@ -35,10 +35,11 @@
     if (how === "go" && location.hash !== "#" + name) history.pushState(null, "", "#" + name);
     else history.replaceState(null, "", "#" + name);
     document.title = document.querySelector("[data-screen=" + name + "]").textContent + " – postrand workbench";
-    if (how !== "start") {
-      document.querySelector("#screen-" + name + " h2").focus({ preventScroll: true });
-      if (how === "go") window.scrollTo(0, 0);
-    }
+    const title = document.querySelector("#screen-" + name + " h2");
+    if (how === "go") {
+      title.focus({ preventScroll: true });
+      window.scrollTo(0, 0);
+    } else if (how === "back") setTimeout(() => title.focus({ preventScroll: true }), 0); /* the browser's own comes first */
   }
   function slide(slider) {
     const grid = slider.dataset.grid.split(","), number = document.getElementById(slider.dataset.for);
