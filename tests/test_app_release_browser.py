@@ -25,7 +25,7 @@ def accessible(page: Page) -> None:
 
 def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
     with workbench() as url, opened(browser, url) as page:
-        expect(page.locator("table.variables tbody tr")).to_have_count(11)
+        expect(page.locator("table.variables tbody tr")).to_have_count(11, timeout=20_000)
 
         # A shape that is not possible was shown, and another one released.
         go(page, "design")

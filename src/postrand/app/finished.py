@@ -16,14 +16,15 @@ from postrand.app.history import decided, differences
 from postrand.release import Release, Verification, verify
 from postrand.support.progress import told
 
-FILES = {
-    "release.zip": "release.zip",
-    "report.html": "release/report.html",
-    "dossier.html": "dossier/dossier.html",
-    "plan.toml": "plan.toml",
-    "codebook.toml": "codebook.toml",
-}
-"""The files of a finished release that a browser can ask for, and their places in its folder."""
+FILES = (
+    ("release.zip", "The release, as one zip file"),
+    ("release/report.html", "The public report"),
+    ("dossier/decision.html", "Two pages for the data protection officer, to print and sign: internal"),
+    ("dossier/dossier.html", "The internal report: for authorised staff only"),
+    ("plan.toml", "The plan"),
+    ("codebook.toml", "The codebook"),
+)
+"""The files of a finished release that a browser can ask for, by their places in its folder, and what they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +52,10 @@ class Finished:
         name = "" if self.decisions.opened is None else f" of {self.decisions.opened.name}"
         return f"Release {self.number}{name}" + (f", {self.made_at}" if self.made_at else "")
 
-    def file(self, name: str) -> Path | None:
+    def file(self, place: str) -> Path | None:
         """Return the path of a file that a browser may ask for, None where there is none."""
-        path = self.folder / FILES[name] if name in FILES else None
-        return path if path is not None and path.is_file() else None
+        path = self.folder / place
+        return path if place in dict(FILES) and path.is_file() else None
 
     def is_of(self, decisions: Decisions) -> bool:
         """Whether the release was made of these decisions."""

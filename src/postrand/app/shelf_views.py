@@ -9,7 +9,7 @@ from htmltools import Tag, TagList, tags
 
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
-from postrand.app.finished import Finished, Shelf
+from postrand.app.finished import FILES, Finished, Shelf
 from postrand.app.history import History, differences
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import progress
@@ -17,24 +17,15 @@ from postrand.app.views import cut_text
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
 
-_LINKS = (
-    ("release.zip", "The release, as one zip file"),
-    ("report.html", "The public report"),
-    ("dossier.html", "The internal report: for authorised staff only"),
-    ("plan.toml", "The plan"),
-    ("codebook.toml", "The codebook"),
-)
-
-
 _VERDICTS = {"verified": "Verified.", "failed": "Not verified: a check failed.", "incomplete": "Not all checks ran."}
 
 
 def files_view(one: Finished, typed: Mapping[str, str], told: str) -> TagList:
     """Return the files of a release, and the form that saves it; ``typed`` is what a person wrote in its boxes."""
     links = [
-        tags.li(tags.a(words, href=f"files/{one.number}/{name}", target="_blank", rel="noopener"))
-        for name, words in _LINKS
-        if one.file(name) is not None
+        tags.li(tags.a(words, href=f"files/{one.number}/{place}", target="_blank", rel="noopener"))
+        for place, words in FILES
+        if one.file(place) is not None
     ]
     return TagList(
         tags.p(tags.strong(one.title)),

@@ -14,7 +14,7 @@ from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.decisions import PAGE, Decisions, listed
 from postrand.app.split_views import coverage, goal_form, priors, way_form
-from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
+from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, share_bar, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.mechanism import Split
@@ -207,15 +207,11 @@ def _rare(found: Sequence[Any]) -> Tag:
         tags.tr(
             tags.th(" × ".join(cut(v) for v in c.variables), scope="row"),
             tags.td(f"{c.cells:,}"),
-            tags.td(f"{c.records:,}", _bar(c.records / most if most else 0)),
+            tags.td(f"{c.records:,}", share_bar(c.records / most if most else 0)),
         )
         for c in found
     ]
     return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), "Rare combinations")
-
-
-def _bar(share: float) -> Tag:
-    return tags.span(tags.span(style=f"width:{100 * share:.1f}%"), class_="share", aria_hidden="true")
 
 
 # -- screen 3: design -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
+from postrand.workflow.dossier_decision import address
 from postrand.workflow.facts import data_name, record_key_of, released_names
 from postrand.workflow.known import Known
 
@@ -72,6 +74,8 @@ class Perturbation:
         inside: Dossier | None,
     ) -> Release:
         """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it."""
+        if inside is not None and dossier is not None:
+            inside = dataclasses.replace(inside, public=address(dossier, out))
 
         def note(manifest: str) -> None:
             for charge in charges:
