@@ -347,7 +347,7 @@ def check_key(decisions: Decisions) -> Any:
 
 def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     if name:  # it was uploaded alone
-        fix = "type its path under 'Open by its path'"
+        fix = f"write its path under 'Open by its path', or end the workbench, and run postrand app {name}"
         raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
     return open_plan(path, folder)
 
