@@ -15,7 +15,7 @@ from postrand.risk.tau import NORMAL_95
 
 WIDTH, HEIGHT = 500, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
-MAX_ROWS = 60
+MAX_ROWS = 40
 """Of a table with more cells, so many are shown."""
 Shares = NDArray[np.float64]
 

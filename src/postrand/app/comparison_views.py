@@ -21,7 +21,7 @@ from postrand.risk import RiskReport
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
 from postrand.workflow.dossier_risk import MEASURES
 
-FIRST = ("correct_matches", "correct_matches_uniques", "household_risk", "joint_household_risk")
+FIRST = ("correct_matches", "household_risk", "joint_household_risk")
 """The figures of the internal report that say first of all whether the release protects."""
 TAUS = ("(τ1)", "(τ2)")
 UNIQUES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: 
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *(tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said),
-        measures_table([("Now", report)], "Measures of risk"),
+        tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
 
 
@@ -210,18 +211,21 @@ def _sets(found: Explored) -> list[Tag]:
     most = f"Searched: combinations of up to {search.max_size} of {len(search.names)} keys{least}."
     if not chosen:
         return [tags.p(f"No combination singles out a record. {most}", class_="soft")]
-    rows = [
-        tags.tr(
-            tags.th(" × ".join(cut(name) for name in one.names), scope="row"),
-            tags.td(f"{len(one.names)}"),
-            tags.td(f"{one.records:,}"),
-            tags.td(f"{one.minimal:,}"),
-        )
-        for one in chosen
-    ]
-    heads = ("Keys", "Number of keys", "Records alone on them", "of these, alone on no fewer of them")
+    rows = []
+    for size, those in itertools.groupby(chosen, key=lambda one: len(one.names)):
+        words = "One key" if size == 1 else f"{size} keys"
+        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="soft")))
+        rows += [
+            tags.tr(
+                tags.th(" × ".join(cut(name) for name in one.names), scope="row"),
+                tags.td(f"{one.records:,}"),
+                tags.td(f"{one.minimal:,}"),
+            )
+            for one in those
+        ]
+    heads = ("Keys", "Records alone", "of these, not alone with one key fewer")
     said = (
-        f"{most} Of each size, the {SHOWN_SETS} that newly single out most records are listed; those that single out "
+        f"{most} Of each number of keys, the {SHOWN_SETS} that newly single out most records; those that single out "
         "none are left out. Recode or drop a key that is in many of them."
     )
     return [_table(heads, rows, "Worst combinations of keys"), tags.p(said, class_="soft")]
@@ -245,15 +249,18 @@ def records_view(names: Sequence[str], found: Sequence[Exposed] | None) -> TagLi
     rows = [
         tags.tr(
             tags.th(f"{one.number:,}", scope="row"),
-            *(tags.td(cut(value), class_="text") for value in one.values),
             tags.td(f"{one.alike:,}"),
             tags.td(" × ".join(cut(name) for name in one.alone_on) or "–", class_="text"),
+            *(tags.td(cut(value), class_="text") for value in one.values),
         )
         for one in found
     ]
     values = [cut(name) for name in names]
-    heads = ("Record", *values, "Records with these values", "Alone on")
+    heads = ("Record", "Alike", "Alone on", *values)
     table = _table(heads, rows, "The most exposed records", (*values, "Alone on"))
-    said = "Record: its place in the file, the first being 1. Alone on: the fewest keys that single it out."
+    said = (
+        "Record: its place in the file, the first being 1. Alike: records with these values, itself included. Alone "
+        "on: the fewest keys that single it out."
+    )
     hide: list[Any] = [tags.p(said, class_="soft"), button("Hide the records", "records", "hide")]
     return TagList(title, tags.p(CONFIDENTIAL, class_="warning"), table, *hide)
