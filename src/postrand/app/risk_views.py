@@ -40,8 +40,8 @@ def tau_text(tau: Tau | None) -> str:
 def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: bool) -> TagList:
     """Return the main figures of the file as it is, and the same measures that are shown after a release."""
     if counted is None:
-        said = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
-        return TagList(tags.p(said, class_="soft"))
+        needed = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
+        return TagList(tags.p(needed, class_="soft"))
     report = modelled or counted
     taus = [_tau(one, waiting) for one in (report.tau1_estimate, report.tau2_estimate)]
     shown = facts(
