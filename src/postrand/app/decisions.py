@@ -94,6 +94,13 @@ class Decisions:
         return tuple(j for j in range(len(self.roles)) if self.is_perturbed(j))
 
     @property
+    def comparable(self) -> tuple[int, ...]:
+        """The released columns with categories: those of which the screen before and after has tables."""
+        drafts = () if self.opened is None else self.opened.drafts
+        held = enumerate(zip(drafts, self.roles, strict=True))
+        return tuple(j for j, (d, r) in held if d.get("categories") and r in ("key", "sensitive", "other"))
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The key variables with categories."""
         drafts = () if self.opened is None else self.opened.drafts
@@ -238,7 +245,11 @@ def _show_perturbed(decisions: Decisions) -> Decisions:
     if not chosen:
         return decisions
     shown = decisions.shown if decisions.shown in chosen else chosen[0]
-    pair = decisions.pair if set(decisions.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    pair = (
+        decisions.pair
+        if set(decisions.pair) <= set(decisions.comparable)
+        else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    )
     return dataclasses.replace(decisions, shown=shown, pair=pair)
 
 

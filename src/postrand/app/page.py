@@ -157,7 +157,10 @@ def _data() -> tuple[list[Any], list[Any]]:
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": _data(),
-    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk"), ui.output_ui("measures")]),
+    "risk": (
+        [tags.h3("Measured on"), ui.output_ui("risk_form")],
+        [ui.output_ui(name) for name in ("risk", "explored", "records", "measures")],
+    ),
     "design": (
         [ui.output_ui("level"), ui.output_ui("design_form")],
         [
