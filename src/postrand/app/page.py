@@ -131,6 +131,7 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
             ui.output_ui("against"),
             ui.output_ui("map"),
             ui.output_ui("matrix"),
+            ui.output_ui("explained"),
         ],
     ),
     "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),

@@ -19,6 +19,7 @@ from postrand.app import (
     levels,
     linked_view,
     measure_views,
+    plan_views,
     release_views,
     split_views,
     views,
@@ -71,6 +72,8 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
+        elif action == "explain":
+            here.explaining.set(here.now.shaping)
         elif action == "undo":
             here.undo()
         else:
@@ -121,8 +124,8 @@ def _options(decisions: Decisions) -> Any:
 
 
 def _together(decisions: Decisions) -> Any:
-    deltas = levels.delta_text(decisions) if decisions.asks != "record" else ""
-    return decisions.way, decisions.workload, decisions.core, decisions.goal, deltas
+    deltas = levels.delta_text(decisions) if decisions.asks in ("stated", "file") else ""
+    return decisions.way, decisions.workload, decisions.core, decisions.held, decisions.goal, deltas, decisions.strata
 
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
@@ -132,8 +135,8 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
-    "level": lambda b: (b.opened, b.model, b.way, b.goal),
-    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way),
+    "level": lambda b: (b.opened, b.model, b.way, b.goal, b.is_plain),
+    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way, b.held),
     "release": lambda b: (b.opened, b.format, b.shuffle, b.completed),
     "all": lambda b: b,
     "problem": lambda b: b.problem,
@@ -227,7 +230,7 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
             return widgets.trouble(
                 "No variable is perturbed yet. Choose the role key for a variable with categories on the first screen."
             )
-        if decisions.splits:
+        if not decisions.is_plain:
             return None
         return views.chooser(decisions, "shown", "", decisions.shown, "Shown for the variable")
 
@@ -238,9 +241,9 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
     @reactive.calc
     def now() -> computations.Point | Problem | None:
         decisions = part("all")
-        if not decisions.perturbed or decisions.splits:
+        if not decisions.perturbed or not decisions.is_plain:
             return None
-        if decisions.asks != "file":
+        if not decisions.divides:
             return _attempted(tab(), decisions, decisions.shown)
         made, _ = whole()
         if not isinstance(made, Designed):
@@ -261,14 +264,17 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         if not decisions.perturbed:
             return None
         made: Designed | None = None
-        if decisions.splits or decisions.asks == "file":
+        if not decisions.is_plain or decisions.divides:
             answer, waiting = whole()
             if waiting:
                 return widgets.busy("Designing …")
             if isinstance(answer, Problem):
                 return widgets.trouble(answer.text.split("\n"))
             if answer is not None and answer.split is not None and decisions.opened is not None:
-                return split_views.readout(answer.split, decisions.opened.rows)
+                shown = split_views.readout(answer.split, decisions.opened.rows)
+                return TagList(shown, _blocks(tab(), decisions, answer)) if answer.plan.blocks else shown
+            if answer is not None and not decisions.is_plain:
+                return _blocks(tab(), decisions, answer)
             made = answer
         if found is None:
             return None
@@ -286,10 +292,11 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
 
     @render.ui
     def file_level() -> Any:
-        if part("all").asks == "record":
+        decisions = part("all")
+        if decisions.asks in ("record", "shared") and not decisions.is_of_plan:
             return None
         made, waiting = whole()
-        above = part("all").splits or part("all").asks == "file"  # then the read-out says what is wrong
+        above = not decisions.is_plain or decisions.divides  # then the read-out says what is wrong
         if isinstance(made, Problem) and not above:
             return widgets.trouble(made.text.split("\n"))
         if waiting or not isinstance(made, Designed):
@@ -301,7 +308,8 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         decisions = part("all")
         if decisions.splits and not isinstance(whole()[0], Designed):
             return None
-        shown = len(decisions.perturbed) > 2 and (decisions.splits or decisions.model == "differential")
+        shown = not decisions.is_of_plan and len(decisions.perturbed) > 2
+        shown = shown and (decisions.splits or decisions.model == "differential")
         return _comparison(tab(), decisions) if shown else None
 
 
@@ -309,7 +317,7 @@ def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
     @render.ui
     def map() -> Any:
         decisions, found = part("all"), now()
-        if decisions.splits:
+        if not decisions.is_plain:
             made, _ = whole()
             rows = 0 if decisions.opened is None else decisions.opened.rows
             return split_views.design_view(made.split, rows) if isinstance(made, Designed) and made.split else None
@@ -321,6 +329,17 @@ def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         if isinstance(points, Problem):
             return widgets.trouble(points.text.split("\n"))
         return views.map_view(decisions, points or (), found, waiting)
+
+    @render.ui
+    def explained() -> Any:
+        here, decisions = tab(), part("all")
+        if documents.problems(decisions) or (here.explaining() != decisions.shaping and not decisions.is_of_plan):
+            return plan_views.explained(None, waiting=False) if decisions.perturbed else None
+        asked = (decisions.shaping, decisions.fraction)
+        found, waiting = here.ask("explained", asked, lambda: designing.explained(decisions, here.folder, here.latest))
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        return plan_views.explained(found, waiting)
 
     @render.ui
     def matrix() -> Any:
@@ -337,6 +356,13 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
         return None, False
     asked: tuple[Any, bool] = tab.ask("designed", decisions.shaping, lambda: tab.latest.designed(decisions, tab.folder))
     return asked
+
+
+def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
+    """Return every block of the whole design, and what tables are worth."""
+    rows = 0 if decisions.opened is None else decisions.opened.rows
+    one, two = tab.keep(("worths", made), lambda: designing.worths(made, rows))
+    return plan_views.whole_view(made, one, two)
 
 
 def _comparison(tab: Tab, decisions: Decisions) -> Any:

@@ -57,6 +57,7 @@ class Tab:
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
+        self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}

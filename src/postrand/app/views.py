@@ -13,6 +13,7 @@ from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import coverage, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
@@ -224,8 +225,11 @@ def _bar(share: float) -> Tag:
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    kept = kept_parts(decisions)
+    if decisions.is_of_plan:
+        return TagList(way_form(decisions), kept)
     if decisions.splits:
-        return TagList(way_form(decisions), goal_form(decisions), prior)
+        return TagList(way_form(decisions), goal_form(decisions), prior, kept)
     try:
         reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: the output explains the problem
@@ -237,6 +241,7 @@ def design_form(decisions: Decisions) -> TagList:
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
         goal_form(decisions),
         prior,
+        kept,
     )
 
 
@@ -279,13 +284,13 @@ def level_control(decisions: Decisions) -> TagList:
     """Return the slider and the number box of the model's level, linked to each other."""
     kind = DifferentialPrivacy if decisions.splits else forms.member("privacy", decisions.model)
     level = forms.level_of(kind)
-    if level is None:
+    if level is None or decisions.is_of_plan:
         return TagList()
     symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{decisions.model}.{level.name}"
-    words, hint = f"{symbol} of each variable", level.hint
+    words, hint = f"{symbol} of each variable" if decisions.is_plain else f"{symbol} of each block", level.hint
     value = decisions.form("privacy").get(level.name)
     value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
-    if decisions.splits or decisions.asks == "file":
+    if decisions.splits or decisions.divides:
         words, key, value = levels.level_box(decisions)
         hint = "smaller protects more" + ("; it is not divided among the variables" if decisions.splits else "")
     grid = ",".join(f"{x:g}" for x in level.grid)
