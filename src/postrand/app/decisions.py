@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand.app import blocks as together
-from postrand.app import forms, goals
+from postrand.app import entries, forms, goals
 from postrand.app.blocks import Blocks
 from postrand.codebook.variable import ROLES
 from postrand.completion.files import copies_problems
@@ -75,6 +75,8 @@ class Decisions:
     pair: tuple[int, int] = (0, 1)
     find: str = ""
     page: int = 0
+    edited: int | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -199,6 +201,8 @@ def open_decisions(
         fraction=None,
         find="",
         page=0,
+        edited=None,
+        texts={},
         problem="",
     )
     return _show_perturbed(decisions)
@@ -415,6 +419,28 @@ def _pair(decisions: Decisions, key: str, value: str) -> Decisions:
     return dataclasses.replace(decisions, pair=_put(decisions.pair, at, _column(decisions, value)))
 
 
+def _edit(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Open the editor of a column, or close it; what was typed there and not used is forgotten."""
+    column = None if not value else _column(decisions, value)
+    texts = {name: text for name, text in decisions.texts.items() if not name.startswith("recode.")}
+    return dataclasses.replace(decisions, edited=column, texts=texts)
+
+
+def _entry(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Edit the entry of a column; ``key`` has its number, the field, and the number of a category."""
+    first, field_, at = (*key.split(":"), "", "")[:3]
+    column = _column(decisions, first)
+    assert decisions.opened is not None
+    drafts = decisions.opened.drafts
+    try:
+        made = entries.edited(drafts[column], field_, _number(at or "0"), value)
+    except PostrandError as error:
+        raise _Refused(str(error)) from None
+    return dataclasses.replace(
+        decisions, opened=dataclasses.replace(decisions.opened, drafts=_put(drafts, column, made))
+    )
+
+
 _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "role": _role,
     "rest": _rest,
@@ -438,6 +464,11 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "fraction": _fraction,
     "shown": lambda decisions, key, value: dataclasses.replace(decisions, shown=_column(decisions, value)),
     "pair": _pair,
+    "edit": _edit,
+    "entry": _entry,
+    "typed": lambda decisions, key, value: dataclasses.replace(
+        decisions, texts={**decisions.texts, key[:200]: value[:200_000]}
+    ),
     "find": lambda decisions, key, value: dataclasses.replace(decisions, find=value[:100], page=0),
     "page": lambda decisions, key, value: dataclasses.replace(decisions, page=_number(value)),
 }

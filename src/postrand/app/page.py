@@ -116,7 +116,12 @@ def _data() -> tuple[list[Any], list[Any]]:
             class_="soft",
         ),
     ]
-    return inputs, [ui.output_ui("linked"), ui.output_ui("variables")]
+    return inputs, [
+        ui.output_ui("linked"),
+        ui.output_ui("editor"),
+        ui.output_ui("effect"),
+        ui.output_ui("variables"),
+    ]
 
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {

@@ -15,11 +15,13 @@ from postrand.app import (
     computations,
     designing,
     documents,
+    editor_views,
     forms,
     levels,
     linked_view,
     measure_views,
     plan_views,
+    recoding,
     release_views,
     split_views,
     views,
@@ -72,6 +74,8 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
+        elif action in ("recode", "try"):
+            _recoded(here, action, value)
         elif action == "explain":
             here.explaining.set(here.now.shaping)
         elif action == "undo":
@@ -88,6 +92,17 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             incoming = here.folder / f".{secrets.token_hex(8)}{suffix_of(name)}"
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
+
+
+def _recoded(here: Tab, action: str, value: str) -> None:
+    """Use the recode in the editor of a column, or show what it changes."""
+    at = here.now.edited
+    if at is None or value != str(at):
+        return
+    if action == "recode":
+        here.start(here.edit(lambda decisions: recoding.used(decisions, at)))
+    else:
+        here.trying.set((here.now.shaping, at, recoding.typed(here.now)))
 
 
 Part = Callable[[str], Decisions]
@@ -131,6 +146,8 @@ def _together(decisions: Decisions) -> Any:
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "file": lambda b: b.opened,
     "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
+    "editor": lambda b: (b.opened, b.edited, b.kept, recoding.typed(b).get("kind")),
+    "tried": lambda b: (b.opened, b.edited, b.kept, b.roles, recoding.typed(b)),
     "roles": lambda b: (b.opened, b.roles, b.perturb),
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
@@ -180,6 +197,34 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def variables() -> Any:
         return views.variables(part("variables"))
+
+    _editor(tab, part)
+
+
+def _editor(tab: Callable[[], Tab], part: Part) -> None:
+    @render.ui
+    def editor() -> Any:
+        here, decisions = tab(), part("editor")
+        at = decisions.edited
+        if decisions.opened is None or at is None:
+            return None
+        key = (decisions.opened.path, at, recoding.recode_of(decisions, decisions.names[at]))
+        found, waiting = here.ask("column", key, lambda: recoding.column_of(decisions, at))
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        return editor_views.editor(decisions, found, waiting)
+
+    @render.ui
+    def effect() -> Any:
+        here, decisions = tab(), part("tried")
+        at = decisions.edited
+        key = (decisions.shaping, at, recoding.typed(decisions))
+        if at is None or here.trying() != key:  # what is shown is of what is in the boxes, or nothing is
+            return None
+        found, waiting = here.ask("effect", key, lambda: recoding.effect(decisions, at))
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        return editor_views.effect_view(found, waiting)
 
 
 def _risk_screen(tab: Callable[[], Tab], part: Part) -> None:

@@ -57,6 +57,7 @@ class Tab:
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
+        self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
@@ -160,12 +161,29 @@ class Tab:
 
     def change(self, action: str, key: str, value: str) -> None:
         """Make one decision; where it changes the release, the state before it can be had again."""
+        self._decide(act(self.now, action, key, value), (action, key))
+
+    async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
+        """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
         before = self.now
-        after = act(before, action, key, value)
+        found = await guarded(lambda: work(before))
+        async with reactive.lock():
+            now = self.now
+            if now.shaping != before.shaping:
+                found = Problem("The choices have changed in the meantime, so this one was not made. Make it again.")
+            if isinstance(found, Problem):
+                self.decisions.set(dataclasses.replace(now, problem=found.text))
+            else:
+                self._decide(found, ("edit", ""))
+                self._step = None
+            await reactive.flush()
+
+    def _decide(self, after: Decisions, step: tuple[str, str]) -> None:
+        before = self.now
         if (after.shaping, after.fraction) != (before.shaping, before.fraction):
-            if self._step != (action, key) or not self.past:  # a level that moves is one step
+            if self._step != step or not self.past:  # a level that moves is one step
                 self.past = [*self.past[-MAX_PAST:], before]
-            self._step = (action, key)
+            self._step = step
         self.decisions.set(after)
 
     def undo(self) -> None:

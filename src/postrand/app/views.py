@@ -60,7 +60,7 @@ def variables(decisions: Decisions) -> TagList:
     if decisions.opened is None:
         return TagList(tags.p("Open a file to see its variables.", class_="soft"))
     shown, matching = listed(decisions)
-    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
+    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories", "Edit"]
     cells = [
         tags.th(h, scope="col", class_="text" if h in ("Variable", "Role", "First categories") else None) for h in head
     ]
@@ -107,6 +107,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
         tags.td(some or str(draft["type"]), class_="text soft"),
+        tags.td(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}")),
     )
 
 
