@@ -144,3 +144,11 @@ def test_texts_of_a_form_are_read_as_people_write_them() -> None:
     assert recode_form.kind_of({"variable": "born", "bands": [1960], "unit": "year"}) == "other"
     with pytest.raises(PostrandError, match="two rows: a"):
         recode_form.entry_of("x", "hierarchy", {"rows": "a;b\na;c"}, ())
+
+
+def test_one_category_is_no_variable(decisions: Decisions) -> None:
+    typed, at = with_form(decisions, "groups")
+    for k in range(4):
+        typed = act(typed, "typed", f"{recoding.PREFIX}group.{k}", "all")
+    with pytest.raises(PostrandError, match="only one category of 'area' would be left"):
+        recoding.used(typed, at)

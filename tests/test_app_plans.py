@@ -169,7 +169,7 @@ def test_blocks_and_strata_are_made_by_hand(fresh: Decisions, tmp_path: Path) ->
     assert "born" in page
     form = str(views.design_form(strata))
     assert "Released together: sex × area" in form
-    assert "Strata of job: born" in form
+    assert "Strata: job within born" in form
     shared = act(act(strata, "goal", value="shared"), "option", goals.RECORD, "3")
     data = documents.plan_data(shared, tmp_path)
     assert data["privacy"] == {"model": "differential", "epsilon": 3.0}

@@ -30,7 +30,7 @@ def ways(decisions: Decisions) -> list[tuple[str, str]]:
     return [*goals.WAYS.items(), *([(goals.FROM_PLAN, goals.OF_PLAN)] if "whole" in decisions.kept else [])]
 
 
-def blocks_form(decisions: Decisions) -> Tag:
+def blocks_form(decisions: Decisions) -> TagList:
     """Return for each perturbed variable with which others it is drawn, and the strata of each block."""
     blocks, names = decisions.blocks, decisions.names
     joint = [one for one in blocks if len(one.variables) > 1]
@@ -40,9 +40,8 @@ def blocks_form(decisions: Decisions) -> Tag:
         "and its matrix is larger."
     )
     rows = [_beside(decisions, j, names[j]) for j in decisions.perturbed]
-    return tags.details(
-        tags.summary(words), tags.p(help_text, class_="soft"), *rows, *_strata(decisions), open=bool(joint) or None
-    )
+    together = tags.details(tags.summary(words), tags.p(help_text, class_="soft"), *rows, open="" if joint else None)
+    return TagList(together, *_strata(decisions))
 
 
 def _beside(decisions: Decisions, j: int, name: str) -> Tag:
@@ -63,7 +62,7 @@ def _strata(decisions: Decisions) -> list[Tag]:
         "A stratum is a group of records by a variable that is released as it is, such as a region. Each has its own "
         "matrix, and values are drawn within it."
     )
-    found = [tags.p(tags.strong("Strata"), class_="name"), tags.p(words, class_="soft")]
+    found = [tags.p(words, class_="soft")]
     for one in decisions.blocks:
         first = decisions.names.index(one.variables[0])
         boxes = [
@@ -82,7 +81,10 @@ def _strata(decisions: Decisions) -> list[Tag]:
         ]
         given = ", ".join(map(cut, one.given)) or "none"
         found.append(tags.details(tags.summary(f"Strata of {cut(one.name)}: {given}"), *boxes))
-    return found
+    given = "; ".join(
+        f"{cut(one.name)} within {', '.join(map(cut, one.given))}" for one in decisions.blocks if one.given
+    )
+    return [tags.details(tags.summary(f"Strata: {given or 'none'}"), *found, open="" if given else None)]
 
 
 def own_design(decisions: Decisions) -> TagList:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +42,13 @@ def column_of(decisions: Decisions, at: int) -> Column:
     assert decisions.opened is not None
     draft, entry = decisions.opened.drafts[at], recode_of(decisions, decisions.names[at])
     name = (entry or {}).get("from", decisions.names[at])
-    counts = counted(open_records(decisions.opened.path), [name])[name]
+    source = open_records(decisions.opened.path)
+    counts = counted(source, [name])[name]
     held = {key_of(value): value for value in counts}
     listed = [] if entry else [key_of(value) for value in draft.get("categories", ())]
-    texts = dict(zip(listed, texts_of(draft), strict=True)) if listed else {}
-    order = [*(one for one in listed if one in held), *sorted((one for one in held if one not in texts), key=_number)]
+    told = (source.schema.field(name).metadata or {}).get(b"value_labels", b"{}")
+    texts = dict(zip(listed, texts_of(draft), strict=True)) if listed else json.loads(told)
+    order = [*(one for one in listed if one in held), *sorted((one for one in held if one not in listed), key=_number)]
     values = tuple(held[one] for one in order)
     return Column(values, tuple(texts.get(one, one) for one in order), tuple(counts[value] for value in values))
 
@@ -87,6 +90,9 @@ def with_recode(decisions: Decisions, at: int, entry: Mapping[str, Any] | None) 
     roles = {n: role for n, role in zip(opened.names, decisions.roles, strict=True) if role}
     drafts = {one["name"]: one for one in made.drafted(infer.infer(source, roles=roles))}
     label = {"label": opened.drafts[at]["label"]} if opened.drafts[at].get("label") else {}
+    if entry is not None and len(drafts[name].get("categories", ("a", "b"))) < 2:
+        fix = "make two groups or more, or choose the role drop"
+        raise UsageError(sentence(f"only one category of {name!r} would be left, which tells nothing", fix=fix))
     fresh = {**drafts[name], "role": "", **label}
     changed = dataclasses.replace(opened, drafts=(*opened.drafts[:at], fresh, *opened.drafts[at + 1 :]))
     entries = [one for one in made.entries] if asked else []

@@ -13,6 +13,7 @@ from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
 from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import coverage, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
@@ -97,7 +98,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    notes = [tags.span(note, class_="soft note") for note in draft.get("notes", ())[:2]]
+    notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
