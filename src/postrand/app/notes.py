@@ -16,6 +16,27 @@ _WORDS = (
 )
 
 
+_OPTIONS = (
+    (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
+    (r"--limit '([^']*)'", r"\1"),
+    (r"let --look (find|merge)", r"let the records choose, which can \1"),
+    (r"--keys", "the keys"),
+    (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
+    (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
+)
+
+
+def without_options(text: str) -> str:
+    """Return a sentence of the command line with the choices of the screen in place of its options.
+
+    >>> without_options("For a limit that is not met, ask for --limit 'epsilon <= 2'.")
+    'For a limit that is not met, ask for epsilon <= 2.'
+    """
+    for pattern, words in _OPTIONS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
 def in_words(note: str) -> str:
     """Return a note of a draft in plain words.
 

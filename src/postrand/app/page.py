@@ -128,8 +128,9 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": _data(),
     "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk"), ui.output_ui("measures")]),
     "design": (
-        [ui.output_ui("level"), ui.output_ui("design_form")],
+        [ui.output_ui("advice_form"), ui.output_ui("level"), ui.output_ui("design_form")],
         [
+            ui.output_ui("advice"),
             ui.output_ui("shown"),
             ui.output_ui("readout"),
             ui.output_ui("file_level"),

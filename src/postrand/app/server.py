@@ -12,6 +12,8 @@ from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
+    advice_views,
+    advising,
     computations,
     designing,
     documents,
@@ -74,6 +76,10 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
+        elif action == "advise":
+            here.advising.set(here.now)
+        elif action == "take":
+            _taken(here, value)
         elif action in ("recode", "try"):
             _recoded(here, action, value)
         elif action == "explain":
@@ -92,6 +98,15 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             incoming = here.folder / f".{secrets.token_hex(8)}{suffix_of(name)}"
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
+
+
+def _taken(here: Tab, value: str) -> None:
+    """Make one of the recommended plans the decisions."""
+    with reactive.isolate():
+        asked = here.advising()
+        found, _ = (None, False) if asked is None else here.ask("advice", asked, lambda: None)
+    if isinstance(found, advising.Advice) and value.isdecimal():
+        here.start(here.edit(lambda decisions: advising.taken(decisions, found, int(value), here.folder)))
 
 
 def _recoded(here: Tab, action: str, value: str) -> None:
@@ -148,6 +163,7 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
     "editor": lambda b: (b.opened, b.edited, b.kept, recoding.typed(b).get("kind")),
     "tried": lambda b: (b.opened, b.edited, b.kept, b.roles, recoding.typed(b)),
+    "asked": lambda b: (b.opened, b.perturbed),
     "roles": lambda b: (b.opened, b.roles, b.perturb),
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
@@ -263,6 +279,21 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def design_form() -> Any:
         return views.design_form(part("forms"))
+
+    @render.ui
+    def advice_form() -> Any:
+        decisions = part("asked")
+        return advice_views.form(decisions) if decisions.opened is not None else None
+
+    @render.ui
+    def advice() -> Any:
+        here, asked = tab(), tab().advising()
+        if asked is None:
+            return None
+        found, waiting = here.ask("advice", asked, lambda: advising.advised(asked, here.folder))
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        return advice_views.advice(found, waiting)
 
     @render.ui
     def level() -> Any:

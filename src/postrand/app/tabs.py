@@ -57,6 +57,7 @@ class Tab:
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
+        self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
