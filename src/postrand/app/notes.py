@@ -17,6 +17,10 @@ _WORDS = (
 
 
 _OPTIONS = (
+    (r" \(--(encoding|separator|decimal|thousands|sheet)\)", " below"),
+    (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it below"),
+    (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 below"),
+    (r", or sheet in \[source\] of the plan", ""),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"--limit '([^']*)'", r"\1"),
     (r"let --look (find|merge)", r"let the records choose, which can \1"),

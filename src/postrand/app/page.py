@@ -100,7 +100,10 @@ def _data() -> tuple[list[Any], list[Any]]:
             button_label="Browse",
             placeholder="no file chosen",
         ),
-        tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
+        tags.p(
+            "CSV and other text files, Excel, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.",
+            class_="soft",
+        ),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
         ui.output_ui("opening"),
         tags.h3("The steps"),
@@ -117,6 +120,7 @@ def _data() -> tuple[list[Any], list[Any]]:
         ),
     ]
     return inputs, [
+        ui.output_ui("preview"),
         ui.output_ui("linked"),
         ui.output_ui("editor"),
         ui.output_ui("effect"),

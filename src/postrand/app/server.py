@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,18 +11,15 @@ from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
-    advice_views,
-    advising,
     computations,
     designing,
     documents,
-    editor_views,
     forms,
     levels,
     linked_view,
     measure_views,
+    plan_server,
     plan_views,
-    recoding,
     release_views,
     split_views,
     views,
@@ -31,10 +27,10 @@ from postrand.app import (
 )
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
+from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.errors import PostrandError
-from postrand.formats import suffix_of
 from postrand.release import Release
 from postrand.report.table_worth import TableWorth
 
@@ -76,17 +72,9 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
-        elif action == "advise":
-            here.advising.set(here.now)
-        elif action == "take":
-            _taken(here, value)
-        elif action in ("recode", "try"):
-            _recoded(here, action, value)
-        elif action == "explain":
-            here.explaining.set(here.now.shaping)
         elif action == "undo":
             here.undo()
-        else:
+        elif not plan_server.acted(here, action, value):
             here.change(action, key, value)
 
     @reactive.effect
@@ -95,29 +83,9 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         files = input.file()
         if files:
             here, name = tab(), str(files[0]["name"])
-            incoming = here.folder / f".{secrets.token_hex(8)}{suffix_of(name)}"
+            incoming = plan_server.uploaded(here.folder, name)
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
-
-
-def _taken(here: Tab, value: str) -> None:
-    """Make one of the recommended plans the decisions."""
-    with reactive.isolate():
-        asked = here.advising()
-        found, _ = (None, False) if asked is None else here.ask("advice", asked, lambda: None)
-    if isinstance(found, advising.Advice) and value.isdecimal():
-        here.start(here.edit(lambda decisions: advising.taken(decisions, found, int(value), here.folder)))
-
-
-def _recoded(here: Tab, action: str, value: str) -> None:
-    """Use the recode in the editor of a column, or show what it changes."""
-    at = here.now.edited
-    if at is None or value != str(at):
-        return
-    if action == "recode":
-        here.start(here.edit(lambda decisions: recoding.used(decisions, at)))
-    else:
-        here.trying.set((here.now.shaping, at, recoding.typed(here.now)))
 
 
 Part = Callable[[str], Decisions]
@@ -161,9 +129,6 @@ def _together(decisions: Decisions) -> Any:
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "file": lambda b: b.opened,
     "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
-    "editor": lambda b: (b.opened, b.edited, b.kept, recoding.typed(b).get("kind")),
-    "tried": lambda b: (b.opened, b.edited, b.kept, b.roles, recoding.typed(b)),
-    "asked": lambda b: (b.opened, b.perturbed),
     "roles": lambda b: (b.opened, b.roles, b.perturb),
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
@@ -173,6 +138,7 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "release": lambda b: (b.opened, b.format, b.shuffle, b.completed),
     "all": lambda b: b,
     "problem": lambda b: b.problem,
+    **plan_server.SELECTORS,
 }
 
 
@@ -197,7 +163,7 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     def opening() -> Any:
         said = tab().opening()
         if isinstance(said, Problem):
-            return widgets.trouble(said.text.split("\n"))
+            return widgets.trouble([without_options(one) for one in said.text.split("\n")])
         return widgets.busy(said) if said else None
 
     @render.ui
@@ -214,33 +180,7 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     def variables() -> Any:
         return views.variables(part("variables"))
 
-    _editor(tab, part)
-
-
-def _editor(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def editor() -> Any:
-        here, decisions = tab(), part("editor")
-        at = decisions.edited
-        if decisions.opened is None or at is None:
-            return None
-        key = (decisions.opened.path, at, recoding.recode_of(decisions, decisions.names[at]))
-        found, waiting = here.ask("column", key, lambda: recoding.column_of(decisions, at))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return editor_views.editor(decisions, found, waiting)
-
-    @render.ui
-    def effect() -> Any:
-        here, decisions = tab(), part("tried")
-        at = decisions.edited
-        key = (decisions.shaping, at, recoding.typed(decisions))
-        if at is None or here.trying() != key:  # what is shown is of what is in the boxes, or nothing is
-            return None
-        found, waiting = here.ask("effect", key, lambda: recoding.effect(decisions, at))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return editor_views.effect_view(found, waiting)
+    plan_server.of_file(tab, part)
 
 
 def _risk_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -281,21 +221,6 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
         return views.design_form(part("forms"))
 
     @render.ui
-    def advice_form() -> Any:
-        decisions = part("asked")
-        return advice_views.form(decisions) if decisions.opened is not None else None
-
-    @render.ui
-    def advice() -> Any:
-        here, asked = tab(), tab().advising()
-        if asked is None:
-            return None
-        found, waiting = here.ask("advice", asked, lambda: advising.advised(asked, here.folder))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return advice_views.advice(found, waiting)
-
-    @render.ui
     def level() -> Any:
         return views.level_control(part("level"))
 
@@ -326,6 +251,7 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
             return made
         return _attempted(tab(), decisions, decisions.shown, made)
 
+    plan_server.of_plan(tab, part)
     _design_readouts(tab, part, now, whole)
     _design_pictures(tab, part, now, whole)
 
@@ -405,17 +331,6 @@ def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         if isinstance(points, Problem):
             return widgets.trouble(points.text.split("\n"))
         return views.map_view(decisions, points or (), found, waiting)
-
-    @render.ui
-    def explained() -> Any:
-        here, decisions = tab(), part("all")
-        if documents.problems(decisions) or (here.explaining() != decisions.shaping and not decisions.is_of_plan):
-            return plan_views.explained(None, waiting=False) if decisions.perturbed else None
-        asked = (decisions.shaping, decisions.fraction)
-        found, waiting = here.ask("explained", asked, lambda: designing.explained(decisions, here.folder, here.latest))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return plan_views.explained(found, waiting)
 
     @render.ui
     def matrix() -> Any:

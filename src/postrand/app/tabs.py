@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.plans import open_plan
+from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
-from postrand.formats import moved, suffix_of
+from postrand.formats import ReadSettings, is_known, moved, suffix_of
 
 MAX_TABS = 20
 MAX_PAST = 200
@@ -58,6 +60,7 @@ class Tab:
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
+        self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
         self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
@@ -99,11 +102,11 @@ class Tab:
                 self._results[kind].set((key, value))
                 await reactive.flush()
 
-    async def open(self, path: Path | None, name: str = "") -> None:
+    async def open(self, path: Path | None, name: str = "", given: ReadSettings | None = None) -> None:
         """Open a file, or the demonstration survey if there is no path; on failure the decisions does not change.
 
         ``name`` is the name of an uploaded file: after it is read, it is moved to the tab's folder and replaces an
-        earlier file of that name.
+        earlier file of that name. ``given``: how it is read, where a person chose that; the same file is read again.
         """
 
         def work() -> Decisions:
@@ -113,25 +116,33 @@ class Tab:
                 return open_decisions(computations.open_file(source, "gss.parquet", is_demo=True), roles, before)
             if path.suffix == ".toml":
                 return _of_plan(path, name, self.folder)
-            opened = computations.open_file(path, name)
-            if name:
+            opened = computations.open_file(path, name, given=given)
+            if name and path.parent != self.folder:
                 suffix = suffix_of(path)
                 kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).name[: -len(suffix)])[:100] + suffix)
                 opened = dataclasses.replace(opened, path=moved(opened.path, path.replace(kept)))
-            return open_decisions(opened, None, before)
+            held = None if given is None or before is None else read_again(before, opened)
+            return open_decisions(opened, held, before)
 
         self._opens += 1
         turn = self._opens
         await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
         found = await guarded(work)
-        if name and path is not None:
-            path.unlink(missing_ok=True)
         if turn != self._opens:  # another file was chosen in the meantime: the last choice counts
             return
         async with reactive.lock():
+            with reactive.isolate():
+                waiting = self.pending()
+            if waiting is not None and waiting[0] != path:  # an earlier upload that could not be read
+                shutil.rmtree(waiting[0].parent, ignore_errors=True)
             if isinstance(found, Problem):
                 self.opening.set(found)
+                is_upload = path is not None and name and path.parent != self.folder and is_known(path)
+                self.pending.set((path, name) if is_upload and path is not None else None)
             else:
+                self.pending.set(None)
+                if path is not None and path.parent.parent == self.folder:
+                    shutil.rmtree(path.parent, ignore_errors=True)  # the upload was moved out of it
                 self.counted.clear()
                 self.past.clear()
                 self.decisions.set(found)
