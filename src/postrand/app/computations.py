@@ -61,9 +61,12 @@ def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
     return path, dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
 
 
-def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
-    """Read a file: drafts of its columns, and its numbers of records and of missing values."""
-    place = formats.placed(path, formats.detected(path))
+def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.ReadSettings | None = None) -> Opened:
+    """Read a file: drafts of its columns, and its numbers of records and of missing values.
+
+    ``given``: what a person chose of how it is read; the file tells the rest.
+    """
+    place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
     source = formats.read(place)
     drafts = tuple(infer.infer(source))
     rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)

@@ -14,13 +14,17 @@ from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
+from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
+from postrand.workflow.comparison import certified, figures_known
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
+from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.unperturbed import findings as measured
 
 SEPARATE = "each variable by itself"
 
@@ -89,6 +93,33 @@ def planned(decisions: Decisions, folder: Path) -> Plan:
     """Return the plan of the decisions, as it is read from ``folder``, which holds it for a moment."""
     with tempfile.TemporaryDirectory(prefix=".plan-", dir=folder) as made:
         return load_plan(documents.write(decisions, Path(made)))
+
+
+def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation:
+    """Return the plan in sentences, as ``postrand explain`` does; it is computed from the confidential file.
+
+    Raises
+    ------
+    PostrandError
+        If choices are missing, or the plan cannot be met.
+    """
+    assert decisions.opened is not None
+    made = latest.designed(decisions, folder)
+    with heard():  # the release check gives them
+        known = Known.of(made.plan, dossier=True, before=made.known)
+        told = measured(made.plan, made.mechanism, known).sentences
+        certificate = certified(known, made.mechanism)
+        name = decisions.opened.name
+        figures = figures_known(known, made.mechanism, certificate, told, decisions.fraction, name=name)
+        return explain(made.plan, figures)
+
+
+def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:
+    """Return the worth of all tables of one and of two perturbed variables, if every combination were as frequent."""
+    names = made.mechanism.variables
+    pairs = pairs_of(names, made.plan.codebook)
+    found = [table_worth(made.mechanism, tables, records, EQUAL) for tables in ([(n,) for n in names], pairs)]
+    return list(found[0]), list(found[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,12 +67,18 @@ def decide(history: History, action: str, key: str = "", value: str = "") -> His
     >>> after.now.prior, redo(after).now.prior
     ('uniform', 'file')
     """
-    after = act(history.now, action, key, value)
+    after, step = act(history.now, action, key, value), (action, key)
+    if differences(history.now, after) and action in _TYPED and history.step == step and history.past:
+        return History(after, history.past, (), step)
+    found = settled(history, after)
+    return found if found.past is history.past else replace(found, step=step)
+
+
+def settled(history: History, after: Decisions) -> History:
+    """Return the history after one decision; where nothing was decided, the past and what was undone stay."""
     if not differences(history.now, after):
         return replace(history, now=after)
-    if action in _TYPED and history.step == (action, key) and history.past:
-        return History(after, history.past, (), history.step)
-    return History(after, (*history.past, history.now)[-MAX_PAST:], (), (action, key))
+    return History(after, (*history.past, history.now)[-MAX_PAST:])
 
 
 def turned(history: History, decisions: Decisions) -> History:

@@ -135,7 +135,10 @@ def _data() -> tuple[list[Any], list[Any]]:
                 placeholder="no file chosen",
             )
         ),
-        tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
+        tags.p(
+            "CSV and other text files, Excel, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.",
+            class_="soft",
+        ),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
         ui.output_ui("by_path"),
         ui.output_ui("opening"),
@@ -152,7 +155,13 @@ def _data() -> tuple[list[Any], list[Any]]:
             class_="soft",
         ),
     ]
-    return inputs, [ui.output_ui("linked"), ui.output_ui("variables")]
+    return inputs, [
+        ui.output_ui("preview"),
+        ui.output_ui("linked"),
+        ui.output_ui("editor"),
+        ui.output_ui("effect"),
+        ui.output_ui("variables"),
+    ]
 
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
@@ -162,14 +171,16 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
         [ui.output_ui(name) for name in ("risk", "explored", "records", "measures")],
     ),
     "design": (
-        [ui.output_ui("level"), ui.output_ui("design_form")],
+        [ui.output_ui("advice_form"), ui.output_ui("level"), ui.output_ui("design_form")],
         [
+            ui.output_ui("advice"),
             ui.output_ui("shown"),
             ui.output_ui("readout"),
             ui.output_ui("file_level"),
             ui.output_ui("against"),
             ui.output_ui("map"),
             ui.output_ui("matrix"),
+            ui.output_ui("explained"),
         ],
     ),
     "protect": (

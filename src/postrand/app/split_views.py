@@ -9,7 +9,7 @@ import numpy as np
 from htmltools import HTML, Tag, TagList, tags
 from numpy.typing import NDArray
 
-from postrand.app import goals, levels
+from postrand.app import goals, levels, plan_views
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Ways
@@ -39,8 +39,12 @@ def way_form(decisions: Decisions) -> Tag:
     """Return the choice between blocks and a split, and what a split is made for."""
     parts: list[Any] = [
         tags.legend("Variables are released"),
-        select("way", "", decisions.way, list(goals.WAYS.items()), "The perturbed variables are released"),
+        select("way", "", decisions.way, plan_views.ways(decisions), "The perturbed variables are released"),
     ]
+    if decisions.is_of_plan:
+        parts.append(plan_views.own_design(decisions))
+    elif not decisions.splits and len(decisions.perturbed) > 0:
+        parts.append(plan_views.blocks_form(decisions))
     if decisions.splits:
         tables = [*goals.WORKLOADS.items(), *_held(decisions, "workload", "the tables of the opened plan")]
         words = (
@@ -79,16 +83,23 @@ def goal_form(decisions: Decisions) -> Tag | None:
         return None
     parts: list[Any] = [
         tags.legend("The level is"),
-        select("goal", "", decisions.goal, list(goals.GOALS.items()), "The level is"),
+        select("goal", "", decisions.asks, _goals(decisions), "The level is"),
     ]
     if decisions.asks == "file":
         parts.append(tags.p("The ε of a record follows from it and from the number of records.", class_="soft"))
-    if decisions.asks != "record":
+    if decisions.asks in ("stated", "file"):
         box = control("input", "option", goals.DELTA, type="text", value=levels.delta_text(decisions))
         parts.append(labelled("δ of the file", box, "far below 1 / records"))
         words = "The records must be shuffled, and nothing may be released unperturbed or tuned to the file."
         parts.append(tags.p(words, class_="soft"))
     return tags.fieldset(*parts)
+
+
+def _goals(decisions: Decisions) -> list[tuple[str, str]]:
+    """Return what the level can be about: a split has one level for the record, which nothing shares."""
+    one = "of a record" if decisions.splits else "of each block"
+    each = {**goals.GOALS, "record": one}
+    return [(name, words) for name, words in each.items() if name != "shared" or not decisions.splits]
 
 
 def priors(decisions: Decisions) -> list[tuple[str, str]]:

@@ -24,8 +24,9 @@ from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.plans import open_plan
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
+from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
-from postrand.formats import moved, suffix_of
+from postrand.formats import ReadSettings, is_known
 
 MAX_TABS = 20
 MAX_KEPT = 200
@@ -67,7 +68,12 @@ class Tab:
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
+        self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
+        self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
+        self.trying: reactive.Value[Any] = reactive.Value(None)
+        self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
+        self._opened: set[Path] = set()
         self._is_running = False
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
@@ -109,11 +115,12 @@ class Tab:
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    async def open(self, path: Path | None, name: str = "") -> None:
+    async def open(self, path: Path | None, name: str = "", given: ReadSettings | None = None) -> None:
         """Open a file, or the demonstration survey if there is no path; on failure the decisions do not change.
 
-        ``name`` is the name of an uploaded file: after it is read, it is moved to a folder of its own, so that an
-        earlier file of that name stays for the decisions that can be undone.
+        ``name`` is the name of an uploaded file, which has a folder of its own and stays there, so that an earlier file
+        of that name stays for the decisions that can be undone. ``given``: how it is read, where a person chose that;
+        the same file is read again.
         """
 
         def work() -> tuple[Decisions, Finished | None]:
@@ -126,33 +133,42 @@ class Tab:
             if place.suffix == ".toml":
                 found = _of_plan(place, name, self.folder)
                 return found, release_of(place.parent, found, self._held().next)
-            opened = computations.open_file(place, name)
-            if name:
-                suffix = suffix_of(place)
-                kept = re.sub(r"[^\w.\- ]", "_", Path(name).name[: -len(suffix)])[:100] + suffix
-                room = self.folder / f"file-{turn}"
-                room.mkdir(mode=0o700)
-                opened = dataclasses.replace(opened, path=moved(opened.path, place.replace(room / kept)))
-            return open_decisions(opened, None, before), None
+            opened = computations.open_file(place, name, given=given)
+            held = None if given is None or before is None else read_again(before, opened)
+            return open_decisions(opened, held, before), None
 
         self._opens += 1
         turn = self._opens
         await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
         found = await guarded(work)
-        if name and path is not None:
-            path.unlink(missing_ok=True)
         if turn != self._opens:  # another file was chosen in the meantime: the last choice counts
             return
         async with reactive.lock():
-            if isinstance(found, Problem):
-                self.opening.set(found)
-            else:
-                self.counted.clear()
-                self._turn(found[0])
-                self.opening.set("")
-                self.ended.set("")
-                self._borrow(found[1])
+            self._settle(path, name, found)
             await reactive.flush()
+
+    def _settle(self, path: Path | None, name: str, found: tuple[Decisions, Finished | None] | Problem) -> None:
+        """Take over a file that was read, or say why it could not be; uploads that no decision needs are removed."""
+        upload = path if path is not None and name and path.parent.parent == self.folder else None
+        with reactive.isolate():
+            waiting = self.pending()
+        if isinstance(found, Problem):
+            self.opening.set(found)
+            keeps = upload is not None and upload not in self._opened and is_known(upload)
+            self.pending.set((upload, name) if keeps and upload is not None else None)
+        else:
+            self._opened |= set() if upload is None else {upload}
+            self.pending.set(None)
+            self.counted.clear()
+            self._turn(found[0])
+            self.opening.set("")
+            self.ended.set("")
+            self._borrow(found[1])
+        with reactive.isolate():
+            kept = {*self._opened, *(() if self.pending() is None else self.pending()[:1])}
+        for one in (upload, None if waiting is None else waiting[0]):
+            if one is not None and one not in kept:
+                shutil.rmtree(one.parent, ignore_errors=True)
 
     def open_typed(self) -> None:
         """Open the file, plan or project whose path was typed."""
@@ -184,8 +200,11 @@ class Tab:
             self.ended.set("")
             self.watch.set(watch)
             await reactive.flush()
-        number, folder = self._reserve()
-        found = await guarded(lambda: finish(decisions, folder, number, watch, check))
+        room = attempt(self._reserve)
+        if isinstance(room, Problem):
+            found: Any = room
+        else:
+            found = await guarded(lambda: finish(decisions, room[1], room[0], watch, check))
         async with reactive.lock():
             self.watch.set(None)
             self._is_running = False
@@ -193,7 +212,7 @@ class Tab:
                 self.ended.set(found.text)
             else:
                 self.shelf.set(self._held().put(found))
-                self.chosen.set(number)
+                self.chosen.set(found.number)
                 self.ended.set(TOO_LATE if watch.stop else "")
             await reactive.flush()
 
@@ -291,6 +310,20 @@ class Tab:
         self._put(history.decide(self._history, action, key, value))
         if self.now.problem:
             self._redraw()
+
+    async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
+        """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
+        before = self.now
+        found = await guarded(lambda: work(before))
+        async with reactive.lock():
+            now = self.now
+            if now.shaping != before.shaping:
+                found = Problem("The choices have changed in the meantime, so this one was not made. Make it again.")
+            if isinstance(found, Problem):
+                self.decisions.set(dataclasses.replace(now, problem=found.text))
+            else:
+                self._put(history.settled(self._history, found))
+            await reactive.flush()
 
     def seen(self) -> None:
         """Take a message away: it belongs to the screen that was left."""
