@@ -23,7 +23,7 @@ from postrand.app import (
     widgets,
 )
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import Problem, Tab, attempt
+from postrand.app.tabs import WAITING, Problem, Tab, attempt
 from postrand.formats import ReadSettings, path_of, suffix_of
 from postrand.workflow.advice import Advice
 
@@ -48,7 +48,7 @@ def uploaded(folder: Path, name: str) -> Path:
     """Return where an uploaded file waits until it is read: a folder of its own, so that messages have its name."""
     suffix = suffix_of(name)
     stem = re.sub(r"[^\w.\- ]", "_", Path(name).name.removesuffix(suffix))[:100] or "file"
-    own = folder / f".in-{secrets.token_hex(8)}"
+    own = folder / f"{WAITING}{secrets.token_hex(8)}"
     own.mkdir(mode=0o700)
     return own / f"{stem}{suffix}"
 
