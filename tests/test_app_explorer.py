@@ -235,6 +235,9 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     assert f"{after:,.1f} after" in page
     places = [page.index(word) for word in ("Expected correct matches", "(τ1)", "Sample uniques</th>", "can rise")]
     assert places == sorted(places)
+    early = str(comparison_views.compare_view(None, None, True, attacks=attacks))  # while the model is being fitted
+    assert f"{after:,.1f} after" in early
+    assert "(τ1)" not in early
     recoded = str(comparison_views.compare_view(None, risks, False, attacks=attacks, recoded=True))
     assert "Before, recoded" in recoded
     assert "Before: recoded, not perturbed." in recoded
