@@ -13,7 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import estimate, randomised_response
-from postrand.app import charts, comparison_views, computations, documents, exploring, risk_screen, risk_views, views
+from postrand.app import (
+    charts,
+    comparison_views,
+    computations,
+    documents,
+    exploring,
+    measure_views,
+    risk_screen,
+    risk_views,
+    views,
+)
 from postrand.app.computations import Margin, Watch
 from postrand.app.conclusions import conclusions
 from postrand.app.decisions import Decisions, act, open_decisions
@@ -213,6 +223,9 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
     assert page.count(f"{text} (95%") == 1  # in the table
     assert re.search(rf"<dd>\s*{re.escape(text)}\s*<span[^>]*>95% interval", page)
     assert str(report.tau1_estimate).startswith(f"{text} (95%")
+    measured = str(measure_views.measures_view(computations.measures(half)))
+    measured = measured[measured.index("Population uniques (tau1)</th>") :]
+    assert measured.split("<td>")[1].startswith(f"{text}</td>")
 
 
 # -- before and after -------------------------------------------------------------------------------------------------
