@@ -1,13 +1,11 @@
 """The workbench without a browser: forms, decisions, documents, studies and views are plain functions."""
 
-import asyncio
 import dataclasses
 import itertools
 import json
 import math
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +18,6 @@ from postrand import release
 from postrand.app import charts, comparison_views, computations, documents, forms, release_views, risk_views, views
 from postrand.app.computations import Cancelled, Watch, cell_variance
 from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, listed, open_decisions
-from postrand.app.launch import HOST, Guard
 from postrand.errors import PostrandError, SpecificationError
 from postrand.plan import load_plan
 from postrand.support.progress import Stage, Step
@@ -307,7 +304,7 @@ def whole_page(decisions: Decisions, folder: Path) -> str:
     ]
     parts += [
         views.readout(decisions, points[0], 0.1, decisions.names[:2]),
-        release_views.protect_view(decisions, None, EVIL, None, True),
+        release_views.protect_view(decisions, None, EVIL),
     ]
     parts += [
         views.take_view(decisions, folder),
@@ -374,39 +371,6 @@ def test_unreadable_files_are_explained(tmp_path: Path, name: str, data: bytes, 
     (tmp_path / name).write_bytes(data)
     with pytest.raises(PostrandError, match=words):
         computations.open_file(tmp_path / name)
-
-
-# -- the door ---------------------------------------------------------------------------------------------------------
-
-
-def knock(headers: dict[str, str], kind: str = "http") -> list[dict[str, Any]]:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-frame-options", b"DENY")]})
-        await send({"type": "http.response.body", "body": b"inside"})
-
-    said: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        said.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request"}
-
-    sent = [(k.encode(), v.encode()) for k, v in headers.items()]
-    asyncio.run(Guard(app, 8765)({"type": kind, "headers": sent, "method": "GET", "path": "/"}, receive, send))
-    return said
-
-
-def test_only_pages_of_this_server_get_in() -> None:
-    inside = knock({"host": f"{HOST}:8765"})
-    assert inside[0]["status"] == 200
-    headers = {k.decode(): v.decode() for k, v in inside[0]["headers"]}
-    assert "default-src 'self'" in headers["content-security-policy"]
-    assert headers["referrer-policy"] == "no-referrer"
-    assert knock({"host": "localhost:8765", "origin": "http://localhost:8765"})[0]["status"] == 200
-    for headers in ({}, {"host": "evil.example:8765"}, {"host": f"{HOST}:8765", "origin": "http://evil.example"}):
-        assert knock(headers)[0]["status"] == 404
-        assert knock(headers, "websocket") == [{"type": "websocket.close", "code": 1008}]
 
 
 def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> None:

@@ -18,7 +18,7 @@ from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.designers import compare_split, split_design
-from postrand.errors import PostrandError, UsageError
+from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from tests.test_app import EVIL
 
@@ -289,22 +289,6 @@ def test_a_split_that_no_form_shows_is_kept_unchanged(tmp_path: Path) -> None:
     assert of_plan(changed, tmp_path)["split"] == expected
     assert of_plan(act(opened, "goal", value="file"), tmp_path)["split"].keys() == expected.keys() - {"epsilon"}
     assert "workload" in act(act(changed, "workload", value="plan"), "workload", value="none").problem
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        '[split]\nvariables = ["sex", "area"]\nepsilon = 4\n[[blocks]]\nvariables = ["born"]\n',
-        '[[blocks]]\nvariables = ["sex", "area", "born"]\nprivacy = {model = "differential", epsilon = 5}\n',
-        '[[blocks]]\nvariables = ["born"]\nprivacy = {model = "differential", epsilon = 2}\n'
-        '[[blocks]]\nvariables = ["job"]\nprivacy = {model = "differential", epsilon = 3}\n',
-        '[[blocks]]\nvariables = ["born"]\nprivacy = {model = "approximate", epsilon = 1, delta = 1e-6}\n',
-        '[[blocks]]\nvariables = ["born"]\nrarer_than = 3\nprivacy = {model = "differential", epsilon = 5}\n',
-    ],
-)
-def test_a_plan_is_never_changed_in_silence(extra: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*run postrand design"):
-        plans.open_plan(other_plan(tmp_path, extra), tmp_path)
 
 
 def test_a_plan_of_another_split_opens_a_file_of_its_own(tmp_path: Path, split: Decisions) -> None:

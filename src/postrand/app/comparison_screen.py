@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from htmltools import tags
+from htmltools import TagList, tags
 from shiny import render
 
-from postrand.app import comparison_views, computations, documents, risk_screen, widgets
+from postrand.app import comparison_views, computations, documents, release_screen, risk_screen, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.tabs import Problem, Tab
 from postrand.release import Release
@@ -31,15 +31,16 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
         if made is None:
             return tags.p(NOTHING, class_="soft")
         release, decisions = made
-        columns = tuple(dict.fromkeys(part("shown").pair))
-        chosen = replace(decisions, fraction=part("keys").fraction)
+        is_here = _is_same_file(part("shown"), decisions)
+        columns = tuple(dict.fromkeys(part("shown").pair if is_here else decisions.pair))
+        chosen = replace(decisions, fraction=part("keys").fraction) if is_here else decisions
         frame, reading = here.ask("frame", id(release), release.frame)
         if reading or isinstance(frame, Problem):
             return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
         table, one = here.ask("table", (release, columns), lambda: _margin(here, decisions, release, columns))
         risks, two = _risks(here, chosen, release, part("keys"))
         attacks, three = here.ask("attacks", release, lambda: computations.attacks(release))
-        return comparison_views.compare_view(
+        found = comparison_views.compare_view(
             table.text if isinstance(table, Problem) else table,
             None if isinstance(risks, Problem) else risks,
             one or two or three,
@@ -47,6 +48,14 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
             () if attacks is None or isinstance(attacks, Problem) else attacks,
             bool(documents.codebook_of(decisions).recodes),
         )
+        return TagList(release_screen.banner(here), found)
+
+
+def _is_same_file(now: Decisions, made: Decisions) -> bool:
+    """Whether the release is one of the open file, whose variables can have been edited since."""
+    if now.opened is None or made.opened is None:
+        return False
+    return (now.opened.path, now.names) == (made.opened.path, made.names)
 
 
 def _risks(tab: Tab, chosen: Decisions, release: Release, now: Decisions) -> tuple[Any, bool]:

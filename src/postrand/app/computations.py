@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import shutil
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +32,9 @@ from postrand.risk.assessment import report_of
 from postrand.risk.data import read_columns
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
-from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.weights import checked_weights
 from postrand.support.progress import Step
+from postrand.support.warned import heard
 from postrand.workflow import demo, dossier_risk
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.pipeline import run
@@ -50,8 +49,8 @@ _SINGULAR = 1e10
 WAITING = Step("waiting")
 
 
-class Cancelled(Exception):
-    """A person stopped the run; all its files are removed."""
+class Cancelled(BaseException):
+    """A person stopped the run; all its files are removed. No handler of errors on the way may take it for one."""
 
 
 def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -62,9 +61,12 @@ def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
     return path, dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
 
 
-def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
-    """Read a file: drafts of its columns, and its numbers of records and of missing values."""
-    place = formats.placed(path, formats.detected(path))
+def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.ReadSettings | None = None) -> Opened:
+    """Read a file: drafts of its columns, and its numbers of records and of missing values.
+
+    ``given``: what a person chose of how it is read; the file tells the rest.
+    """
+    place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
     source = formats.read(place)
     drafts = tuple(infer.infer(source))
     rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
@@ -168,8 +170,7 @@ def point(decisions: Decisions, counted: Array, level: float | None = None) -> P
         privacy = dataclasses.replace(privacy, **{chosen.name: level})
     share = np.maximum(counted, 0) / max(counted.sum(), 1)
     prior = Prior.uniform(share.size) if decisions.prior == "uniform" else Prior(share, provenance="confidential")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the design's message contains its warnings
+    with heard():  # the design's message contains its warnings
         made = design(prior, privacy, decisions.make("objective"), decisions.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
@@ -241,8 +242,10 @@ class Watch:
         self.latest = step
 
 
-def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release:
+def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | None = None) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
+
+    The warnings of the run are added to ``said``.
 
     Raises
     ------
@@ -257,10 +260,12 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         shutil.rmtree(folder / name, ignore_errors=True)
     engine, fraction = LocalEngine(scratch=folder), decisions.fraction
     written = load_plan(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
-        options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
-        return run(written, folder / "release", dossier=folder / "dossier", **options)
+    options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
+    with heard() as told:
+        made = run(written, folder / "release", dossier=folder / "dossier", **options)
+    if said is not None:
+        said += told
+    return made
 
 
 def packed(folder: Path) -> Path:

@@ -13,6 +13,8 @@ from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Point
 from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.notes import in_words
+from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
@@ -56,7 +58,7 @@ def variables(decisions: Decisions) -> TagList:
     if decisions.opened is None:
         return TagList(tags.p("Open a file to see its variables.", class_="soft"))
     shown, matching = listed(decisions)
-    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
+    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories", "Edit"]
     cells = [
         tags.th(h, scope="col", class_="text" if h in ("Variable", "Role", "First categories") else None) for h in head
     ]
@@ -93,7 +95,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    notes = [tags.span(note, class_="soft note") for note in draft.get("notes", ())[:2]]
+    notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
@@ -103,6 +105,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
         tags.td(some or str(draft["type"]), class_="text soft"),
+        tags.td(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}")),
     )
 
 
@@ -145,8 +148,11 @@ def risk_form(decisions: Decisions) -> TagList:
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    kept = kept_parts(decisions)
+    if decisions.is_of_plan:
+        return TagList(way_form(decisions), kept)
     if decisions.splits:
-        return TagList(way_form(decisions), goal_form(decisions), prior)
+        return TagList(way_form(decisions), goal_form(decisions), prior, kept)
     try:
         reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: the output explains the problem
@@ -158,6 +164,7 @@ def design_form(decisions: Decisions) -> TagList:
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
         goal_form(decisions),
         prior,
+        kept,
     )
 
 
@@ -200,13 +207,13 @@ def level_control(decisions: Decisions) -> TagList:
     """Return the slider and the number box of the model's level, linked to each other."""
     kind = DifferentialPrivacy if decisions.splits else forms.member("privacy", decisions.model)
     level = forms.level_of(kind)
-    if level is None:
+    if level is None or decisions.is_of_plan:
         return TagList()
     symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{decisions.model}.{level.name}"
-    words, hint = f"{symbol} of each variable", level.hint
+    words, hint = f"{symbol} of each variable" if decisions.is_plain else f"{symbol} of each block", level.hint
     value = decisions.form("privacy").get(level.name)
     value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
-    if decisions.splits or decisions.asks == "file":
+    if decisions.splits or decisions.divides:
         words, key, value = levels.level_box(decisions)
         hint = "smaller protects more" + ("; it is not divided among the variables" if decisions.splits else "")
     grid = ",".join(f"{x:g}" for x in level.grid)
