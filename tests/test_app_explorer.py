@@ -13,7 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import estimate, randomised_response
-from postrand.app import charts, comparison_views, computations, documents, exploring, risk_screen, risk_views, views
+from postrand.app import (
+    charts,
+    comparison_views,
+    computations,
+    documents,
+    exploring,
+    measure_views,
+    risk_screen,
+    risk_views,
+    views,
+)
 from postrand.app.computations import Margin, Watch
 from postrand.app.conclusions import conclusions
 from postrand.app.decisions import Decisions, act, open_decisions
@@ -213,6 +223,9 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
     assert page.count(f"{text} (95%") == 1  # in the table
     assert re.search(rf"<dd>\s*{re.escape(text)}\s*<span[^>]*>95% interval", page)
     assert str(report.tau1_estimate).startswith(f"{text} (95%")
+    measured = str(measure_views.measures_view(computations.measures(half)))
+    measured = measured[measured.index("Population uniques (tau1)</th>") :]
+    assert measured.split("<td>")[1].startswith(f"{text}</td>")
 
 
 # -- before and after -------------------------------------------------------------------------------------------------
@@ -235,6 +248,9 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     assert f"{after:,.1f} after" in page
     places = [page.index(word) for word in ("Expected correct matches", "(τ1)", "Sample uniques</th>", "can rise")]
     assert places == sorted(places)
+    early = str(comparison_views.compare_view(None, None, True, attacks=attacks))  # while the model is being fitted
+    assert f"{after:,.1f} after" in early
+    assert "(τ1)" not in early
     recoded = str(comparison_views.compare_view(None, risks, False, attacks=attacks, recoded=True))
     assert "Before, recoded" in recoded
     assert "Before: recoded, not perturbed." in recoded

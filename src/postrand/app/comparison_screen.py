@@ -31,7 +31,7 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
         if made is None:
             return tags.p(NOTHING, class_="soft")
         release, decisions = made
-        is_here = part("shown").opened is decisions.opened  # it can be the release of another file than the open one
+        is_here = _is_same_file(part("shown"), decisions)
         columns = tuple(dict.fromkeys(part("shown").pair if is_here else decisions.pair))
         chosen = replace(decisions, fraction=part("keys").fraction) if is_here else decisions
         frame, reading = here.ask("frame", id(release), release.frame)
@@ -49,6 +49,13 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
             bool(documents.codebook_of(decisions).recodes),
         )
         return TagList(release_screen.banner(here), found)
+
+
+def _is_same_file(now: Decisions, made: Decisions) -> bool:
+    """Whether the release is one of the open file, whose variables can have been edited since."""
+    if now.opened is None or made.opened is None:
+        return False
+    return (now.opened.path, now.names) == (made.opened.path, made.names)
 
 
 def _risks(tab: Tab, chosen: Decisions, release: Release, now: Decisions) -> tuple[Any, bool]:

@@ -55,9 +55,10 @@ def compare_view(
 ) -> TagList:
     """Return the risk before and after, the right links first, and one table; of a split, what it can answer."""
     before = "Before, recoded" if recoded else "Before"
-    parts: list[Any] = [busy("Computing …")] if waiting else []
-    if risks is not None:
-        parts += _risk(risks, attacks, before, RECODED if recoded else AS_IS)
+    parts: list[Any] = []
+    if risks is not None or attacks:
+        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS)
+    parts += [busy("Computing …")] if waiting else []
     parts += [] if split is None else [coverage(split, split.variables)]
     if isinstance(found, str):
         parts += [tags.h3("The table"), trouble(found.split("\n"))]
@@ -72,25 +73,31 @@ def _risk(
     yield tags.h3("Risk before and after")
     by_code = {one.code: one for one in attacks}
     matches = by_code.get("correct_matches")
-    persons = next((report.records for report in risks if report is not None), 0)
-    if matches is not None and matches.before is not None and matches.after is not None and persons:
+    if matches is not None and matches.before is not None and matches.after is not None:
         yield tags.p(
-            f"An attacker who knows the keys of all {persons:,} persons, and that they are in the file, links "
+            "An attacker who knows the keys of all persons, and that they are in the file, links "
             f"{matches.before:,.1f} of them to the right record before, and ",
             tags.strong(f"{matches.after:,.1f} after"),
-            f": {_percent(matches.before / persons)} and {_percent(matches.after / persons)} of the persons.",
+            f".{_shares(risks, matches.before, matches.after)}",
         )
     rows = [_figure(by_code[code]) for code in FIRST if code in by_code and by_code[code].before is not None]
-    ordered = sorted(MEASURES, key=lambda measure: not measure[0].endswith(TAUS))
-    for words, _, value in ordered:
+    known = any(report is not None for report in risks)
+    for words, _, value in sorted(MEASURES, key=lambda measure: not measure[0].endswith(TAUS)) if known else ():
         cells = ["–" if report is None else value(report) for report in risks]
         rows.append(_row(words, [f"{x:,}" if isinstance(x, int) else str(x) for x in cells]))
     head = tags.tr(*(tags.th(h, scope="col", class_="text" if h == "Measure" else None) for h in _heads(before)))
     yield scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Risk before and after")
-    yield tags.p(UNIQUES, class_="soft")
+    if known:
+        yield tags.p(UNIQUES, class_="soft")
     yield tags.p(
         f"Before: {which}. After: the released file; right links are a mean over drawn releases.", class_="soft"
     )
+
+
+def _shares(risks: tuple[RiskReport | None, RiskReport | None], before: float, after: float) -> str:
+    """Return the right links as shares of all persons, once their number is known."""
+    persons = next((report.records for report in risks if report is not None), 0)
+    return f" These are {_percent(before / persons)} and {_percent(after / persons)} of all." if persons else ""
 
 
 def _heads(before: str) -> tuple[str, str, str]:
