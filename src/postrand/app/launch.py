@@ -94,7 +94,8 @@ def application(late: Late) -> tuple[Starlette, str]:
         Route("/files/{tab}/{place:path}", file),
         Mount("/", app=shiny),
     ]
-    return Starlette(routes=routes), str(shiny.ui["html"])
+    assert isinstance(shiny.ui, dict)  # a page that is the same for every request
+    return Starlette(routes=routes), shiny.ui["html"]
 
 
 def _leave(number: int, frame: Any) -> None:
