@@ -2,6 +2,8 @@
 
 import io
 import re
+import sys
+import time
 
 import pytest
 from click.shell_completion import get_completion_class
@@ -9,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.cli import frame, main, printing
+from postrand.cli import main, printing
 from postrand.cli.printing import coloured, fitted, fitting
 from postrand.support import progress
 from postrand.support.progress import Stage, stage
@@ -90,14 +92,15 @@ def test_only_a_terminal_is_fitted_and_coloured(monkeypatch: pytest.MonkeyPatch)
 def test_the_answer_and_the_errors_of_a_command_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(f"sys.{name}", Terminal())
+    answer, errors = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", answer)
+    monkeypatch.setattr(sys, "stderr", errors)
     with pytest.raises(SystemExit):
         main.main(["verify", "no/such/folder/of/a/release/anywhere/at/all", "--json"])
-    assert "\n  " in frame.sys.stdout.getvalue()  # JSON is not wrapped: it is indented as always
+    assert "\n  " in answer.getvalue()  # JSON is not wrapped: it is indented as always
     with pytest.raises(SystemExit):
         main.main(["verify", "no/such folder"])
-    assert max(map(len, frame.sys.stderr.getvalue().split("\n"))) <= 50
+    assert max(map(len, errors.getvalue().split("\n"))) <= 50
 
 
 @pytest.mark.parametrize("name", [None, *sorted(main.commands)])
@@ -122,7 +125,7 @@ def test_progress_never_says_that_all_is_done_and_never_wraps(monkeypatch: pytes
     with progress.shown(stream=screen, after=0.0):
         done = stage(Stage.COMPILING, 10)
         done(10)
-        progress.time.sleep(0.45)
+        time.sleep(0.45)
     painted = [part for part in re.split(r"\r\x1b\[2K", screen.getvalue()) if part]
     assert painted
     assert max(map(len, painted)) < 40
