@@ -18,6 +18,8 @@ from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
+VIEW = ("shown", "pair", "find", "page", "problem")
+"""What a person looks at: no decision."""
 USUAL_COPIES = 20
 
 
@@ -90,6 +92,13 @@ class Decisions:
     def perturbed(self) -> tuple[int, ...]:
         """The perturbed columns."""
         return tuple(j for j in range(len(self.roles)) if self.is_perturbed(j))
+
+    @property
+    def comparable(self) -> tuple[int, ...]:
+        """The released columns with categories: those of which the screen before and after has tables."""
+        drafts = () if self.opened is None else self.opened.drafts
+        held = enumerate(zip(drafts, self.roles, strict=True))
+        return tuple(j for j, (d, r) in held if d.get("categories") and r in ("key", "sensitive", "other"))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -222,13 +231,25 @@ def _perturb(decisions: Decisions, key: str, value: str) -> Decisions:
     return _show_perturbed(dataclasses.replace(decisions, perturb=asked))
 
 
+def looking(decisions: Decisions, now: Decisions) -> Decisions:
+    """Return decisions with what the screens show now: the variables looked at, the page of the table, the search."""
+    if decisions.opened is not now.opened:
+        return dataclasses.replace(decisions, problem="")
+    seen = {name: getattr(now, name) for name in VIEW}
+    return _show_perturbed(dataclasses.replace(decisions, **{**seen, "problem": ""}))
+
+
 def _show_perturbed(decisions: Decisions) -> Decisions:
     """Show a perturbed variable, if there is one."""
     chosen = decisions.perturbed
     if not chosen:
         return decisions
     shown = decisions.shown if decisions.shown in chosen else chosen[0]
-    pair = decisions.pair if set(decisions.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    pair = (
+        decisions.pair
+        if set(decisions.pair) <= set(decisions.comparable)
+        else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    )
     return dataclasses.replace(decisions, shown=shown, pair=pair)
 
 
@@ -236,8 +257,14 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
     def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
-        changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
-        return _suit(dataclasses.replace(decisions, **changes))
+        place = "model" if family == "privacy" else family
+        changes: dict[str, Any] = {place: value}
+        suited = _suit(dataclasses.replace(decisions, **changes))
+        if getattr(suited, place) != value:  # never another choice than the one on the screen
+            raise _Refused(
+                f"{forms.title(value)!r} is not possible with the other choices: {_reason(decisions, value)}"
+            )
+        return suited
 
     return choose
 
@@ -251,6 +278,14 @@ def _suit(decisions: Decisions) -> Decisions:
         if found := _suited(tried):
             return dataclasses.replace(tried, structure=found)
     return decisions
+
+
+def _reason(decisions: Decisions, structure: str) -> str:
+    try:
+        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+    except PostrandError:  # an unfinished form: its own message explains the problem
+        reasons = {}
+    return reasons.get(structure) or "no shape of the matrices suits it"
 
 
 def _suited(decisions: Decisions) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -21,18 +19,11 @@ from starlette.routing import Mount, Route
 
 from postrand.app.door import HOST, ICON, POLICY, Guard, Keys, file_policy, page_policy
 from postrand.app.page import page, served
+from postrand.app.private_folder import private_folder
 
 if TYPE_CHECKING:
     from postrand.app.tabs import Store
 
-FILES = {
-    "release.zip": "release.zip",
-    "report.html": "release/report.html",
-    "dossier.html": "dossier/dossier.html",
-    "decision.html": "dossier/decision.html",
-    "plan.toml": "plan.toml",
-    "codebook.toml": "codebook.toml",
-}
 _SHOWN = {".html": "text/html", ".toml": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
 
@@ -60,6 +51,10 @@ class Late:
         for tab in self._parts[0].tabs.values() if self._parts else ():
             tab.stop()
 
+    def unsaved(self) -> int:
+        """Return the number of releases that would be lost with the workbench."""
+        return self._parts[0].unsaved if self._parts else 0
+
     def serve(self, input: Any, output: Any, session: Any) -> None:
         """Serve one session."""
         self.load()[1](input, output, session)
@@ -69,16 +64,18 @@ def application(late: Late) -> tuple[Starlette, str]:
     """Return the web application, and the text of its page."""
 
     async def file(request: Request) -> Response:
-        store = late.load()[0]
         # The address has the folders of the disk, so that links between the pages work; the last part names the file.
-        tab, name = store.tabs.get(request.path_params["tab"]), PurePosixPath(request.path_params["place"]).name
-        path = None if tab is None or name not in FILES else tab.folder / FILES[name]
-        if path is None or not path.is_file():
-            return PlainTextResponse("This file does not exist yet: protect the data first.", 404)
+        store, number, place = late.load()[0], request.path_params["number"], request.path_params["place"]
+        one = store.release(number)
+        path = None if one is None else one.file(place)
+        if path is None:
+            return PlainTextResponse("There is no such file: the release was removed, or not made yet.", 404)
         kept = "attachment" if path.suffix == ".zip" else "inline"
+        if path.suffix == ".zip":
+            await store.taken(number)
         kind = _SHOWN[path.suffix]
         headers = {POLICY.decode(): file_policy(path.read_text("utf-8"))} if path.suffix == ".html" else None
-        return FileResponse(path, headers=headers, media_type=kind, filename=name, content_disposition_type=kept)
+        return FileResponse(path, headers=headers, media_type=kind, filename=path.name, content_disposition_type=kept)
 
     async def part(request: Request) -> Response:
         found = served(request.path_params["name"])
@@ -91,11 +88,29 @@ def application(late: Late) -> tuple[Starlette, str]:
     routes = [
         Route(ICON, icon),
         Route("/assets/{name}", part),
-        Route("/files/{tab}/{place:path}", file),
+        Route("/files/{number:int}/{place:path}", file),
         Mount("/", app=shiny),
     ]
     assert isinstance(shiny.ui, dict)  # a page that is the same for every request
     return Starlette(routes=routes), shiny.ui["html"]
+
+
+class Server(uvicorn.Server):
+    """A server whose first Ctrl-C only warns, where releases would be lost that are saved nowhere else."""
+
+    def __init__(self, config: uvicorn.Config, late: Late, say: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self.late, self.say, self.has_warned = late, say, False
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """End, or say once what would be lost."""
+        lost = self.late.unsaved()
+        if sig == signal.SIGINT and lost and not self.has_warned:
+            self.has_warned = True
+            what = "1 release is" if lost == 1 else f"{lost} releases are"
+            self.say(f"{what} not saved or downloaded, and would be removed. Press Ctrl-C again to end the workbench.")
+            return
+        super().handle_exit(sig, frame)
 
 
 def _leave(number: int, frame: Any) -> None:
@@ -108,8 +123,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
         signal.signal(getattr(signal, name), _leave)
     signal.set_wakeup_fd(-1)  # the watcher of the command line would not wait until the working files are removed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # here Ctrl-C is the normal end, not an interrupted run
-    folder = Path(tempfile.mkdtemp(prefix="postrand-"))
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with private_folder() as folder, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen(128)  # from here on a browser waits and is not refused
@@ -124,9 +138,8 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
         if browser:
             webbrowser.open(f"{address}{keys.once}/")
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config, late, say).run(sockets=[listener])
         except KeyboardInterrupt:  # the usual way to end it
             pass
         finally:
             late.stop()
-            shutil.rmtree(folder, ignore_errors=True)

@@ -69,13 +69,14 @@ def page() -> Tag:
         )
     )
     sections = [_section(key, question) for key, _, question in SCREENS]
-    lost = _alert("lost", "The connection to the workbench was lost. Reload this page: your choices are kept.")
+    lost = _alert("lost", "The connection to the workbench was lost. Reload this page: everything is kept.")
     ended = _alert(
-        "ended", "The workbench has ended, and its working files are removed. To go on, start it again: postrand app"
+        "ended",
+        "The workbench has ended, and its working files are removed: only what you saved or downloaded is left. To go "
+        "on, start it again: postrand app",
     )
-    undo = tags.button("Undo the last decision", type="button", data_act="undo", data_key="", class_="button small")
     footer = tags.footer(
-        tags.div(undo),
+        ui.output_ui("history"),
         "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any.",
     )
     main = tags.main(lost, ended, ui.output_ui("problem"), *sections)
@@ -136,6 +137,7 @@ def _data() -> tuple[list[Any], list[Any]]:
         ),
         tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
+        ui.output_ui("by_path"),
         ui.output_ui("opening"),
         tags.h3("The steps"),
         tags.ol(
@@ -155,7 +157,10 @@ def _data() -> tuple[list[Any], list[Any]]:
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": _data(),
-    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk"), ui.output_ui("measures")]),
+    "risk": (
+        [tags.h3("Measured on"), ui.output_ui("risk_form")],
+        [ui.output_ui(name) for name in ("risk", "explored", "records", "measures")],
+    ),
     "design": (
         [ui.output_ui("level"), ui.output_ui("design_form")],
         [
@@ -167,7 +172,13 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
             ui.output_ui("matrix"),
         ],
     ),
-    "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),
+    "protect": (
+        [tags.h3("The release"), ui.output_ui("protect_form")],
+        [ui.output_ui("check"), ui.output_ui("protect")],
+    ),
     "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
-    "take": ([tags.h3("Files"), ui.output_ui("downloads")], [ui.output_ui("take")]),
+    "take": (
+        [tags.h3("Files"), ui.output_ui("downloads")],
+        [ui.output_ui("releases"), ui.output_ui("verification"), ui.output_ui("take")],
+    ),
 }

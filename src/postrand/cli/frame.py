@@ -40,6 +40,8 @@ class _Path(click.Path):
 
 
 FILE = _Path(exists=True, dir_okay=False, path_type=Path)
+PLACE = _Path(exists=True, path_type=Path)
+"""A file or a folder that exists."""
 FOLDER = _Path(path_type=Path)
 SOURCE = FOLDER
 """A file, a folder of files, or a pattern in quotes."""

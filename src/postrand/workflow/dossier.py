@@ -98,7 +98,7 @@ class Dossier:
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             RARE: [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
-            "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
+            "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             "Designs": [_design(entry) for entry in self.data["designs"]],
@@ -219,7 +219,8 @@ def _combination(found: RiskyCombination) -> dict[str, object]:
     return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
 
 
-def _singled(found: Singled) -> dict[str, object]:
+def singled_row(found: Singled) -> dict[str, object]:
+    """Return what one unperturbed column singles out, as a row of a page: internal."""
     return {
         "Column": found.name,
         "Alone": _percent(found.alone),

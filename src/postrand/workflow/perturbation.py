@@ -64,12 +64,6 @@ class Perturbation:
         """The suffix of the released data's files."""
         return data_name(self.plan, self.source, self.engine)[1]
 
-    def warnings(self) -> Iterator[tuple[str, type[UserWarning]]]:
-        """Yield each message to the curator about the released file, with its kind."""
-        want = self.known.formulas
-        if want is not None and (unsafe := formulas_said(self.known.answers[want])):
-            yield unsafe, FormulaWarning
-
     def release(
         self,
         out: str | Path,
@@ -126,6 +120,12 @@ class Perturbation:
             fresh=fresh,
             progress=stage(Stage.PERTURBING, self.source.num_rows),
         )
+
+
+def file_warnings(known: Known) -> Iterator[tuple[str, type[UserWarning]]]:
+    """Yield each message to the curator about the released file, with its kind."""
+    if known.formulas is not None and (unsafe := formulas_said(known.answers[known.formulas])):
+        yield unsafe, FormulaWarning
 
 
 def sink_for(path: Path, suffix: str, source: Source, shuffle: bool, labels: Mapping[str, str]) -> Sink:

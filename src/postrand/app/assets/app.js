@@ -36,6 +36,7 @@
     else history.replaceState(null, "", "#" + name);
     document.title = document.querySelector("[data-screen=" + name + "]").textContent + " – postrand workbench";
     const title = document.querySelector("#screen-" + name + " h2");
+    if (how && $$("#problem [role=alert]").length) send({ dataset: { act: "seen" } }, "");
     if (how === "go") {
       title.focus({ preventScroll: true });
       window.scrollTo(0, 0);
@@ -66,6 +67,13 @@
     const control = event.target;
     if (!control.dataset || !control.dataset.act || control.dataset.live || control.type === "search") return;
     send(control, control.type === "checkbox" ? control.checked : control.value);
+  });
+  /* Enter in a box for a path presses the button below it. */
+  document.addEventListener("keydown", (event) => {
+    const box = event.target;
+    if (event.key !== "Enter" || !box.dataset || box.dataset.act !== "typed" || box.type !== "text") return;
+    send(box, box.value);
+    box.closest("label").parentElement.querySelector("button[data-act]").click();
   });
   document.addEventListener("click", (event) => {
     const found = event.target.closest("button");
