@@ -19,6 +19,7 @@ from postrand.app import computations
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
+from postrand.app.frontier import Target
 from postrand.app.plans import open_plan
 from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
@@ -55,12 +56,14 @@ class Tab:
         self.ended: reactive.Value[str] = reactive.Value("")
         self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
         self.past: list[Decisions] = []
+        self.jumps: reactive.Value[int] = reactive.Value(0)
         self._step: tuple[str, str] | None = None
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
+        self.drawing: reactive.Value[tuple[Decisions, Target] | None] = reactive.Value(None)
         self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
@@ -173,7 +176,7 @@ class Tab:
 
     def change(self, action: str, key: str, value: str) -> None:
         """Make one decision; where it changes the release, the state before it can be had again."""
-        self._decide(act(self.now, action, key, value), (action, key))
+        self.decide(act(self.now, action, key, value), (action, key))
 
     async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
         """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
@@ -186,22 +189,30 @@ class Tab:
             if isinstance(found, Problem):
                 self.decisions.set(dataclasses.replace(now, problem=found.text))
             else:
-                self._decide(found, ("edit", ""))
+                self.decide(found, ("edit", ""))
                 self._step = None
             await reactive.flush()
 
-    def _decide(self, after: Decisions, step: tuple[str, str]) -> None:
+    def decide(self, after: Decisions, step: tuple[str, str]) -> None:
+        """Take the decisions that one step leads to; those before can be had again."""
         before = self.now
         if (after.shaping, after.fraction) != (before.shaping, before.fraction):
             if self._step != step or not self.past:  # a level that moves is one step
                 self.past = [*self.past[-MAX_PAST:], before]
             self._step = step
+        self._set_decisions(after, jumped=step[0] != "option")
+
+    def _set_decisions(self, after: Decisions, jumped: bool) -> None:
+        """Set the decisions; where texts of boxes changed that nobody typed into them, the forms are drawn anew."""
+        if jumped and after.values != self.now.values:
+            with reactive.isolate():
+                self.jumps.set(self.jumps() + 1)
         self.decisions.set(after)
 
     def undo(self) -> None:
         """Go back to the decisions before the last change of the release."""
         if self.past:
-            self.decisions.set(dataclasses.replace(self.past.pop(), problem=""))
+            self._set_decisions(dataclasses.replace(self.past.pop(), problem=""), jumped=True)
         else:
             self.decisions.set(dataclasses.replace(self.now, problem="there is no decision to undo"))
         self._step = None
