@@ -21,6 +21,7 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.finished import Finished, Shelf, finish, verified
+from postrand.app.frontier import Target
 from postrand.app.history import History
 from postrand.app.plans import open_plan
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
@@ -68,11 +69,13 @@ class Tab:
         self.redrawn: reactive.Value[int] = reactive.Value(0)
         self.history = History()
         self.typed: dict[str, str] = {}
+        self.jumps: reactive.Value[int] = reactive.Value(0)
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
+        self.drawing: reactive.Value[tuple[Decisions, Target] | None] = reactive.Value(None)
         self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
@@ -313,7 +316,7 @@ class Tab:
 
     def change(self, action: str, key: str, value: str) -> None:
         """Make one decision; where it is refused, all forms are drawn again from the decisions that hold."""
-        self._put(history.decide(self._history, action, key, value))
+        self._put(history.decide(self._history, action, key, value), jumped=action != "option")
         if self.now.problem:
             self._redraw()
 
@@ -328,8 +331,12 @@ class Tab:
             if isinstance(found, Problem):
                 self.decisions.set(dataclasses.replace(now, problem=found.text))
             else:
-                self._put(history.settled(self._history, found))
+                self.decide(found)
             await reactive.flush()
+
+    def decide(self, after: Decisions) -> None:
+        """Take the decisions that one step leads to; those before can be had again."""
+        self._put(history.settled(self._history, after))
 
     def seen(self) -> None:
         """Take a message away: it belongs to the screen that was left."""
@@ -350,7 +357,11 @@ class Tab:
     def _history(self) -> History:
         return dataclasses.replace(self.history, now=self.now)
 
-    def _put(self, found: History) -> None:
+    def _put(self, found: History, jumped: bool = True) -> None:
+        """Take over a history; where texts of boxes changed that nobody typed into them, the forms are drawn anew."""
+        if jumped and found.now.values != self.now.values:
+            with reactive.isolate():
+                self.jumps.set(self.jumps() + 1)
         self.history = found
         self.decisions.set(found.now)
 
