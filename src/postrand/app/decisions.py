@@ -287,6 +287,8 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
     def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
+        if family == "structure" and (why := _reasons(decisions).get(value)):
+            raise _Refused(f"{forms.title(value)} does not go with these choices: {why}")
         changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
         return _suit(dataclasses.replace(decisions, **changes))
 
@@ -306,12 +308,17 @@ def _suit(decisions: Decisions) -> Decisions:
 
 def _suited(decisions: Decisions) -> str:
     """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
-    try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # an unfinished form: its own message explains the problem
-        return ""
+    reasons = _reasons(decisions)
     order = dict.fromkeys((decisions.structure, *reasons))
     return next((name for name in order if not reasons.get(name, "unknown")), "")
+
+
+def _reasons(decisions: Decisions) -> dict[str, str]:
+    """Return for each structure why it does not go with model and objective; nothing where a form is unfinished."""
+    try:
+        return forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+    except PostrandError:  # its own message explains the problem
+        return {}
 
 
 def _option(decisions: Decisions, key: str, value: str) -> Decisions:

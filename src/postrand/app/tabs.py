@@ -176,7 +176,11 @@ class Tab:
 
     def change(self, action: str, key: str, value: str) -> None:
         """Make one decision; where it changes the release, the state before it can be had again."""
-        self.decide(act(self.now, action, key, value), (action, key))
+        after = act(self.now, action, key, value)
+        if after.problem:  # the browser shows the choice that was refused, until its form is drawn anew
+            with reactive.isolate():
+                self.jumps.set(self.jumps() + 1)
+        self.decide(after, (action, key))
 
     async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
         """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
