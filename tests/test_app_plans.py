@@ -189,9 +189,3 @@ def test_blocks_follow_what_is_perturbed(fresh: Decisions) -> None:
         ("given", "", ""),
     ):
         assert act(joint, action, key, value).problem
-
-
-def test_a_structure_that_does_not_go_with_the_model_is_refused(fresh: Decisions) -> None:
-    refused = act(fresh, "structure", value="geometric")
-    assert refused.problem.startswith("Geometric does not go with these choices: ")
-    assert refused.structure == fresh.structure

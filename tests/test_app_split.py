@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
-from postrand.app import computations, designing, documents, goals, plans, split_views, views
+from postrand.app import comparison_views, computations, designing, documents, goals, plans, split_views, views
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
@@ -218,7 +218,7 @@ def test_a_split_release_is_shown_before_and_after(split: Decisions, tmp_path: P
         assert one.released.sum() == pytest.approx(N)
         assert one.corrected is not None
         assert abs(one.corrected - one.true).max() < 0.15 * N
-    shown = str(views.compare_view(born, pair, computations.risks(split, made), False, made.mechanism.split))
+    shown = str(comparison_views.compare_view(pair, computations.risks(split, made), False, made.mechanism.split))
     assert f"{pair.showing:,} records show both" in shown
     assert "Every table of two" in shown
 
@@ -231,7 +231,7 @@ def test_a_table_that_no_record_shows_says_the_way_out(split: Decisions, tmp_pat
     assert never.showing == 0
     assert never.corrected is None
     assert never.reason
-    page = str(views.compare_view(never, never, None, False, made.mechanism.split))
+    page = str(comparison_views.compare_view(never, None, False, made.mechanism.split))
     assert "No record shows these together, so their tables cannot be estimated" in page
     assert "area × job" in page
     assert "release anew" in page

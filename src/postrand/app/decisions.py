@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand.app import blocks as together
-from postrand.app import entries, forms, goals
+from postrand.app import entries, forms, goals, suiting
 from postrand.app.blocks import Blocks
 from postrand.codebook.variable import ROLES
 from postrand.completion.files import copies_problems
@@ -20,6 +20,8 @@ from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
+VIEW = ("shown", "pair", "find", "page", "edited", "texts", "problem")
+"""What a person looks at, and types before it is decided: no decision."""
 USUAL_COPIES = 20
 
 
@@ -96,6 +98,13 @@ class Decisions:
     def perturbed(self) -> tuple[int, ...]:
         """The perturbed columns."""
         return tuple(j for j in range(len(self.roles)) if self.is_perturbed(j))
+
+    @property
+    def comparable(self) -> tuple[int, ...]:
+        """The released columns with categories: those of which the screen before and after has tables."""
+        drafts = () if self.opened is None else self.opened.drafts
+        held = enumerate(zip(drafts, self.roles, strict=True))
+        return tuple(j for j, (d, r) in held if d.get("categories") and r in ("key", "sensitive", "other"))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -273,13 +282,25 @@ def _perturb(decisions: Decisions, key: str, value: str) -> Decisions:
     return _show_perturbed(dataclasses.replace(decisions, perturb=asked))
 
 
+def looking(decisions: Decisions, now: Decisions) -> Decisions:
+    """Return decisions with what the screens show now: the variables looked at, the page of the table, the search."""
+    if decisions.opened is not now.opened:
+        return dataclasses.replace(decisions, problem="")
+    seen = {name: getattr(now, name) for name in VIEW}
+    return _show_perturbed(dataclasses.replace(decisions, **{**seen, "problem": ""}))
+
+
 def _show_perturbed(decisions: Decisions) -> Decisions:
     """Show a perturbed variable, if there is one."""
     chosen = decisions.perturbed
     if not chosen:
         return decisions
     shown = decisions.shown if decisions.shown in chosen else chosen[0]
-    pair = decisions.pair if set(decisions.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    pair = (
+        decisions.pair
+        if set(decisions.pair) <= set(decisions.comparable)
+        else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    )
     return dataclasses.replace(decisions, shown=shown, pair=pair)
 
 
@@ -287,38 +308,16 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
     def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
-        if family == "structure" and (why := _reasons(decisions).get(value)):
-            raise _Refused(f"{forms.title(value)} does not go with these choices: {why}")
-        changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
-        return _suit(dataclasses.replace(decisions, **changes))
+        place = "model" if family == "privacy" else family
+        changes: dict[str, Any] = {place: value}
+        suited = suiting.suit(dataclasses.replace(decisions, **changes))
+        if getattr(suited, place) != value:  # never another choice than the one on the screen
+            raise _Refused(
+                f"{forms.title(value)!r} is not possible with the other choices: {suiting.reason(decisions, value)}"
+            )
+        return suited
 
     return choose
-
-
-def _suit(decisions: Decisions) -> Decisions:
-    """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
-    if _suited(decisions) == decisions.structure:
-        return decisions
-    for objective in dict.fromkeys((decisions.objective, *forms.names("objective"))):
-        tried = dataclasses.replace(decisions, objective=objective)
-        if found := _suited(tried):
-            return dataclasses.replace(tried, structure=found)
-    return decisions
-
-
-def _suited(decisions: Decisions) -> str:
-    """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
-    reasons = _reasons(decisions)
-    order = dict.fromkeys((decisions.structure, *reasons))
-    return next((name for name in order if not reasons.get(name, "unknown")), "")
-
-
-def _reasons(decisions: Decisions) -> dict[str, str]:
-    """Return for each structure why it does not go with model and objective; nothing where a form is unfinished."""
-    try:
-        return forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # its own message explains the problem
-        return {}
 
 
 def _option(decisions: Decisions, key: str, value: str) -> Decisions:

@@ -26,7 +26,7 @@ from postrand.app import (
     widgets,
 )
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import Problem, Tab, attempt
+from postrand.app.tabs import WAITING, Problem, Tab, attempt
 from postrand.formats import ReadSettings, path_of, suffix_of
 from postrand.workflow.advice import Advice
 
@@ -52,7 +52,7 @@ def uploaded(folder: Path, name: str) -> Path:
     """Return where an uploaded file waits until it is read: a folder of its own, so that messages have its name."""
     suffix = suffix_of(name)
     stem = re.sub(r"[^\w.\- ]", "_", Path(name).name.removesuffix(suffix))[:100] or "file"
-    own = folder / f".in-{secrets.token_hex(8)}"
+    own = folder / f"{WAITING}{secrets.token_hex(8)}"
     own.mkdir(mode=0o700)
     return own / f"{stem}{suffix}"
 
@@ -70,7 +70,7 @@ def _read(here: Tab, value: str) -> None:
         here.opening.set(Problem("The plan depends on how the file is read. Open the file anew to read it otherwise."))
     elif opened is not None:
         path = path_of(opened.path)
-        here.start(here.open(path, opened.name if path.parent == here.folder else "", given))
+        here.start(here.open(path, opened.name if here.folder in path.parents else "", given))
 
 
 def _taken(here: Tab, value: str) -> None:
@@ -110,7 +110,7 @@ def _point(here: Tab, value: str) -> None:
     way, _, level = value.partition(":")
     after = attempt(lambda: frontier.at_level(here.now, way, float(level or "nan")))
     if not isinstance(after, Problem):
-        here.decide(after, ("point", value))
+        here.decide(after)
 
 
 def _advise(here: Tab, value: str) -> None:

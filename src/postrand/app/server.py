@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from htmltools import TagList, tags
+from htmltools import TagList
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
+    comparison_screen,
     computations,
     designing,
     documents,
     forms,
     levels,
     linked_view,
-    measure_views,
     plan_server,
     plan_views,
-    release_views,
+    release_screen,
+    risk_screen,
     split_views,
     views,
     widgets,
@@ -30,8 +30,6 @@ from postrand.app.designing import Designed
 from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
-from postrand.errors import PostrandError
-from postrand.release import Release
 from postrand.report.table_worth import TableWorth
 
 
@@ -46,9 +44,10 @@ def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
         _listen(input, tab)
         part = _parts(tab)
         _data_screen(tab, part)
-        _risk_screen(tab, part)
+        risk_screen.connect(input, tab, part)
         _design_screen(tab, part)
-        _last_screens(tab, part)
+        comparison_screen.connect(tab, part)
+        release_screen.screens(tab, part)
         _commands(tab)
 
     return server
@@ -63,18 +62,11 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         here = tab()
         if action == "demo":
             here.start(here.open(None))
-        elif action == "protect":
-            with reactive.isolate():
-                free = here.watch() is None
-            if free:
-                here.start(here.protect())
-        elif action == "cancel":
-            here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
-        elif action == "undo":
-            here.undo()
-        elif not plan_server.acted(here, action, value):
+        elif action == risk_screen.ACTION:
+            pass  # no decision: the screen itself hears it
+        elif not (release_screen.did(here, action, key, value) or plan_server.acted(here, action, value)):
             here.change(action, key, value)
 
     @reactive.effect
@@ -100,8 +92,9 @@ def _parts(tab: Callable[[], Tab]) -> Part:
     @reactive.effect(priority=10)
     def _() -> None:
         decisions = tab().decisions()
+        forms_drawn = tab().redrawn()
         for name, select in _SELECTORS.items():
-            changed(values[name], select(decisions))
+            changed(values[name], (forms_drawn, select(decisions)))
 
     def part(name: str) -> Decisions:
         values[name]()
@@ -142,13 +135,6 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
 }
 
 
-def _safe(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except PostrandError as error:
-        return widgets.trouble(error.problems)
-
-
 def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def status() -> Any:
@@ -181,38 +167,6 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
         return views.variables(part("variables"))
 
     plan_server.of_file(tab, part)
-
-
-def _risk_screen(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def risk_form() -> Any:
-        return views.risk_form(part("keys"))
-
-    @render.ui
-    def risk() -> Any:
-        decisions = part("keys")
-        key = (decisions.opened, decisions.keys)
-        counted, waiting = tab().ask("counted", key, lambda: computations.assess(decisions, with_model=False))
-        if isinstance(counted, Problem):
-            return widgets.trouble(counted.text.split("\n"))
-        if waiting:
-            return widgets.busy("Counting …")
-        modelled = None
-        if counted is not None and (decisions.fraction or "weight" in decisions.roles):
-            wanted = (*key, decisions.fraction, decisions.roles)
-            modelled, waiting = tab().ask("modelled", wanted, lambda: computations.assess(decisions, with_model=True))
-        if isinstance(modelled, Problem):
-            return TagList(widgets.trouble(modelled.text.split("\n")), views.risk_view(counted, None, False))
-        return views.risk_view(counted, modelled, waiting)
-
-    @render.ui
-    def measures() -> Any:
-        decisions = part("keys")
-        wanted = (decisions.opened, decisions.keys, decisions.fraction, decisions.roles)
-        found, waiting = tab().ask("measures", wanted, lambda: computations.measures(decisions))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return widgets.busy("Measuring …") if waiting else measure_views.measures_view(found)
 
 
 def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -285,7 +239,7 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         if isinstance(found, Problem):
             return widgets.trouble(found.text.split("\n"))
         total = None if made is None else made.certificate.account.total
-        pair, error = tuple(dict.fromkeys(decisions.pair)), None
+        pair, error = tuple(j for j in dict.fromkeys(decisions.pair) if decisions.is_perturbed(j)), None
         tables: list[TableWorth] = []
         tried = [_attempted(tab(), decisions, j, made) for j in pair]
         points = [p for p in tried if not isinstance(p, Problem)]
@@ -384,10 +338,6 @@ def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:
     return tab.keep((decisions.opened, columns), lambda: computations.counts(decisions, columns))
 
 
-def _margin(tab: Tab, decisions: Decisions, release: Release, columns: tuple[int, ...]) -> computations.Margin:
-    return computations.margin(decisions, release, _counts(tab, decisions, columns), columns)
-
-
 def _attempted(
     tab: Tab, decisions: Decisions, column: int, whole: Designed | None = None
 ) -> computations.Point | Problem:
@@ -399,90 +349,6 @@ def _attempted(
     found: computations.Point | Problem
     found = attempt(lambda: tab.keep(key, lambda: computations.point(decisions, counted, level)))
     return found
-
-
-def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def protect_form() -> Any:
-        return release_views.protect_form(part("release"))
-
-    @render.ui
-    def protect() -> Any:
-        here = tab()
-        watch, made = here.watch(), here.made()
-        if watch is not None:
-            reactive.invalidate_later(0.25)
-        decisions = part("all")
-        release, is_current = (None, False) if made is None else (made[0], made[1].shaping == decisions.shaping)
-        found, waiting = None, False
-        if watch is None:  # a run measures the same itself
-            found, waiting = here.ask(
-                "clear", decisions.shaping, lambda: designing.findings(decisions, here.folder, here.latest)
-            )
-        found = found.text if isinstance(found, Problem) else found
-        return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
-
-    @render.ui
-    def pair() -> Any:
-        decisions = part("shown")
-        if not decisions.perturbed:
-            return None
-        first, second = decisions.pair
-        return TagList(
-            views.chooser(decisions, "pair", "first", first, "Variable"),
-            views.chooser(decisions, "pair", "second", second, "by"),
-        )
-
-    @render.ui
-    def compare() -> Any:
-        here, made = tab(), tab().made()
-        if made is None:
-            return tags.p(
-                "Protect the file first. Then this screen shows its tables before, released and corrected.",
-                class_="soft",
-            )
-        release, decisions = made
-        shown, chosen = part("shown").pair, replace(decisions, fraction=part("keys").fraction)
-        frame, reading = here.ask("frame", id(release), release.frame)
-        if reading or isinstance(frame, Problem):
-            return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
-        single, one = here.ask("single", (id(release), shown[0]), lambda: _margin(here, decisions, release, shown[:1]))
-        double, two = None, False
-        if shown[0] != shown[1]:
-            double, two = here.ask("double", (id(release), shown), lambda: _margin(here, decisions, release, shown))
-        risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: computations.risks(chosen, release))
-        found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
-        return views.compare_view(
-            found[0],
-            found[1],
-            None if isinstance(risks, Problem) else risks,
-            one or two or three,
-            release.mechanism.split,
-        )
-
-    @render.ui
-    def take() -> Any:
-        return _safe(lambda: views.take_view(part("all"), tab().folder))
-
-    @render.ui
-    def downloads() -> Any:
-        made, here = tab().made(), tab()
-        if made is None:
-            return tags.p("Protect the file first. The plan and the codebook are already shown here.", class_="soft")
-        named = [
-            ("release.zip", "The release, as one zip file"),
-            ("report.html", "The public report"),
-            ("dossier.html", "The internal report: for authorised staff only"),
-            ("plan.toml", "The plan"),
-            ("codebook.toml", "The codebook"),
-        ]
-        links = [
-            tags.li(tags.a(words, href=f"files/{here.name}/{name}", target="_blank", rel="noopener"))
-            for name, words in named
-        ]
-        return TagList(
-            tags.ul(*links), tags.p(tags.strong("On this machine: "), tags.code(str(here.folder)), class_="soft")
-        )
 
 
 def _commands(tab: Callable[[], Tab]) -> None:

@@ -13,7 +13,7 @@ from postrand.app import goals, levels, plan_views
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Ways
-from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
+from postrand.app.widgets import busy, button, control, facts, labelled, select, share_bar, trouble
 from postrand.certification.file_level import FileLevel
 from postrand.mechanism import Split
 from postrand.privacy import DifferentialPrivacy
@@ -239,7 +239,7 @@ def _tables(made: DesignedSplit, records: int) -> Tag:
     rows = [
         tags.tr(
             tags.th(" × ".join(cut(n) for n in table.variables), scope="row"),
-            tags.td(number(records * table.share), _bar(table.share / best)),
+            tags.td(number(records * table.share), share_bar(table.share / best)),
         )
         for table in found[:MAX_TABLES]
     ]
@@ -247,10 +247,6 @@ def _tables(made: DesignedSplit, records: int) -> Tag:
     more = tags.p(f"The {MAX_TABLES} most precise; {left:,} more are in the output of postrand design.", class_="soft")
     shown = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Effective records of each table")
     return tags.div(shown, more if left > 0 else None)
-
-
-def _bar(share: float) -> Tag:
-    return tags.span(tags.span(style=f"width:{100 * share:.1f}%"), class_="share", aria_hidden="true")
 
 
 # -- the comparison ---------------------------------------------------------------------------------------------------
