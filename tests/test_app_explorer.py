@@ -147,6 +147,9 @@ def test_the_screen_says_who_is_found_and_by_what(decisions: Decisions) -> None:
     assert f"<td>{sum(v for v in classes.values() if v == 2):,}</td>" in page
     none = [one for one in found.search.sets if not one.minimal]
     assert none
+    assert found.doubt is None
+    wide = dataclasses.replace(file, household=np.arange(600) // 60)
+    assert "is this a household number?" in str(risk_views.explored_view(exploring.explored(wide, book)))
     listed = page[page.index("Worst combinations of keys") :]
     assert not any(f">{' × '.join(one.names)}<" in listed for one in none)  # no rows of zeros
     assert "<img" not in page

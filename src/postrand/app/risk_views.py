@@ -10,7 +10,7 @@ from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app.charts import cut, scroll
 from postrand.app.exploring import MAX_SIZE, Explored, Exposed
-from postrand.app.widgets import busy, button, facts
+from postrand.app.widgets import busy, button, facts, trouble
 from postrand.report import svg, text
 from postrand.risk import RiskReport
 from postrand.risk.exposure import Exposure
@@ -88,6 +88,7 @@ def explored_view(found: Explored | None) -> TagList:
     return TagList(
         tags.h3("An attacker who knows the keys"),
         *(tags.p(sentence) for sentence in attacker_sentences(found.attacks)),
+        trouble(found.doubt) if found.doubt else None,
         tags.h3("How many records share their values"),
         _sizes(found.parts.sizes),
         tags.h3("What each key adds"),
