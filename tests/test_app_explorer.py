@@ -247,7 +247,7 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     page = str(comparison_views.compare_view(None, risks, False, attacks=attacks))
     told = json.loads((done.path.parent / "dossier" / "dossier.json").read_text())["figures"]["risk"]
     before, after = next((r["before"], r["after"]) for r in told if r["code"] == "correct_matches")
-    assert f"{before:,.1f} of them to the right record before" in page
+    assert f"{before:,.0f} of them to the right record before" in page  # exact: one of each class
     assert f"{after:,.1f} after" in page
     places = [page.index(word) for word in ("Expected correct matches", "(τ1)", "Sample uniques</th>", "can rise")]
     assert places == sorted(places)
@@ -285,6 +285,11 @@ def test_cells_without_a_record_are_left_out_and_large_tables_cut() -> None:
     page = str(charts.margins(found))
     assert page.count('<th scope="row">') == charts.MAX_ROWS
     assert "a8 × b9" in page
+    assert "✗" not in page
+    apart = dataclasses.replace(found, low=true + 1, high=true + 2)
+    assert str(charts.margins(apart)).count(" ✗") == charts.MAX_ROWS
+    assert "about 5 in 100 intervals" in str(comparison_views.compare_view(apart, None, False))
+    assert "about 5 in 100 intervals" not in str(comparison_views.compare_view(found, None, False))
     assert "a0 × b0" not in page
     assert f"The {charts.MAX_ROWS} cells with most records before, of 90. Not shown: 110 cells" in page
 
@@ -340,7 +345,7 @@ def test_the_interval_of_two_conditional_shares_is_the_textbook_one() -> None:
     se = math.sqrt(p * (1 - p) / 200 + q * (1 - q) / 400)
     assert numbers(one.said) == pytest.approx([100 * (q - p - 1.96 * se), 100 * (q - p + 1.96 * se)], abs=0.1)
     assert "“b” is more frequent where y is “b” than where it is “a”" in one.said
-    assert one.truth == f"The share in “b” minus that in “a” is {100 * (q - p):.1f} percentage points."
+    assert one.truth == f"the share in “b” minus that in “a” is {100 * (q - p):.1f} percentage points."
     assert one.agrees is True
     (other,) = conclusions(estimated(true.tolist()), true[:, ::-1])
     assert other.agrees is False

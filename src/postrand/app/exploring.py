@@ -24,8 +24,8 @@ MOST_EXPOSED = 10
 class Explored:
     """Hold what was found on the keys of a file as it is.
 
-    ``search`` is None where combinations cannot be searched, and then ``why`` says the reason. ``doubt``: why the column
-    of household numbers is probably none.
+    ``search`` is None where combinations cannot be searched, and then ``why`` says the reason. ``doubt``: why the
+    column of household numbers is probably none.
     """
 
     parts: KeyParts

@@ -215,7 +215,7 @@ def _sets(found: Explored) -> list[Tag]:
     rows = []
     for size, those in itertools.groupby(chosen, key=lambda one: len(one.names)):
         words = "One key" if size == 1 else f"{size} keys"
-        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="soft")))
+        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="text soft")))
         rows += [
             tags.tr(
                 tags.th(" × ".join(cut(name) for name in one.names), scope="row"),
