@@ -26,7 +26,7 @@ PLANS = {
     "joint": f'[[blocks]]\nvariables = ["area", "sex"]\n{EACH % 2.5}{JOB}{EACH % 2.5}',
     "beside": f'{SPLIT}[[blocks]]\nvariables = ["born"]\n{EACH % 2}',
     "different": f'[[blocks]]\nvariables = ["born"]\nprior = "file"\n{EACH % 2}{JOB}{EACH % 3}',
-    "shares": f'{JOB}[[blocks]]\nvariables = ["born", "sex"]\n',
+    "shares": f'{JOB}[[blocks]]\nvariables = ["sex"]\n',
     "weighted": f'{JOB}privacy = {{model = "share", weight = 2.0}}\n[[blocks]]\nvariables = ["sex"]\n',
     "order": f'{JOB}{EACH % 2.5}[[blocks]]\nvariables = ["area"]\n{EACH % 2.5}',
     "strata": f'{JOB}given = ["sex"]\n',

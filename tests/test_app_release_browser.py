@@ -71,7 +71,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         page.click("text=Verify this release")
         expect(page.locator("#verification pre")).to_contain_text("The release is what it claims to be", timeout=60_000)
         folder = tmp_path / "mine"
-        page.fill("#downloads [data-act=typed][type=text]", str(folder))
+        page.fill("#downloads [data-act=written][type=text]", str(folder))
         page.keyboard.press("Enter")
         expect(page.locator("#downloads")).to_contain_text(f"Saved in {folder}")
         page.click("#releases >> text=Remove …")
@@ -82,7 +82,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
 
         # A saved project is opened again, with its release.
         go(page, "data")
-        page.fill("#by_path [data-act=typed]", str(folder))
+        page.fill("#by_path [data-act=written]", str(folder))
         page.keyboard.press("Enter")
         go(page, "take")
         expect(page.locator("#releases")).to_contain_text("of the decisions now", timeout=30_000)

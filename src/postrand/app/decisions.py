@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand.app import blocks as together
-from postrand.app import entries, forms, goals
+from postrand.app import entries, forms, goals, suiting
 from postrand.app.blocks import Blocks
 from postrand.codebook.variable import ROLES
 from postrand.completion.files import copies_problems
@@ -20,8 +20,8 @@ from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
-VIEW = ("shown", "pair", "find", "page", "problem")
-"""What a person looks at: no decision."""
+VIEW = ("shown", "pair", "find", "page", "edited", "texts", "problem")
+"""What a person looks at, and types before it is decided: no decision."""
 USUAL_COPIES = 20
 
 
@@ -310,43 +310,19 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
             raise _Refused(f"{value!r} is not a choice for {family}")
         place = "model" if family == "privacy" else family
         changes: dict[str, Any] = {place: value}
-        suited = _suit(dataclasses.replace(decisions, **changes))
+        asked = dataclasses.replace(decisions, **changes)
+
+        def made(family: str, name: str) -> Any:
+            return (dataclasses.replace(asked, objective=name) if name else asked).make(family)
+
+        objective, structure = suiting.suited(made, asked.objective, asked.structure)
+        suited = dataclasses.replace(asked, objective=objective, structure=structure)
         if getattr(suited, place) != value:  # never another choice than the one on the screen
-            raise _Refused(
-                f"{forms.title(value)!r} is not possible with the other choices: {_reason(decisions, value)}"
-            )
+            why = suiting.reason(made, asked.objective, value)
+            raise _Refused(f"{forms.title(value)!r} is not possible with the other choices: {why}")
         return suited
 
     return choose
-
-
-def _suit(decisions: Decisions) -> Decisions:
-    """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
-    if _suited(decisions) == decisions.structure:
-        return decisions
-    for objective in dict.fromkeys((decisions.objective, *forms.names("objective"))):
-        tried = dataclasses.replace(decisions, objective=objective)
-        if found := _suited(tried):
-            return dataclasses.replace(tried, structure=found)
-    return decisions
-
-
-def _reason(decisions: Decisions, structure: str) -> str:
-    try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # an unfinished form: its own message explains the problem
-        reasons = {}
-    return reasons.get(structure) or "no shape of the matrices suits it"
-
-
-def _suited(decisions: Decisions) -> str:
-    """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
-    try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # an unfinished form: its own message explains the problem
-        return ""
-    order = dict.fromkeys((decisions.structure, *reasons))
-    return next((name for name in order if not reasons.get(name, "unknown")), "")
 
 
 def _option(decisions: Decisions, key: str, value: str) -> Decisions:

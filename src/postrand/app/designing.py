@@ -72,10 +72,11 @@ class Latest:
         """
         asked = decisions.shaping
         if self._made is None or self._made[0] != asked:
-            self._made = asked, self._design(decisions, folder)
+            self._made = asked, self.fresh(decisions, folder)
         return self._made[1]
 
-    def _design(self, decisions: Decisions, folder: Path) -> Designed:
+    def fresh(self, decisions: Decisions, folder: Path) -> Designed:
+        """Return the design of decisions that are only tried; raises as :meth:`designed`."""
         assert decisions.opened is not None
         with heard() as said:
             plan = planned(decisions, folder)

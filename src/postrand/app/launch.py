@@ -91,7 +91,8 @@ def application(late: Late) -> tuple[Starlette, str]:
         Route("/files/{number:int}/{place:path}", file),
         Mount("/", app=shiny),
     ]
-    return Starlette(routes=routes), str(shiny.ui["html"])
+    assert isinstance(shiny.ui, dict)  # a page that is the same for every request
+    return Starlette(routes=routes), shiny.ui["html"]
 
 
 class Server(uvicorn.Server):

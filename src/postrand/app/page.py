@@ -180,6 +180,8 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
             ui.output_ui("against"),
             ui.output_ui("map"),
             ui.output_ui("matrix"),
+            ui.output_ui("frontier_form"),
+            ui.output_ui("points"),
             ui.output_ui("explained"),
         ],
     ),

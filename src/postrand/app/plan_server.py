@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import secrets
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from postrand.app import (
     designing,
     documents,
     editor_views,
+    frontier,
+    frontier_views,
     plan_views,
     reading,
     reading_views,
@@ -23,7 +26,7 @@ from postrand.app import (
     widgets,
 )
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import Problem, Tab, attempt
+from postrand.app.tabs import WAITING, Problem, Tab, attempt
 from postrand.formats import ReadSettings, path_of, suffix_of
 from postrand.workflow.advice import Advice
 
@@ -32,6 +35,7 @@ SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "editor": lambda b: (b.opened, b.edited, b.kept, recoding.typed(b).get("kind")),
     "tried": lambda b: (b.opened, b.edited, b.kept, b.roles, recoding.typed(b)),
     "asked": lambda b: (b.opened, b.perturbed),
+    "drawn": lambda b: (b.opened, b.perturbed, b.model, b.way, b.held, b.goal, b.values),
 }
 """What the screens of this module depend on."""
 
@@ -48,7 +52,7 @@ def uploaded(folder: Path, name: str) -> Path:
     """Return where an uploaded file waits until it is read: a folder of its own, so that messages have its name."""
     suffix = suffix_of(name)
     stem = re.sub(r"[^\w.\- ]", "_", Path(name).name.removesuffix(suffix))[:100] or "file"
-    own = folder / f".in-{secrets.token_hex(8)}"
+    own = folder / f"{WAITING}{secrets.token_hex(8)}"
     own.mkdir(mode=0o700)
     return own / f"{stem}{suffix}"
 
@@ -93,6 +97,22 @@ def _explain(here: Tab, value: str) -> None:
     here.explaining.set(here.now.shaping)
 
 
+def _draw(here: Tab, value: str) -> None:
+    target = attempt(lambda: frontier.target_of(here.now))
+    if isinstance(target, Problem):
+        here.decisions.set(dataclasses.replace(here.now, problem=target.text))
+    else:
+        here.drawing.set((here.now, target))
+
+
+def _point(here: Tab, value: str) -> None:
+    """Take a point of the frontier: a way of release, and a level of a record."""
+    way, _, level = value.partition(":")
+    after = attempt(lambda: frontier.at_level(here.now, way, float(level or "nan")))
+    if not isinstance(after, Problem):
+        here.decide(after)
+
+
 def _advise(here: Tab, value: str) -> None:
     here.advising.set(here.now)
 
@@ -104,6 +124,8 @@ _ACTIONS: dict[str, Callable[[Tab, str], None]] = {
     "recode": lambda here, value: _recoded(here, "recode", value),
     "try": lambda here, value: _recoded(here, "try", value),
     "explain": _explain,
+    "draw": _draw,
+    "point": _point,
 }
 
 
@@ -165,6 +187,31 @@ def of_plan(tab: Callable[[], Tab], part: Part) -> None:
         if isinstance(found, Problem):
             return widgets.trouble(found.text.split("\n"))
         return advice_views.advice(found, waiting)
+
+    @render.ui
+    def frontier_form() -> Any:
+        decisions = part("asked")
+        return frontier_views.form(decisions) if decisions.perturbed else None
+
+    @render.ui
+    def points() -> Any:
+        here, asked, now = tab(), tab().drawing(), part("drawn")
+        if asked is None or not frontier.can_draw(now):
+            return None
+        decisions, target = asked
+        found, waiting = here.ask(
+            "frontier", asked, lambda: frontier.levels(decisions, here.folder, here.latest, target)
+        )
+        if isinstance(found, Problem):
+            return widgets.trouble(found.text.split("\n"))
+        if waiting:
+            return widgets.busy("Designing every level …")
+        if target.limit is None:  # it takes long, so it is measured where somebody asks for it
+            return frontier_views.points(found, {}, target, now, measuring=False)
+        wanted = (asked, "risk")
+        told, measuring = here.ask("frontier risk", wanted, lambda: frontier.risks(decisions, found, target.measure))
+        measured = told if isinstance(told, dict) else {}
+        return frontier_views.points(found, measured, target, now, measuring)
 
     @render.ui
     def explained() -> Any:

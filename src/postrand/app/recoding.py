@@ -121,7 +121,7 @@ def effect(decisions: Decisions, at: int) -> Effect:
         made = prepared(after.kept["recodes"], Path(), plain, "the variable editor")
         trial = trial_of(reopened(decisions.opened.path, made, plain), recode)
     sides = [computations.assess(one, with_model=False) for one in (decisions, after)]
-    counts = [None if one is None else one.report.sample_uniques for one in sides]
+    counts = [None if one is None else one.sample_uniques for one in sides]
     return Effect(trial, None if counts[0] is None or counts[1] is None else (counts[0], counts[1]))
 
 

@@ -27,7 +27,7 @@ def did(tab: Tab, action: str, key: str, value: str) -> bool:
         "redo": tab.redo,
         "seen": tab.seen,
         "open_typed": tab.open_typed,
-        "typed": lambda: tab.typed.update({key[:40]: value[:4000]}),
+        "written": lambda: tab.typed.update({key[:40]: value[:4000]}),
         "choose": lambda: tab.choose(number),
         "recall": lambda: tab.recall(number),
         "removing": lambda: tab.removing.set(number),

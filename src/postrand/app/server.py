@@ -172,10 +172,12 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
 def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def design_form() -> Any:
+        tab().jumps()
         return views.design_form(part("forms"))
 
     @render.ui
     def level() -> Any:
+        tab().jumps()
         return views.level_control(part("level"))
 
     @render.ui

@@ -38,9 +38,9 @@ def _save_form(one: Finished, typed: Mapping[str, str], told: str) -> Tag:
     """Return the form that saves plan, codebook, release and internal report in a folder of a person's choice."""
     key = f"save:{one.number}"
     written = typed.get(key, usual_folder(one))
-    typed_box = control("input", "typed", key, type="text", value=written, spellcheck="false")
+    typed_box = control("input", "written", key, type="text", value=written, spellcheck="false")
     checked = "checked" if takes_data(one, typed) else None
-    box = control("input", "typed", f"data:{one.number}", type="checkbox", checked=checked)
+    box = control("input", "written", f"data:{one.number}", type="checkbox", checked=checked)
     why = "Without it the plan cannot be opened again: the workbench has the only copy of the uploaded file."
     return tags.div(
         tags.h3("Save the project"),
@@ -131,6 +131,8 @@ def _turn(words: str, act: str, target: tuple[Decisions, ...], history: History)
 
 def open_form(typed: str) -> TagList:
     """Return the form that opens a file, a plan or a project by its path on this machine."""
-    box = control("input", "typed", "open", type="text", value=typed, spellcheck="false", placeholder="~/surveys/2024")
+    box = control(
+        "input", "written", "open", type="text", value=typed, spellcheck="false", placeholder="~/surveys/2024"
+    )
     words = "A file of records, a plan.toml, or the folder of a saved project. The file is read where it is."
     return TagList(labelled("Open by its path on this machine", box, words), button("Open", "open_typed"))

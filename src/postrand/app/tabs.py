@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from shiny import reactive
 
@@ -21,12 +21,16 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.finished import Finished, Shelf, finish, verified
+from postrand.app.frontier import Target
 from postrand.app.history import History
 from postrand.app.plans import open_plan
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
 from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
-from postrand.formats import ReadSettings, is_known
+from postrand.formats import ReadSettings, is_known, moved
+
+WAITING = ".in-"
+"""How the folder of an upload begins that was not opened yet."""
 
 MAX_TABS = 20
 MAX_KEPT = 200
@@ -65,15 +69,16 @@ class Tab:
         self.redrawn: reactive.Value[int] = reactive.Value(0)
         self.history = History()
         self.typed: dict[str, str] = {}
+        self.jumps: reactive.Value[int] = reactive.Value(0)
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
+        self.drawing: reactive.Value[tuple[Decisions, Target] | None] = reactive.Value(None)
         self.trying: reactive.Value[Any] = reactive.Value(None)
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
-        self._opened: set[Path] = set()
         self._is_running = False
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
@@ -118,9 +123,9 @@ class Tab:
     async def open(self, path: Path | None, name: str = "", given: ReadSettings | None = None) -> None:
         """Open a file, or the demonstration survey if there is no path; on failure the decisions do not change.
 
-        ``name`` is the name of an uploaded file, which has a folder of its own and stays there, so that an earlier file
-        of that name stays for the decisions that can be undone. ``given``: how it is read, where a person chose that;
-        the same file is read again.
+        ``name`` is the name of an uploaded file, which has a folder of its own: an earlier file of that name stays for
+        the decisions that can be undone. ``given``: how it is read, where a person chose that; the same file is read
+        again.
         """
 
         def work() -> tuple[Decisions, Finished | None]:
@@ -134,6 +139,9 @@ class Tab:
                 found = _of_plan(place, name, self.folder)
                 return found, release_of(place.parent, found, self._held().next)
             opened = computations.open_file(place, name, given=given)
+            if self._waits(path):
+                room = place.parent.rename(self.folder / f"file-{turn}")
+                opened = dataclasses.replace(opened, path=moved(opened.path, room / place.name))
             held = None if given is None or before is None else read_again(before, opened)
             return open_decisions(opened, held, before), None
 
@@ -149,15 +157,12 @@ class Tab:
 
     def _settle(self, path: Path | None, name: str, found: tuple[Decisions, Finished | None] | Problem) -> None:
         """Take over a file that was read, or say why it could not be; uploads that no decision needs are removed."""
-        upload = path if path is not None and name and path.parent.parent == self.folder else None
         with reactive.isolate():
             waiting = self.pending()
         if isinstance(found, Problem):
             self.opening.set(found)
-            keeps = upload is not None and upload not in self._opened and is_known(upload)
-            self.pending.set((upload, name) if keeps and upload is not None else None)
+            self.pending.set((path, name) if path is not None and self._waits(path) and is_known(path) else None)
         else:
-            self._opened |= set() if upload is None else {upload}
             self.pending.set(None)
             self.counted.clear()
             self._turn(found[0])
@@ -165,10 +170,14 @@ class Tab:
             self.ended.set("")
             self._borrow(found[1])
         with reactive.isolate():
-            kept = {*self._opened, *(() if self.pending() is None else self.pending()[:1])}
-        for one in (upload, None if waiting is None else waiting[0]):
-            if one is not None and one not in kept:
+            kept = self.pending()
+        for one in (path, None if waiting is None else waiting[0]):
+            if self._waits(one) and (kept is None or kept[0] != one):
                 shutil.rmtree(one.parent, ignore_errors=True)
+
+    def _waits(self, path: Path | None) -> TypeGuard[Path]:
+        """Whether a path is that of an upload that was not opened yet, in a folder of its own."""
+        return path is not None and path.parent.parent == self.folder and path.parent.name.startswith(WAITING)
 
     def open_typed(self) -> None:
         """Open the file, plan or project whose path was typed."""
@@ -307,7 +316,7 @@ class Tab:
 
     def change(self, action: str, key: str, value: str) -> None:
         """Make one decision; where it is refused, all forms are drawn again from the decisions that hold."""
-        self._put(history.decide(self._history, action, key, value))
+        self._put(history.decide(self._history, action, key, value), jumped=action != "option")
         if self.now.problem:
             self._redraw()
 
@@ -322,8 +331,12 @@ class Tab:
             if isinstance(found, Problem):
                 self.decisions.set(dataclasses.replace(now, problem=found.text))
             else:
-                self._put(history.settled(self._history, found))
+                self.decide(found)
             await reactive.flush()
+
+    def decide(self, after: Decisions) -> None:
+        """Take the decisions that one step leads to; those before can be had again."""
+        self._put(history.settled(self._history, after))
 
     def seen(self) -> None:
         """Take a message away: it belongs to the screen that was left."""
@@ -344,7 +357,11 @@ class Tab:
     def _history(self) -> History:
         return dataclasses.replace(self.history, now=self.now)
 
-    def _put(self, found: History) -> None:
+    def _put(self, found: History, jumped: bool = True) -> None:
+        """Take over a history; where texts of boxes changed that nobody typed into them, the forms are drawn anew."""
+        if jumped and found.now.values != self.now.values:
+            with reactive.isolate():
+                self.jumps.set(self.jumps() + 1)
         self.history = found
         self.decisions.set(found.now)
 

@@ -58,7 +58,7 @@ def variables(decisions: Decisions) -> TagList:
     if decisions.opened is None:
         return TagList(tags.p("Open a file to see its variables.", class_="soft"))
     shown, matching = listed(decisions)
-    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories", "Edit"]
+    head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
     cells = [
         tags.th(h, scope="col", class_="text" if h in ("Variable", "Role", "First categories") else None) for h in head
     ]
@@ -97,15 +97,15 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         )
     notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
-        tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, scope="row"),
+        tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
         tags.td(role, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
         tags.td(some or str(draft["type"]), class_="text soft"),
-        tags.td(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}")),
     )
 
 

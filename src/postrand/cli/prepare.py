@@ -201,8 +201,10 @@ def assess(
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda
-    postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
-    postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
+    postrand assess survey.parquet --keys age,sex,region --weight w \\
+        --household h --measure individual,households
+    postrand assess survey.parquet --keys age,sex,region \\
+        --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.formats import placed
     from postrand.workflow import draft

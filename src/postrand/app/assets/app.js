@@ -71,7 +71,7 @@
   /* Enter in a box for a path presses the button below it. */
   document.addEventListener("keydown", (event) => {
     const box = event.target;
-    if (event.key !== "Enter" || !box.dataset || box.dataset.act !== "typed" || box.type !== "text") return;
+    if (event.key !== "Enter" || !box.dataset || box.dataset.act !== "written" || box.type !== "text") return;
     send(box, box.value);
     box.closest("label").parentElement.querySelector("button[data-act]").click();
   });
