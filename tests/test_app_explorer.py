@@ -224,6 +224,8 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
     text = risk_views.tau_text(report.tau1_estimate)
     page = str(risk_views.risk_view(report, report, False))
     assert page.count(f"{text} (95%") == 1  # in the table
+    assert "recoded" not in page
+    assert "are of the file recoded, not perturbed" in str(risk_views.risk_view(report, report, False, recoded=True))
     assert re.search(rf"<dd>\s*{re.escape(text)}\s*<span[^>]*>95% interval", page)
     assert str(report.tau1_estimate).startswith(f"{text} (95%")
     measured = str(measure_views.measures_view(computations.measures(half)))
