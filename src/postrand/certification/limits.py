@@ -75,6 +75,8 @@ def _unit_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     units = mechanism.units.columns
     yield from ({"code": f"several_{unit}"} for unit in ("person", "household") if unit not in units)
     yield from (_named(f"shared_{unit}", names) for unit, names in mechanism.shared.items())
+    if mechanism.split is not None and mechanism.split.of_members:
+        yield _named("one_member", mechanism.partly)
 
 
 def _named(code: str, names: Sequence[str]) -> dict[str, Any]:
