@@ -264,14 +264,14 @@ def design(plan: Path) -> Result:
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}
-    plain = plain_claims(certificate.claims, mechanism, file.get("file"))
+    found = findings(loaded, mechanism, known)
+    plain = plain_claims(certificate.claims, mechanism, file.get("file"), largest_household=found.largest_household)
     data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": list(loaded.advice)}
     data["two_way"] = [one.to_dict() for one in pairs]
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
-    found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()
     return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])
 

@@ -203,7 +203,7 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=_claims(certificate, mechanism),
+        claims=_claims(certificate, mechanism, _largest_household(known)),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, own),
@@ -223,9 +223,10 @@ def computed(
     )
 
 
-def _claims(certificate: Certificate, mechanism: Mechanism) -> tuple[str, ...]:
+def _claims(certificate: Certificate, mechanism: Mechanism, largest: int) -> tuple[str, ...]:
     """Return the plain claims, and what rank laws do to numerical columns, which have no guesses."""
-    plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
+    file = certificate.to_dict().get("file")
+    plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest)
     return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical))
 
 
