@@ -15,6 +15,7 @@ from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict, unknown_columns
+from postrand.report.table_worth import SHARED
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import NO_HOUSEHOLD
@@ -154,6 +155,31 @@ def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures)
     assert verdict(alone, **rule).row()["Result"] == "pass: does not apply: no household numbers"
     assert not verdict(alone, measure="correct_matches", at_most=1e9).is_met
     assert not verdict(dataclasses.replace(alone, may_link=("ori_hid",)), **rule).is_met
+
+
+def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
+    known, unknown = figures.one_way[:2]
+    unknown = dataclasses.replace(unknown, effective_records=None, why=SHARED["household"])
+    some = dataclasses.replace(figures, one_way=(known, unknown))
+    found = verdict(some, measure="effective_records", at_least=known.effective_records / 2, tables="one-way")
+    assert found.why == f"not known: {unknown.name}: all records of a household share one draw of its values"
+    assert found.after.endswith("at least where it is known")
+    assert "below" not in found.why
+    assert "share_below" in found.step
+    found = verdict(some, measure="effective_records", at_least=known.effective_records * 2, tables="one-way")
+    assert found.why.startswith(f"below: {known.name}; not known: {unknown.name}: ")
+
+
+def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):
+    policy = policy_from_dict({"rules": [{"measure": "tau2", "at_most": 5}]})
+    [said] = check_policy(figures_of(load_plan(folder / "plan.toml")), policy).problems()
+    assert "got it is not known: no sampling fraction or weight was given; wanted at most 5" in said
+    assert "Next: give --sampling-fraction" in said
+    no = [dataclasses.replace(one, before=None, after=None, shares=(), why=NO_HOUSEHOLD) for one in figures.risks]
+    dropped = dataclasses.replace(figures, risks=tuple(no), may_link=("hid",))
+    [row] = check_policy(dropped, policy_from_dict({"rules": [{"measure": "household_risk", "at_most": 0.2}]})).rows()
+    assert "Next: name the household" in row["Result"]
+    assert "for example of hid (a column" in row["Result"]
 
 
 def test_the_page_and_the_exit_code(folder, tmp_path):
