@@ -15,7 +15,7 @@ from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict, unknown_columns
-from postrand.report.table_worth import SHARED
+from postrand.report.table_worth import SHARED, TableWorth, two_way_lines, worth_line
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import NO_HOUSEHOLD
@@ -168,6 +168,17 @@ def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
     assert "share_below" in found.step
     found = verdict(some, measure="effective_records", at_least=known.effective_records * 2, tables="one-way")
     assert found.why.startswith(f"below: {known.name}; not known: {unknown.name}: ")
+
+
+def test_tables_that_are_not_known_are_listed_apart_and_not_as_worth_more(figures):
+    shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in figures.two_way * 10]
+    worth = TableWorth(("a", "b"), 40.0, 300)
+    first, *others = two_way_lines([*shared, *[worth] * 9])
+    assert "9 of 9 of little use" in first
+    assert f"of {len(shared)} more tables it is not known" in first
+    assert others[-2] == "  and 1 more tables, worth more"
+    assert others[-1].endswith("share one draw of its values")
+    assert list(worth_line("tables", shared)) == [f"tables: worth {SHARED['household']}"]
 
 
 def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):

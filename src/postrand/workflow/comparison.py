@@ -133,7 +133,7 @@ class PlanFigures:
         lines += worth_line("tables of two variables", self.two_way)
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
-        lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
+        lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
 
