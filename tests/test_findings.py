@@ -27,6 +27,7 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import Finding, Findings, find
 from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
@@ -348,3 +349,11 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_a_constant_column_tells_no_more_than_the_most_common_value():
+    found = told_by(np.array([[70], [30]]), "sex", "weight")
+    assert (found.right, found.blind) == (0.7, 0.7)
+    assert (found.guessed, found.settled, found.same) == (0.0, 0.0, 0.0)
+    assert told_by(np.array([[100, 50]])).right == 1.0
+    assert told_by(np.zeros((2, 2))).blind == 1.0
