@@ -54,6 +54,8 @@ EQUAL = Assumed("equal", lambda _: None)
 
 SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
 """Why the worth of a table is not known that has variables of a unit."""
+UNKNOWN = (*SHARED.values(),)
+"""Every reason for a worth that is not known because records share draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,15 @@ class TableWorth:
         return " × ".join(self.variables)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the worth is not known because records share draws."""
+        return self.effective_records is None and self.why in UNKNOWN
+
+    @property
     def is_of_little_use(self) -> bool:
         """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
         if self.effective_records is None:
-            return self.why not in SHARED.values()
+            return not self.is_shared
         return little_use(self.effective_records, self.records)
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,7 +164,7 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     """Yield one line on several tables: the least, the median, their basis, and a word where they are of little use."""
     if worths and worths[0].records < LEAST_RECORDS:
         yield f"{what}: worth not told: {TOO_FEW}"
-    found, known = middle(worths), [one for one in worths if one.why not in SHARED.values()]
+    found, known = middle(worths), [one for one in worths if not one.is_shared]
     left = f"; of {len(worths) - len(known)} more tables it is not known" if len(known) < len(worths) else ""
     if found is None:
         yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
@@ -185,13 +192,13 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         return
     yield from worth_line(f"{worths[0].records:,} released records, tables of two perturbed variables", worths)
     order = sorted(worths, key=lambda one: one.effective_records or 0.0)
-    told = [one for one in order if one.why not in SHARED.values()]
+    told = [one for one in order if not one.is_shared]
     for one in told[:MAX_LINES]:
         poor = " (of little use)" if one.is_of_little_use else ""
         yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
     if len(told) > MAX_LINES:
         yield f"  and {len(told) - MAX_LINES:,} more tables, worth more"
-    for why in dict.fromkeys(one.why for one in order if one.why in SHARED.values()):
+    for why in dict.fromkeys(one.why for one in order if one.is_shared):
         names = [one.name for one in order if one.why == why]
         yield f"  {few(names, MAX_LINES)}: {why}"
 

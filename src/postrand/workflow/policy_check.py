@@ -9,7 +9,7 @@ from typing import Any
 
 from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
-from postrand.report.table_worth import SHARED, TableWorth, shown
+from postrand.report.table_worth import UNKNOWN, TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -251,7 +251,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
         NO_HOUSEHOLD: _household_step(figures),
-        **dict.fromkeys(SHARED.values(), "leave these tables out of the rule: list its tables, or set share_below"),
+        **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
     }
     found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
     return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))

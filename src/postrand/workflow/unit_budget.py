@@ -22,6 +22,7 @@ from postrand.designers.budget import BudgetShare, Curve, allocate, floors
 from postrand.errors import DesignError, PrivacyError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.values import budget_of
 from postrand.support.exact import format_upper
 from postrand.workflow.known import unit_of
 
@@ -53,9 +54,16 @@ def left_of(plan: Plan, taken: Sequence[float], besides: float) -> float:
     left = plan.unit.epsilon - math.fsum([*spent, records * besides])
     if not left > 0:
         what = f"the epsilon of a {unit} with {records} records is used up: nothing is left to share"
-        fix = "raise [unit] epsilon, or lower the blocks' own"
+        fix = f"raise [unit] epsilon, or {to_lower(plan)}"
         raise DesignError(sentence(what, where="[unit] epsilon", got=f"{left:g}", fix=fix))
     return left
+
+
+def to_lower(plan: Plan) -> str:
+    """Return what can be lowered where a budget is used up: only what does spend something."""
+    has_own = any(budget_of(block.privacy) for block in plan.blocks)
+    parts = ["the epsilon of [split]"] * (plan.split is not None) + ["the blocks' own"] * has_own
+    return f"lower {' or '.join(parts) or 'that of the priors'}"
 
 
 def divided(
@@ -110,6 +118,6 @@ def require_unit_level(plan: Plan, mechanism: Mechanism) -> None:
     found = unit_epsilon(mechanism, unit, records)
     if found > plan.unit.epsilon:
         what = f"the level of a {unit} with {records} records is above the one asked for"
-        fix = "lower the blocks' own epsilon, let them share, or raise [unit] epsilon"
+        fix = f"{to_lower(plan)}, let blocks share, or raise [unit] epsilon"
         got, wanted = f"ε <= {format_upper(found)}", f"ε <= {plan.unit.epsilon:g}"
         raise PrivacyError(sentence(what, where="[unit] epsilon", got=got, wanted=wanted, fix=fix))
