@@ -98,8 +98,9 @@ def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
         "worth": {"at_least": 1},
         "never": {"never": ["sex"]},
     }
+    known = dataclasses.replace(figures, unit_epsilon={**figures.unit_epsilon, "person": 2.0})
     for measure, kind in MEASURES.items():
-        found = verdict(figures, measure=measure, **options.get(kind, {"at_most": 1e9}))
+        found = verdict(known, measure=measure, **options.get(kind, {"at_most": 1e9}))
         assert found.after != "not known", measure
 
 
@@ -372,3 +373,16 @@ def test_a_risk_that_is_larger_after_is_explained(figures):
     rules = policy_from_dict({"rules": [{"measure": "k", "at_least": 5}]})
     assert told[0] in str(check_policy(dataclasses.replace(figures, risks=(found,)), rules))
     assert why_larger([dataclasses.replace(found, before=1.0, after=9.0)]) == ()
+
+
+def test_a_policy_limits_the_level_of_a_household(figures):
+    """The members of the largest household, two, add up to twice ε = 2; [unit] states a level of its own."""
+    rule = {"measure": "household_epsilon", "at_most": 4}
+    assert verdict(figures, **rule).is_met
+    assert not verdict(figures, measure="household_epsilon", at_most=3.99).is_met
+    assert not verdict(dataclasses.replace(figures, unit_epsilon={"household": 37.0}), **rule).is_met
+    assert not verdict(dataclasses.replace(figures, unit_epsilon={"household": np.inf}), **rule).is_met
+    found = verdict(dataclasses.replace(figures, unit_epsilon={}), **rule)
+    assert not found.is_met
+    assert found.row()["Result"].endswith("Next: name it in the plan: [unit] household = ...")
+    assert verdict(figures, measure="person_epsilon", at_most=4).step == "name it in the plan: [unit] person = ..."

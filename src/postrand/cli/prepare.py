@@ -247,6 +247,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.file_goal import of_file, records_of, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
+    from postrand.workflow.unit_budget import unit_advice
     from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected, prior_law, ways
 
@@ -266,14 +267,15 @@ def design(plan: Path) -> Result:
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}
     found = findings(loaded, mechanism, known)
     plain = plain_claims(certificate.claims, mechanism, file.get("file"), largest_household=found.largest_household)
-    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": list(loaded.advice)}
+    more = unit_advice(mechanism)
+    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": [*loaded.advice, *more]}
     data["two_way"] = [one.to_dict() for one in pairs]
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])
+    return data, "\n".join([*lines, *in_words(plain), *more, *unperturbed_lines(found)])
 
 
 @command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,11 +32,12 @@ from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
+from postrand.support.exact import add_upper
 from postrand.support.showing import few
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
-from postrand.workflow.facts import facts_of
+from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
@@ -56,7 +58,8 @@ class PlanFigures:
     ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
     recoded by their codes, where they were measured too.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
-    is not known.
+    is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
+    where the plan names no unit, that of the file's largest household, whose members add up.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
@@ -74,6 +77,7 @@ class PlanFigures:
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
+    unit_epsilon: Mapping[str, float] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     may_link: tuple[str, ...] = ()
     notice: str = NOTICE
@@ -114,6 +118,7 @@ class PlanFigures:
             "not_covered": list(self.not_covered),
             "findings": list(self.findings),
             "largest_household": self.largest_household or None,
+            "unit_epsilon": {unit: e if math.isfinite(e) else None for unit, e in self.unit_epsilon.items()},
         }
 
     def to_json(self) -> str:
@@ -218,6 +223,7 @@ def computed(
         before_is=before_of(plan),
         findings=tuple(told),
         largest_household=_largest_household(known),
+        unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),
         may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and is_number_of(v.name)),
     )
@@ -228,6 +234,16 @@ def _claims(certificate: Certificate, mechanism: Mechanism, largest: int) -> tup
     file = certificate.to_dict().get("file")
     plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest)
     return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical))
+
+
+def _unit_epsilon(plan: Plan, certificate: Certificate, largest: int) -> dict[str, float]:
+    """Return the ε of the largest household and person; of the file's, where only the codebook names households."""
+    found = {
+        unit: told["levels"][-1]["epsilon"] if "levels" in told else math.inf
+        for unit, told in certificate.units.items()
+    }
+    members = {"household": add_upper(*[certificate.account.total] * largest)}
+    return (members if largest and household_of(plan) is not None else {}) | found
 
 
 def _largest_household(known: Known) -> int:

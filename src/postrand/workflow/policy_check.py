@@ -18,9 +18,14 @@ from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
     "epsilon": "Certified ε of a record",
+    "household_epsilon": "ε of the largest household",
+    "person_epsilon": "ε of the person with most records",
     "effective_records": "Unperturbed records that a table is worth",
     "unperturbed": "Released unperturbed",
 }
+UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
+NO_UNIT = "the plan does not say which column numbers {unit}s"
+NO_NUMBERS = "does not apply: no household numbers"
 NO_ESTIMATE = "they cannot be estimated"
 
 
@@ -160,10 +165,23 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {rule.limit:g}"
     if rule.measure == "epsilon":
         return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
+    if rule.measure in UNITS:
+        return _unit_level(rule, limit, figures)
     found = figures.risk(rule.measure)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
     return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
+
+
+def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
+    """Compare the ε of the largest household or person; where it is not stated, the rule is not met."""
+    unit, name = UNITS[rule.measure], NAMES[rule.measure]
+    level = figures.unit_epsilon.get(unit)
+    if level is not None:
+        return Verdict(name, limit, "none", format_upper(level), level <= rule.limit)
+    if _no_households(rule, figures):
+        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
+    return Verdict(name, limit, "none", "not known", False, f"it is not known: {NO_UNIT.format(unit=unit)}")
 
 
 def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -238,7 +256,7 @@ def _not_known(rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFi
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     if _no_households(rule, figures):
-        return Verdict(name, limit, "none", "none", True, "does not apply: no household numbers")
+        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
@@ -251,6 +269,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
         NO_HOUSEHOLD: _household_step(figures),
+        **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
         **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
     }
     found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]

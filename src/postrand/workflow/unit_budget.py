@@ -17,12 +17,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from postrand.certification.units import once_of, unit_epsilon
+from postrand.certification.units import once_of, unit_epsilon, unit_levels
 from postrand.designers.budget import BudgetShare, Curve, allocate, floors
 from postrand.errors import DesignError, PrivacyError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.values import budget_of
+from postrand.privacy.words import LITTLE
 from postrand.support.exact import format_upper
 from postrand.workflow.known import unit_of
 
@@ -64,6 +65,19 @@ def to_lower(plan: Plan) -> str:
     has_own = any(budget_of(block.privacy) for block in plan.blocks)
     parts = ["the epsilon of [split]"] * (plan.split is not None) + ["the blocks' own"] * has_own
     return f"lower {' or '.join(parts) or 'that of the priors'}"
+
+
+def unit_advice(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what protects a unit more, for each whose largest level is little protection."""
+    weak = [
+        u for u, told in unit_levels(mechanism).items() if told.get("levels", [{"epsilon": 0}])[-1]["epsilon"] > LITTLE
+    ]
+    return tuple(
+        f"The level of a {unit} with most records is little protection. What is drawn for each record counts "
+        f"once for each of them. Next: lower its epsilon, perturb fewer variables, or name those that a {unit}'s records "
+        f"share in {unit}_variables. [unit] epsilon sets a budget for the {unit}."
+        for unit in weak
+    )
 
 
 def divided(
