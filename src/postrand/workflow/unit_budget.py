@@ -13,7 +13,7 @@ then beyond a budget is scaled away.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from postrand.plan import Plan
 from postrand.plan.values import budget_of
 from postrand.privacy.words import LITTLE
 from postrand.support.exact import format_upper
+from postrand.support.showing import few
 from postrand.workflow.known import unit_of
 
 _STEPS, _POINTS = 12, 24
@@ -68,15 +69,21 @@ def to_lower(plan: Plan) -> str:
 
 
 def unit_advice(mechanism: Mechanism) -> tuple[str, ...]:
-    """Return what protects a unit more, for each whose largest level is little protection."""
-    weak = [
-        u for u, told in unit_levels(mechanism).items() if told.get("levels", [{"epsilon": 0}])[-1]["epsilon"] > LITTLE
-    ]
-    return tuple(
+    """Return what protects a unit more, where its largest level is little protection, and what cannot be estimated."""
+    levels = {unit: told["levels"][-1]["epsilon"] for unit, told in unit_levels(mechanism).items() if "levels" in told}
+    shared = [name for names in mechanism.shared.values() for name in names]
+    what = "No joint model of such a release can be fitted ('postrand complete', or --method model)"
+    partly = "; tables and regressions of variables that no record shows together cannot be estimated"
+    no_model = f"{what}, because records share draws of {few(shared)}{partly if mechanism.split is not None else ''}."
+    return (*[no_model] * bool(shared), *_weak([unit for unit, level in levels.items() if level > LITTLE]))
+
+
+def _weak(units: Sequence[str]) -> Iterator[str]:
+    yield from (
         f"The level of a {unit} with most records is little protection. What is drawn for each record counts "
-        f"once for each of them. Next: lower its epsilon, perturb fewer variables, or name those that a {unit}'s records "
-        f"share in {unit}_variables. [unit] epsilon sets a budget for the {unit}."
-        for unit in weak
+        f"once for each of them. Next: lower its epsilon, perturb fewer variables, or name those that a {unit}'s "
+        f"records share in {unit}_variables. [unit] epsilon sets a budget for the {unit}."
+        for unit in units
     )
 
 
