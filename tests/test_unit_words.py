@@ -9,6 +9,7 @@ from postrand.errors import EstimationError
 from postrand.estimate.split_parts import parts_of
 from postrand.mechanism import Block, Mechanism, Split, Units
 from postrand.mechanism.matrix import randomised_response
+from postrand.plan.unit_plan import unit_from
 from postrand.privacy import DifferentialPrivacy
 from postrand.support import wordings
 from postrand.workflow.unit_budget import to_lower, unit_advice
@@ -49,3 +50,10 @@ def test_what_cannot_be_estimated_is_said_before_the_release():
     assert "own" in said
     assert "postrand estimate --psu" in wordings.limit({"code": "shared_household", "variables": ["own"]})
     assert "--psu" not in wordings.limit({"code": "shared_person", "variables": ["own"]})
+
+
+def test_a_dropped_household_column_has_a_next_step():
+    book = Codebook((Variable("hid", role="drop"), Variable("sex", categories=("0", "1"), role="key")))
+    plan, [said] = unit_from({"household": "hid", "largest_household": 4}, book, "plan [unit]")
+    assert plan is None
+    assert "wanted role 'household'. Next: set this role in the codebook" in said
