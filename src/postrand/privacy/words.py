@@ -93,7 +93,7 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     one = "These claims are for one record."
     if household is None:
         return f"{one} Several records of one person or household add up: k of them have k times epsilon."
-    together = f"{one} {household} shows which records are one household, and its members add up"
+    together = f"{one} {household} shows which records are one household, and how many; its members add up"
     if not math.isfinite(epsilon):
         return f"{together}: what is claimed of one record does not hold for all members together."
     sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
