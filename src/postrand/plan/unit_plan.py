@@ -131,7 +131,9 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
             continue
         role = codebook[name].role
         if unit == "household" and role != "household":
-            yield f"{name!r} has no household numbers", {"got": f"role {role!r}", "wanted": "role 'household'"}
+            fix = "set this role in the codebook: the release has new numbers in place of the file's"
+            more = {"got": f"role {role!r}", "wanted": "role 'household'", "fix": fix}
+            yield f"{name!r} has no household numbers", more
         if unit == "person" and role in ("household", "weight", "record_key"):
             fix = "name the column that numbers persons, with role 'drop' where it is not released"
             yield f"{name!r} does not number persons", {"got": f"role {role!r}", "fix": fix}
