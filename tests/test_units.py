@@ -551,6 +551,20 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
 
 
+def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_plan_without_units(tmp_path):
+    """Keys are drawn for each record, so the search is about them alone."""
+    role = ('name = "region"\nrole = "key"', 'name = "region"\nrole = "sensitive"')
+    section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
+    table, limit = survey(12), "household_risk <= 0.2"
+    own = [weak(name, 2.0) for name in ("region", "tenure", "sex")]
+    found = tune_plan(planned(tmp_path / "w", role, *own, table=table), limit, tolerance=0.5)
+    plain = tune_plan(planned(tmp_path / "v", role, *own, (section, ""), table=table), limit, tolerance=0.5)
+    assert found.level == plain.level
+    assert [block.unit for block in found.mechanism.blocks] == ["household", "household", "record"]
+    with pytest.raises(UsageError, match="a budget of a unit beside it"):
+        tune_plan(planned(tmp_path / "u", role, ("[unit]", "[unit]\nepsilon = 9.0"), table=table), limit)
+
+
 def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
     """It has no form for them, and saving the plan would leave them out."""
     planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
