@@ -147,7 +147,8 @@ def wants_of(mechanism: Mechanism) -> tuple[UnitRecords, ...]:
     """Return what must be known of the file before it is drawn for; nothing where the mechanism has no units."""
     read: dict[str, list[str]] = {}
     for block in mechanism.blocks:
-        read.setdefault(block.unit, []).extend(block.variables)
+        if block.one is None:  # else members differ by right
+            read.setdefault(block.unit, []).extend(block.variables)
     return unit_wants(mechanism.units, read)
 
 

@@ -18,6 +18,7 @@ from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefix
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
+from postrand.estimate.split_members import require_alike
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_regression import Fit, surveyed_fit
 from postrand.mechanism import Mechanism
@@ -120,6 +121,7 @@ def regression(
     data = read(formula, frame, mechanism, family, weights, groups, strata, design)
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
+        require_alike(mechanism, [*perturbed], "the likelihood")
         return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
     fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved

@@ -140,14 +140,25 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
         yield f"{few(both)}: described as of a household and of a person", {"fix": "keep one of the two"}
 
 
-def unit_problems(plan: UnitPlan, blocks: Sequence[Any], elsewhere: Sequence[str], where: str) -> Iterable[str]:
-    """Yield why the blocks of a plan do not fit its units; ``elsewhere`` are perturbed variables outside of blocks."""
+def unit_problems(
+    plan: UnitPlan, blocks: Sequence[Any], elsewhere: Sequence[str], where: str, of_members: Sequence[str] = ()
+) -> Iterable[str]:
+    """Yield why the blocks of a plan do not fit its units; ``elsewhere`` are perturbed variables outside of blocks.
+
+    ``of_members`` are those of a split of which one random member of each household shows a subset: whatever they
+    describe, they are shown once.
+    """
     for unit, names in plan.variables.items():
-        used = {name for block in blocks for name in (*block.variables, *block.given)}
+        used = {name for block in blocks for name in (*block.variables, *block.given)}.union(of_members)
         for name in names:
             if name in elsewhere:
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
-                yield sentence(what, where=where, fix=f"put it in [[blocks]], or take it out of {unit}_variables")
+                fix = f"put it in [[blocks]], or in [split] with unit = 'household', or take it out of {unit}_variables"
+                yield sentence(what, where=where, fix=fix)
+            elif name in of_members and plan.settles:
+                what = f"{name!r} is shown by one member of each household, and records that differ in it are settled"
+                fix = "perturb it in [[blocks]], or set differing = 'refuse' in [unit]"
+                yield sentence(what, where=where, fix=fix)
             elif name not in used:
                 what = f"{name!r} is in {unit}_variables, but no block perturbs or reads it"
                 yield sentence(what, where=where, fix="add a block for it, or take it out")

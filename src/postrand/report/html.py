@@ -24,6 +24,7 @@ from postrand.formats import format_of
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
+from postrand.mechanism.one_member import kept_rules
 from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
@@ -102,6 +103,7 @@ def _page(
     completed: Markup | None = None,
 ) -> str:
     found, split = found or page_values(mechanism, summary), split_view(mechanism, summary)
+    kept = kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     return (
         environment()
         .get_template("report.html")
@@ -119,7 +121,7 @@ def _page(
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             file=_file(certificate),
-            units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism)),
+            units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism), *kept),
             recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,

@@ -53,6 +53,7 @@ EQUAL = Assumed("equal", lambda _: None)
 
 SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
 """Why the worth of a table is not known that has variables of a unit."""
+MEMBERS = "not known: one random member of each household shows it for all, and households differ in size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class TableWorth:
     def is_of_little_use(self) -> bool:
         """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
         if self.effective_records is None:
-            return self.why not in SHARED.values()
+            return self.why not in (MEMBERS, *SHARED.values())
         return little_use(self.effective_records, self.records)
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,6 +126,8 @@ def _worth(
     for unit, shared in mechanism.shared.items():
         if not {*shared}.isdisjoint(names):
             return names, None, SHARED[unit]
+    if mechanism.split is not None and mechanism.split.of_members and not {*mechanism.partly}.isdisjoint(names):
+        return names, None, MEMBERS
     book = mechanism.require_codebook()
     blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])

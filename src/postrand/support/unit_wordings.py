@@ -36,6 +36,13 @@ UNIT_WORDINGS: Mapping[str, str] = {
     **_of("person", "Persons"),
     **_of("household", "Households"),
     "unit.once": "; drawn once for all of them: {variables:list}",
+    "unit.member": "; shown by one random member: {member:list}",
+    "limit.one_member": (
+        "One random member of each household shows: {variables:list}. It stands for all records of its household: in "
+        "figures of these variables it counts as often as the household has records. Other records do not show them."
+    ),
+    "file.one_member": "one random member of each household shows these, so records do not have one law: "
+    "{variables:list}",
     "unit.none": (
         "No level of a {unit} is stated, because a released value excludes some true values, so there is no finite ε: "
         "{infinite:blocks}"

@@ -255,6 +255,7 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         found.append((f"block {' × '.join(planned.variables)}", text))
     if plan.split is not None and mechanism.split is not None:
         text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
+        text += ", shown by one member of each household" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
     found += [("as it is", few(plan.unperturbed))] if plan.unperturbed else []

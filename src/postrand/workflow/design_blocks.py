@@ -32,6 +32,7 @@ from postrand.objectives import MutualInformation, Objective, needs_joint, of_fi
 from postrand.objectives.base import truth_of
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
+from postrand.plan.one_member import one_member_of
 from postrand.plan.values import BlockPlan
 from postrand.privacy import (
     Bistochastic,
@@ -74,7 +75,7 @@ class DesignedBlock:
     """A planned block with its matrix, and the design of the matrix (None if the plan contains the matrix).
 
     ``frequencies`` (K,) are the shares of its cells in the plan's prior, of all classes together, with sum 1.
-    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has the ``unit`` too.
+    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has ``unit`` and ``one`` too.
     """
 
     plan: BlockPlan
@@ -84,16 +85,18 @@ class DesignedBlock:
     frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     budget: Provenance = "public"
     unit: Unit = "record"
+    one: int | None = None
 
     @property
     def block(self) -> Block:
         """The block of the mechanism."""
-        provenance = "unstated" if self.design is None else self.design.provenance
+        provenance: Provenance = "unstated" if self.design is None else self.design.provenance
+        provenance = provenance if self.one is None else "public"
         spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
         if self.shape is None:
             return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget, self.unit)
         cells = tuple(map(tuple, self.shape.cells.tolist()))
-        rest = (provenance, self.shape.given, spent, self.budget, self.unit)
+        rest = (provenance, self.shape.given, spent, self.budget, self.unit, self.one)
         return Block(self.shape.variables, self.matrix, cells, *rest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -309,6 +312,11 @@ def _prior(task: _Task, codebook: Codebook) -> Prior:
 def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     assert not is_share(privacy)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
+    if block.one_member is not None:
+        assert task.shape is not None
+        found = one_member_of(block, task.shape, codebook)
+        one = codebook[block.variables[0]].categories.index(block.one_member)
+        return DesignedBlock(block, found.law(level_of(privacy)), None, task.shape, _prior(task, codebook).p, one=one)
     if block.matrix is not None:
         columns = any(model.traits.columns_sum for model in models_of(privacy))
         exact = round_bistochastic if columns else TransitionMatrix.from_array
@@ -371,7 +379,6 @@ def _unit_budgets(
     """Return the budget of each block that shares what is ``left`` of the record's and of the unit's."""
     own = [math.fsum(e for model in models_of(t.plan.privacy) if (e := spent(model)) is not None) for t in tasks]
     besides = [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
-    besides += [] if plan.split is None else [plan.split.spent]
     of_unit = left_of(plan, own, math.fsum(besides))
     asked_for, costs = _criterion([tasks[b].plan for b in sharing]), costs_of(plan)
     curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]

@@ -71,7 +71,11 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if recodes:
         yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
     if plan.split is not None:
-        yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
+        if plan.split.of_members:
+            shown = few(plan.split.variables)
+            yield f"Of {shown}, one random member of each household shows some, chosen at random; the others show none."
+        else:
+            yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
     ranked = [name for one in plan.numerical for name in one.variables]
     if ranked:
         yield f"Numbers that are moved or averaged among records of similar values: {few(ranked)}."
@@ -159,9 +163,11 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield "Tables of unperturbed variables alone are as precise as before."
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
+    copies = ", or made from completed files ('postrand complete')"
+    copies = "" if plan.split is not None and plan.split.of_members else copies
     yield (
-        "Estimates have to be corrected for the perturbation ('postrand estimate'), or made from completed files "
-        "('postrand complete'). The released values of a single record must not be read as true."
+        f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
+        "single record must not be read as true."
     )
 
 

@@ -138,12 +138,15 @@ def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
     ranked = [name for entry in plan.numerical for name in entry.variables]
     split = SplitCells.planned(() if plan.split is None else plan.split.variables, plan.split_reads, plan.codebook)
     units = {} if plan.unit is None else plan.unit.units.columns
-    drawn = {unit: name for unit, name in units.items() if any(unit == unit_of(plan, block) for block in plan.blocks)}
+    used = {*(unit_of(plan, block) for block in plan.blocks), *(() if plan.split is None else (plan.split.unit,))}
+    drawn = {unit: name for unit, name in units.items() if unit in used}
     return Digest(ContentReader.of_cells(cells, ranked, key, split, drawn), record_key_of(plan))
 
 
 def unit_of(plan: Plan, block: BlockPlan) -> Unit:
     """Return what a block describes, and is drawn for."""
+    if block.one_member is not None:
+        return "household"
     return "record" if plan.unit is None else plan.unit.unit_of(block.variables)
 
 
@@ -152,7 +155,11 @@ def _units(plan: Plan, shaped: Sequence[Shaped]) -> tuple[UnitRecords, ...]:
         return ()
     read: dict[str, list[str]] = {}
     for block, shape in shaped:
-        read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+        if block.one_member is None:  # else members differ by right
+            read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+    if plan.split is not None and plan.split.of_members:  # a variable that the plan says is the household's is so
+        for unit, names in plan.unit.variables.items():
+            read.setdefault(unit, []).extend(name for name in names if name in plan.split.variables)
     return unit_wants(plan.unit.units, read)
 
 

@@ -103,6 +103,7 @@ def _unit_problems(plan: Plan) -> Iterator[str]:
     if plan.unit is None:
         return
     described = [name for names in plan.unit.variables.values() for name in names]
+    described += [name for block in plan.blocks if block.one_member is not None for name in block.variables]
     if shared := [v.name for v in plan.codebook.with_role("key") if v.name in described]:
         what = f"the search for a level takes the draws of all records as independent, and records share {few(shared)}"
         fix = "remove [unit] for the search, and set its level in the plan afterwards"

@@ -36,10 +36,19 @@ def costs_of(plan: Plan) -> list[float]:
     return [1.0 if unit_of(plan, block) in once_of(unit) else float(records) for block in plan.blocks]
 
 
+def split_cost(plan: Plan) -> float:
+    """Return what the ε of the plan's split costs the budget of the plan's unit."""
+    assert plan.unit is not None
+    assert plan.split is not None
+    unit, records = plan.unit.asked
+    return 1.0 if plan.split.unit in once_of(unit) else float(records)
+
+
 def left_of(plan: Plan, taken: Sequence[float], besides: float) -> float:
     """Return what is left of the budget of the plan's unit.
 
-    ``taken`` is the ε that each block has of its own, ``besides`` what priors and the split spend of each record's.
+    ``taken`` is the ε that each block has of its own, ``besides`` what priors of blocks spend of each record's. The
+    split's own ε counts once where one member of each household shows a subset, else for each record.
 
     Raises
     ------
@@ -50,6 +59,8 @@ def left_of(plan: Plan, taken: Sequence[float], besides: float) -> float:
     assert plan.unit.epsilon is not None
     unit, records = plan.unit.asked
     spent = [cost * own for cost, own in zip(costs_of(plan), taken, strict=True)]
+    if plan.split is not None:
+        spent += [split_cost(plan) * (plan.split.epsilon or 0.0), records * plan.split.prior_spent]
     left = plan.unit.epsilon - math.fsum([*spent, records * besides])
     if not left > 0:
         what = f"the epsilon of a {unit} with {records} records is used up: nothing is left to share"
