@@ -134,11 +134,16 @@ def init(
         each = "it singles" if len(decide) == 1 else "each singles"
         what = f"Next: decide on {', '.join(decide)}: released unperturbed, {each} out more than 1% of the records"
         lines.append(f"{what}. The notes in plan.toml explain the choices")
-    open_ = bool(made.without_role or made.undecided)
+    if made.settling:
+        what = (
+            f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
+        )
+        lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
+    open_ = bool(made.without_role or made.undecided or made.settling)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
     lines += told_of
-    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "linked")}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
     return {**data, "epsilon": made.epsilon}, "\n".join(lines)
 
@@ -201,8 +206,10 @@ def assess(
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda
-    postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
-    postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
+    postrand assess survey.parquet --keys age,sex,region --weight w \\
+        --household h --measure individual,households
+    postrand assess survey.parquet --keys age,sex,region \\
+        --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.formats import placed
     from postrand.workflow import draft

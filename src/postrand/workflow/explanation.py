@@ -67,7 +67,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so a "
             "released value may be false; how far it can be trusted is said below."
         )
-    recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
+    recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes]
     if recodes:
         yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
     if plan.split is not None:

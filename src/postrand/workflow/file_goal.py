@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -22,6 +21,7 @@ from postrand.privacy import DifferentialPrivacy, models_of, shuffled_delta, spe
 from postrand.privacy.blanket import Part, blanket_delta
 from postrand.privacy.indistinct import one_of_each
 from postrand.support.randomness import ReleaseKey
+from postrand.support.warned import heard
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.design_split import with_noise
 from postrand.workflow.facts import facts_of
@@ -153,8 +153,7 @@ def _largest(excess: Callable[[float], float], start: float, at_start: float) ->
 
 
 def _designed(plan: Plan, known: Known | None) -> Mechanism:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of intermediate designs; the plan is designed again at the end
+    with heard():  # of intermediate designs; the plan is designed again at the end
         return mechanism_of(plan, design_blocks(plan, known), known)
 
 
