@@ -157,6 +157,10 @@ def unit_problems(
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
                 fix = f"put it in [[blocks]], or in [split] with unit = 'household', or take it out of {unit}_variables"
                 yield sentence(what, where=where, fix=fix)
+            elif name in of_members and plan.settles:
+                what = f"{name!r} is shown by one member of each household, and records that differ in it are settled"
+                fix = "perturb it in [[blocks]], or set differing = 'refuse' in [unit]"
+                yield sentence(what, where=where, fix=fix)
             elif name not in used:
                 what = f"{name!r} is in {unit}_variables, but no block perturbs or reads it"
                 yield sentence(what, where=where, fix="add a block for it, or take it out")
