@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import computations, designing, documents, release_views
+from postrand.app import check_view, checking, computations, documents, release_views
 from postrand.app.decisions import act, open_decisions
+from postrand.app.finished import finish
 from postrand.cli import main
 from postrand.cli.frame import unperturbed_lines
 from postrand.codebook import Codebook, Variable
@@ -229,23 +230,25 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
     decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
-    assert designing.findings(decisions, tmp_path) is None
+    assert checking.checked(decisions, tmp_path) is None
     decisions = act(decisions, "rest", value="other")
-    found = designing.findings(decisions, tmp_path)
+    check = checking.checked(decisions, tmp_path)
+    found = check.findings
     assert found.undecided == ("income", "was94", "age")
-    page = str(release_views.protect_view(decisions, None, "", None, False, found))
+    page = str(release_views.protect_view(decisions, None, "", None, check))
     assert 'disabled="disabled"' in page
+    page = str(check_view.check_view(decisions, check))
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     with pytest.raises(SpecificationError, match="income"):
         computations.protect(decisions, tmp_path, computations.Watch())
     for name in ("income", "was94", "age"):
         decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
-    after = designing.findings(decisions, tmp_path)
-    assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, False, after))
-    made = computations.protect(decisions, tmp_path, computations.Watch())
-    page = str(release_views.protect_view(decisions, None, "", made, True))
-    assert made.findings.sentences == after.sentences
+    after = checking.checked(decisions, tmp_path)
+    assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
+    made = finish(decisions, tmp_path / "1", 1, computations.Watch())
+    page = str(release_views.protect_view(decisions, None, "", made))
+    assert made.release.findings.sentences == made.check.findings.sentences == after.findings.sentences
     assert "income is released unperturbed" in page
     dropped = act(decisions, "role", str(decisions.names.index("income")), "drop")
     assert documents.plan_data(dropped, tmp_path)["release"]["as_is"] == ["was94", "age"]

@@ -110,8 +110,10 @@ def advise(
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
-    postrand advise survey.csv --codebook codebook.toml --attacker acquaintance --limit "individual <= 0.1" --look
-    postrand advise survey.csv --keys age,sex,region --precision "2 points for sex x region" --all
+    postrand advise survey.csv --codebook codebook.toml \\
+        --attacker acquaintance --limit "individual <= 0.1" --look
+    postrand advise survey.csv --keys age,sex,region \\
+        --precision "2 points for sex x region" --all
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.workflow.advice import advise as advised
     from postrand.workflow.advice_codebook import codebook_for

@@ -206,8 +206,10 @@ def assess(
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda
-    postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
-    postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
+    postrand assess survey.parquet --keys age,sex,region --weight w \\
+        --household h --measure individual,households
+    postrand assess survey.parquet --keys age,sex,region \\
+        --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.formats import placed
     from postrand.workflow import draft
@@ -245,6 +247,7 @@ def design(plan: Path) -> Result:
     from postrand.certification.certificate import certify
     from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
+    from postrand.release.ledger_report import outlook_data, outlook_lines
     from postrand.report.table_worth import pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -252,6 +255,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.file_goal import of_file, records_of, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
+    from postrand.workflow.series import outlook_of
     from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected, prior_law, ways
 
@@ -276,6 +280,9 @@ def design(plan: Path) -> Result:
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
+    if (outlook := outlook_of(loaded, mechanism, certificate, plan.name)) is not None:
+        data["ledger"] = outlook_data(outlook)
+        lines += ["", *outlook_lines(outlook)]
     found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()
     return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])

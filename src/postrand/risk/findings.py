@@ -22,6 +22,7 @@ from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 from postrand.risk.singled_together import Together, together
+from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
 
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
@@ -31,6 +32,8 @@ CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
+MAX_CATEGORIES = 1_000
+"""Different values with which a weight is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Finding:
     """Hold one thing that a curator must know, in a sentence without counts.
 
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
-    true values of the perturbed variable ``about``), ``linked`` (one is a function of others, and they are not
+    true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
+    singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together) or ``household`` (a variable of a household is perturbed for each member).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` are confidential.
@@ -180,7 +184,8 @@ def sample_of(
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
-    return Sample((*perturbed, *clear), clear, house) if clear or house is not None or units > 1 else None
+    names = (*perturbed, *clear, *hidden_of(codebook, clear))
+    return Sample(names, clear, house) if clear or house is not None or units > 1 else None
 
 
 def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
@@ -194,6 +199,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     found = [
         *_singling(singled, as_is, larger),
         *_telling(pairs, joint, as_is),
+        *_weighing(sample, codebook, mechanism, pairs, as_is),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
     ]
@@ -289,6 +295,45 @@ def _telling(
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures, is_open)
 
 
+def _weighing(
+    sample: Sampled, codebook: Codebook, mechanism: Mechanism, pairs: Sequence[PairReveal], as_is: Collection[str]
+) -> Iterator[Finding]:
+    """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
+    perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    hidden = hidden_of(codebook, list(sample.alone))
+    for name in weights_of(codebook, list(sample.alone)):
+        exact, bins = sample.codes(name), _classes(sample, name, codebook[name].is_categorical, MAX_BINS)
+        seen = None if bins is None else frequent(exact, bins)
+        asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
+        true = _usable({other: _categories(sample, codebook, other) for other in asked})
+        held = [
+            told(_table(codes, seen), other, name)
+            for other, codes in true.items()
+            if seen is not None and codes[1] * seen[1] <= MAX_CELLS
+        ]
+        much = [pair for pair in held if pair.is_much]
+        alone = sample.share_alone(name) > MAX_ALONE
+        if not much and not alone:
+            continue
+        about = tuple(pair.perturbed for pair in much)
+        text = f"the weights {name} have {values_text(exact[1])}"
+        text += f" and reveal {_listed(about)}, which is perturbed or not released: {_guess(much)}" if much else ""
+        groups = {other: codes for other, codes in true.items() if other in perturbed}
+        number = _numbers(sample, name)
+        cost = None if number is None else rounded(number, groups)
+        text += "" if cost is None else f"; {cost.in_words}"
+        figures = {} if cost is None else asdict(cost)
+        yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
+
+
+def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
+    """Return the values of a column as classes, also where it is not released and has no categories; None of many."""
+    codes, size = sample.codes(name)
+    if size <= MAX_CATEGORIES:
+        return codes, size
+    return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
+
+
 def _guess(held: Sequence[PairReveal]) -> str:
     """Return in words how far the best of these guesses goes."""
     return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
@@ -304,7 +349,9 @@ def _linked(
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
-    names = [name for name in sample.table.column_names if name in units or name in clear]
+    numbers = () if mechanism.units is None else mechanism.units.columns.values()
+    # What a household or person has once is a function of its number, which says nothing of the value by itself.
+    names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
@@ -368,17 +415,24 @@ def _classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | N
     codes, size = sample.codes(name)
     if is_coded or size <= bins:
         return codes, size
-    column = sample.table.column(name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        number = coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    number = _numbers(sample, name)
+    if number is None:
         return None
     cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]
     classes = np.searchsorted(cuts, number, side="right").astype(np.int64)
     classes[np.isnan(number)] = cuts.size + 1
     return classes, int(cuts.size + 2)
+
+
+def _numbers(sample: Sampled, name: str) -> NDArray[np.float64] | None:
+    """Return a column as numbers, NaN for missing ones; None of text that is none."""
+    column = sample.table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return coding.to_floats(column.cast(pa.float64(), safe=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:

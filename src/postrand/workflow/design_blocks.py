@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,6 +47,7 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
+from postrand.support.warned import warn
 from postrand.workflow.known import Known, unit_of, variables_of
 from postrand.workflow.unit_budget import costs_of, divided, left_of
 from postrand.workflow.whole_record_counts import beyond_clear
@@ -188,7 +188,7 @@ def _starved(made: DesignedBlock) -> DesignedBlock:
         f"The share of {made.block.name}, ε = {spent(made.plan.privacy):.3g}, keeps {kept / everything:.1g} of its "
         "information: almost nothing. Give it a 'floor', a 'least' or a larger 'weight', or drop the variable."
     )
-    warnings.warn(text, DesignWarning, stacklevel=3)
+    warn(text, DesignWarning, stacklevel=3)
     message = f"{made.design.message} {text}"
     return dataclasses.replace(made, design=dataclasses.replace(made.design, message=message))
 

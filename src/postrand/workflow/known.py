@@ -20,6 +20,7 @@ from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
 from postrand.engines.split_records import SplitCells
 from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
+from postrand.engines.unit_values import settled
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
@@ -65,9 +66,12 @@ class Known:
         *,
         key: ReleaseKey | None = None,
         dossier: bool = False,
+        written: bool = False,
         before: Known | None = None,
     ) -> Known:
         """Read the file once. With a release key, for a run: also its content and what it needs to write.
+
+        ``written`` asks without a key what a run says of the released file: formulas, and values that do not fit.
 
         What is known from ``before``, of the same file by the same codebook, is not asked again: a loop over levels
         reads nothing after its first step. The caller answers for the file being the same.
@@ -78,14 +82,15 @@ class Known:
             If the file cannot be read; what else is wrong with it is raised by the step that needs the answer.
         """
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         shaped = list(zip(plan.blocks, plan.shapes, strict=True))
         digest = None if key is None else digest_of(plan, shaped, key)
         sample, columns = _sample(plan), _columns(plan, dossier)
         house = household_of(plan) if key is not None and plan.release.renumbers else None
         households = None if house is None else HouseholdNumbers(house)
-        formulas = None if key is None else _formulas(plan, engine, source, key)
-        witnesses = None if key is None else _witnesses(plan, engine, source, key)
+        written = written or key is not None
+        formulas = _formulas(plan, engine, source) if written else None
+        witnesses = _witnesses(plan, engine, source) if written else None
         tables = _tables(plan, shaped, dossier)
         units = _units(plan, shaped)
         asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units]
@@ -99,7 +104,7 @@ class Known:
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
         """Read the file once for the tables that the design of its blocks, and its claims, need."""
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         wants = list(_tables(plan, list(zip(plan.blocks, plan.shapes, strict=True)), dossier=False))
         return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants))
 
@@ -121,6 +126,14 @@ class Known:
     def held(self) -> Source:
         """The columns that are held whole, as a source of their own; the file's where none are."""
         return self.source if self.columns is None else TableSource(self.answers[self.columns])
+
+
+def opened(plan: Plan) -> Source:
+    """Open the records of a plan: recoded as its codebook says, and settled as its units say."""
+    source = open_records(plan.source, plan.codebook)
+    if plan.unit is None or not plan.unit.settles:
+        return source
+    return settled(source, plan.codebook, _units(plan, list(zip(plan.blocks, plan.shapes, strict=True))))
 
 
 def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
@@ -217,15 +230,15 @@ def _columns(plan: Plan, dossier: bool) -> Hold | None:
     return Hold(tuple(dict.fromkeys(names))) if names else None
 
 
-def _formulas(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> FormulaCells | None:
+def _formulas(plan: Plan, engine: Engine, source: Source) -> FormulaCells | None:
     _, suffix = data_name(plan, source, engine)
-    return FormulaCells.of(source.schema, released_names(plan, key)) if writes_formulas(suffix) else None
+    return FormulaCells.of(source.schema, released_names(plan)) if writes_formulas(suffix) else None
 
 
-def _witnesses(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> Witnesses | None:
+def _witnesses(plan: Plan, engine: Engine, source: Source) -> Witnesses | None:
     """Return the want of the values to try in the release's format, or None where it holds everything."""
     if plan.release.target is not None or not formats.has_limits(data_name(plan, source, engine)[1]):
         return None
     made = household_of(plan) if plan.release.renumbers else None
-    book, names = plan.codebook, released_names(plan, key)
+    book, names = plan.codebook, released_names(plan)
     return Witnesses(tuple(name for name in names if not book[name].is_categorical and name != made))

@@ -134,7 +134,7 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
     source = open_records(place)
     made = prepared(entries, codebook.parent, source, codebook.name)
     before = reopened(place, made, source)
-    return tuple(_trial(before, recode) for recode in made.recodes), made
+    return tuple(trial_of(before, recode) for recode in made.recodes), made
 
 
 def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[str, ...]:
@@ -176,7 +176,8 @@ def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
     entry.update(kept)
 
 
-def _trial(source: Source, recode: Recode) -> Trial:
+def trial_of(source: Source, recode: Recode) -> Trial:
+    """Return what a recode does to the records of a source, which are read twice."""
     counts = counted(source, [recode.source])[recode.source]
     before = {key_of(value): n for value, n in counts.items()}
     try:
