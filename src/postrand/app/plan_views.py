@@ -80,7 +80,9 @@ def _strata(decisions: Decisions) -> list[Tag]:
             for j in strata
         ]
         given = ", ".join(map(cut, one.given)) or "none"
-        found.append(tags.details(tags.summary(f"Strata of {cut(one.name)}: {given}"), *boxes))
+        found.append(
+            tags.details(tags.summary(f"Strata of {cut(one.name)}: {given}"), *boxes, open="" if one.given else None)
+        )
     given = "; ".join(
         f"{cut(one.name)} within {', '.join(map(cut, one.given))}" for one in decisions.blocks if one.given
     )
