@@ -50,6 +50,8 @@ from postrand.workflow.pipeline import run
 
 ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "other", "town": "other", "remark": "drop"}
 
+NAMES = ("job", "town", "weight")
+
 
 def table(n: int = 400) -> pa.Table:
     rng = np.random.default_rng(11)
@@ -99,12 +101,15 @@ def test_the_check_says_what_happens_to_every_column(decisions: Decisions, tmp_p
     assert not check.is_ready
     page = str(check_view.check_view(decisions, check))
     assert all(words in page for words in ("Release weight as it is", "Do not release weight", "by itself, ε = 1"))
+    together = [Counter(zip(*(table()[n].to_pylist() for n in names), strict=True)) for names in (NAMES, NAMES[:2])]
+    shares = [sum(n == 1 for n in rows.values()) / 400 for rows in together]
+    assert [check.every, check.rest] == pytest.approx(shares)
+    assert f"Without weight, they single out {100 * shares[1]:.3g}%" in page
     dropped = act(decisions, "drop", value="3")
     ready = checking.checked(dropped, tmp_path)
     assert ready is not None
     assert ready.is_ready
-    rows = Counter(zip(table()["job"].to_pylist(), table()["town"].to_pylist(), strict=True))
-    assert ready.every == pytest.approx(sum(n == 1 for n in rows.values()) / 400)
+    assert ready.every == ready.rest == pytest.approx(shares[1])
     assert checking.checked(act(decisions, "role", "0", ""), tmp_path) is None
 
 

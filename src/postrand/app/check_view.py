@@ -77,6 +77,9 @@ def _remaining(check: ReleaseCheck) -> TagList | None:
     where = "of a sample of the records" if check.is_sample else "of the records"
     said = f"All variables that are released as they are single out {100 * check.every:.3g}% {where} together: "
     words = "nobody else has the same values. Perturbing the other variables does not change this."
+    alone = [one.name for one in check.findings.singled if one.is_much]
+    if alone and check.rest is not None:
+        words += f" Without {', '.join(cut(n) for n in alone[:MAX_NAMED])}, they single out {100 * check.rest:.3g}%."
     rows = [singled_row(one) for one in check.findings.singled[:MAX_SINGLED]]
     table = None
     if rows:

@@ -42,7 +42,7 @@ class ReleaseCheck:
 
     ``warnings`` are those that are not findings on unperturbed columns; ``refusals`` are the reasons why the run would
     stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
-    single out; None where there is no such column.
+    single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
     """
 
     columns: tuple[Column, ...]
@@ -50,6 +50,7 @@ class ReleaseCheck:
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     every: float | None = None
+    rest: float | None = None
     is_sample: bool = False
 
     @property
@@ -87,7 +88,7 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     warnings = (*made.said, *(text for text, _ in file_warnings(made.known)), *(() if enforced else unmet))
     refusals = (*_refused(made), *(unmet if enforced else ()))
     columns = columns_of(made.plan, made.mechanism)
-    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known))
+    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found))
 
 
 def columns_of(plan: Plan, mechanism: Mechanism) -> tuple[Column, ...]:
@@ -127,9 +128,12 @@ def _refused(made: Designed) -> Iterator[str]:
             yield from error.problems
 
 
-def _together(known: Known) -> tuple[float | None, bool]:
-    """Return the share of the records that all unperturbed columns single out, and whether it is that of a sample."""
+def _together(known: Known, found: Findings) -> tuple[float | None, float | None, bool]:
+    """Return the shares that unperturbed columns single out together, see the check, and whether of a sample."""
     if known.sample is None or not known.sample.counted:
-        return None, False
-    sample = known.answers[known.sample]
-    return singled_by_all({name: sample.codes(name) for name in known.sample.counted}), not sample.is_whole
+        return None, None, False
+    sample, much = known.answers[known.sample], {one.name for one in found.singled if one.is_much}
+    codes = {name: sample.codes(name) for name in known.sample.counted}
+    others = {name: held for name, held in codes.items() if name not in much}
+    rest = singled_by_all(others) if others else None
+    return (singled_by_all(codes) if much else rest), rest, not sample.is_whole

@@ -310,11 +310,16 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
             raise _Refused(f"{value!r} is not a choice for {family}")
         place = "model" if family == "privacy" else family
         changes: dict[str, Any] = {place: value}
-        suited = suiting.suit(dataclasses.replace(decisions, **changes))
+        asked = dataclasses.replace(decisions, **changes)
+
+        def made(family: str, name: str) -> Any:
+            return (dataclasses.replace(asked, objective=name) if name else asked).make(family)
+
+        objective, structure = suiting.suited(made, asked.objective, asked.structure)
+        suited = dataclasses.replace(asked, objective=objective, structure=structure)
         if getattr(suited, place) != value:  # never another choice than the one on the screen
-            raise _Refused(
-                f"{forms.title(value)!r} is not possible with the other choices: {suiting.reason(decisions, value)}"
-            )
+            why = suiting.reason(made, asked.objective, value)
+            raise _Refused(f"{forms.title(value)!r} is not possible with the other choices: {why}")
         return suited
 
     return choose

@@ -72,8 +72,7 @@ def page() -> Tag:
     lost = _alert("lost", "The connection to the workbench was lost. Reload this page: everything is kept.")
     ended = _alert(
         "ended",
-        "The workbench has ended, and its working files are removed: only what you saved or downloaded is left. To go "
-        "on, start it again: postrand app",
+        "The workbench has ended: only what you saved or downloaded is left. To go on, start it again: postrand app",
     )
     footer = tags.footer(
         ui.output_ui("history"),

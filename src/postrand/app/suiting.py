@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from postrand.app import forms
 from postrand.errors import PostrandError
 
-if TYPE_CHECKING:  # the decisions use this room's file
-    from postrand.app.decisions import Decisions
+Make = Callable[[str, str], Any]
+"""Makes the chosen privacy model (``"privacy"``, no name) or an objective by its name, with the options of its form."""
 
 
-def suit(decisions: Decisions) -> Decisions:
-    """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
-    if _suited(decisions) == decisions.structure:
-        return decisions
-    for objective in dict.fromkeys((decisions.objective, *forms.names("objective"))):
-        tried = dataclasses.replace(decisions, objective=objective)
-        if found := _suited(tried):
-            return dataclasses.replace(tried, structure=found)
-    return decisions
+def suited(make: Make, objective: str, structure: str) -> tuple[str, str]:
+    """Return objective and structure if they are possible; otherwise other structures, then other objectives."""
+    for name in dict.fromkeys((objective, *forms.names("objective"))):
+        reasons = _reasons(make, name)
+        order = dict.fromkeys((structure, *reasons))
+        found = next((other for other in order if not reasons.get(other, "unknown")), "")
+        if found:
+            return name, found
+    return objective, structure
 
 
-def reason(decisions: Decisions, structure: str) -> str:
+def reason(make: Make, objective: str, structure: str) -> str:
     """Return why a structure is not possible with the other choices."""
-    try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # an unfinished form: its own message explains the problem
-        reasons = {}
-    return reasons.get(structure) or "no shape of the matrices suits it"
+    return _reasons(make, objective).get(structure) or "no shape of the matrices suits it"
 
 
-def _suited(decisions: Decisions) -> str:
-    """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
+def _reasons(make: Make, objective: str) -> Mapping[str, str]:
     try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+        return forms.unsuited(make("privacy", ""), make("objective", objective))
     except PostrandError:  # an unfinished form: its own message explains the problem
-        return ""
-    order = dict.fromkeys((decisions.structure, *reasons))
-    return next((name for name in order if not reasons.get(name, "unknown")), "")
+        return {}
