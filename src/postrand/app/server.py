@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from htmltools import TagList
+from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
