@@ -64,6 +64,12 @@ def test_the_whole_path_on_the_demonstration(browser: Browser, address: str, tmp
         settled(page)
         expect(page.locator("#risk")).to_contain_text(re.compile(r"τ1, population uniques\s*\d"))
 
+        page.click("text=Show the most exposed records")
+        expect(page.locator("#records")).to_contain_text("Confidential: these are values of persons")
+        page.reload()
+        expect(page.locator("#records")).to_contain_text("Show the most exposed records")
+        expect(page.locator("#records")).not_to_contain_text("Confidential")
+
         go(page, "design")
         expect(page.locator("#map svg .step")).to_have_count(13)
         before = page.locator("#readout").inner_text()

@@ -147,6 +147,9 @@ def test_the_screen_says_who_is_found_and_by_what(decisions: Decisions) -> None:
     assert f"<td>{sum(v for v in classes.values() if v == 2):,}</td>" in page
     none = [one for one in found.search.sets if not one.minimal]
     assert none
+    assert found.doubt is None
+    wide = dataclasses.replace(file, household=np.arange(600) // 60)
+    assert "is this a household number?" in str(risk_views.explored_view(exploring.explored(wide, book)))
     listed = page[page.index("Worst combinations of keys") :]
     assert not any(f">{' × '.join(one.names)}<" in listed for one in none)  # no rows of zeros
     assert "<img" not in page
@@ -221,6 +224,8 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
     text = risk_views.tau_text(report.tau1_estimate)
     page = str(risk_views.risk_view(report, report, False))
     assert page.count(f"{text} (95%") == 1  # in the table
+    assert "recoded" not in page
+    assert "are of the file recoded, not perturbed" in str(risk_views.risk_view(report, report, False, recoded=True))
     assert re.search(rf"<dd>\s*{re.escape(text)}\s*<span[^>]*>95% interval", page)
     assert str(report.tau1_estimate).startswith(f"{text} (95%")
     measured = str(measure_views.measures_view(computations.measures(half)))
@@ -244,7 +249,7 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     page = str(comparison_views.compare_view(None, risks, False, attacks=attacks))
     told = json.loads((done.path.parent / "dossier" / "dossier.json").read_text())["figures"]["risk"]
     before, after = next((r["before"], r["after"]) for r in told if r["code"] == "correct_matches")
-    assert f"{before:,.1f} of them to the right record before" in page
+    assert f"{before:,.0f} of them to the right record before" in page  # exact: one of each class
     assert f"{after:,.1f} after" in page
     places = [page.index(word) for word in ("Expected correct matches", "(τ1)", "Sample uniques</th>", "can rise")]
     assert places == sorted(places)
@@ -282,6 +287,11 @@ def test_cells_without_a_record_are_left_out_and_large_tables_cut() -> None:
     page = str(charts.margins(found))
     assert page.count('<th scope="row">') == charts.MAX_ROWS
     assert "a8 × b9" in page
+    assert "✗" not in page
+    apart = dataclasses.replace(found, low=true + 1, high=true + 2)
+    assert str(charts.margins(apart)).count(" ✗") == charts.MAX_ROWS
+    assert "about 5 in 100 intervals" in str(comparison_views.compare_view(apart, None, False))
+    assert "about 5 in 100 intervals" not in str(comparison_views.compare_view(found, None, False))
     assert "a0 × b0" not in page
     assert f"The {charts.MAX_ROWS} cells with most records before, of 90. Not shown: 110 cells" in page
 
@@ -337,7 +347,7 @@ def test_the_interval_of_two_conditional_shares_is_the_textbook_one() -> None:
     se = math.sqrt(p * (1 - p) / 200 + q * (1 - q) / 400)
     assert numbers(one.said) == pytest.approx([100 * (q - p - 1.96 * se), 100 * (q - p + 1.96 * se)], abs=0.1)
     assert "“b” is more frequent where y is “b” than where it is “a”" in one.said
-    assert one.truth == f"The share in “b” minus that in “a” is {100 * (q - p):.1f} percentage points."
+    assert one.truth == f"the share in “b” minus that in “a” is {100 * (q - p):.1f} percentage points."
     assert one.agrees is True
     (other,) = conclusions(estimated(true.tolist()), true[:, ::-1])
     assert other.agrees is False

@@ -291,6 +291,15 @@ def test_a_split_that_no_form_shows_is_kept_unchanged(tmp_path: Path) -> None:
     assert "workload" in act(act(changed, "workload", value="plan"), "workload", value="none").problem
 
 
+@pytest.mark.parametrize("way", ["blocks", "split"])
+def test_that_a_plan_was_chosen_with_the_file_is_kept(way: str, blocks: Decisions, tmp_path: Path) -> None:
+    path = documents.write(act(blocks, "way", value=way), tmp_path)
+    path.write_text(path.read_text().replace("[design]\n", '[design]\nchosen_with = "file"\n'))
+    opened = plans.open_plan(path, tmp_path)
+    for one in (opened, act(opened, "way", value="blocks")):
+        assert load_plan(documents.write(one, tmp_path)).chosen_with == "file"
+
+
 def test_a_plan_of_another_split_opens_a_file_of_its_own(tmp_path: Path, split: Decisions) -> None:
     opened = plans.open_plan(other_plan(tmp_path, SPLIT), tmp_path)
     fresh = open_decisions(split.opened, before=opened)

@@ -151,14 +151,14 @@ def _margin_row(found: Margin, index: tuple[int, ...], share: Sequence[Shares], 
         return tags.tr(*cells, tags.td("–"), tags.td("–"), tags.td())
     low, high, value = (float(a[index]) for a in (found.low, found.high, found.corrected))
     true, released = (float(s[index]) for s in share)
+    missed = found.misses is not None and bool(found.misses[index])
     drawn = svg.interval(released, value / total, low / total, high / total, ends, before=true)
-    covers = low <= found.true[index] <= high
     return tags.tr(
         *cells,
         tags.td(tags.strong(f"{value:,.0f}".replace("-", "−"))),
         tags.td(
             f"{low:,.0f} to {high:,.0f}".replace("-", "−"),
-            None if covers else tags.span(" ✗", title="does not contain the count before"),
+            tags.span(" ✗", title="does not contain the count before") if missed else None,
         ),
         tags.td(HTML(str(drawn)), class_="plot"),
     )

@@ -76,7 +76,7 @@ def _risk(
     if matches is not None and matches.before is not None and matches.after is not None:
         yield tags.p(
             "An attacker who knows the keys of all persons, and that they are in the file, links "
-            f"{matches.before:,.1f} of them to the right record before, and ",
+            f"{_number(matches.before)} of them to the right record before, and ",
             tags.strong(f"{matches.after:,.1f} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
@@ -114,7 +114,7 @@ def _row(words: str, cells: Sequence[str]) -> Tag:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.1f}"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
 
 
 def _percent(share: float) -> str:
@@ -134,11 +134,11 @@ def _table(found: Margin, before: str) -> Iterator[Tag]:
         yield tags.p(_worth(found.worth))
     if found.concluded:
         yield tags.p(tags.strong("What an analyst would conclude"))
-        yield tags.ul(*(tags.li(one.said, " ", _verdict(one.agrees), " In the true file: ", one.truth)
+        yield tags.ul(*(tags.li(one.said, " ", _verdict(one.agrees), f" In the true file {one.truth}")
                         for one in found.concluded))  # fmt: skip
     yield _legend(before)
     yield charts.margins(found, before)
-    if found.corrected is not None:
+    if found.misses is not None and found.misses.any():
         said = "✗: the interval does not contain the count before. This is expected for about 5 in 100 intervals."
         yield tags.p(said, class_="soft")
 

@@ -294,6 +294,13 @@ class Margin:
     worth: TableWorth | None = None
     concluded: tuple[Conclusion, ...] = ()
 
+    @property
+    def misses(self) -> NDArray[np.bool_] | None:
+        """Where the interval does not contain the count before; None without intervals."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.true < self.low) | (self.true > self.high)
+
 
 def require_released(names: Sequence[str]) -> None:
     """Raise UsageError if there are variables in ``names``: those that a release does not have."""

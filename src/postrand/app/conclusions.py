@@ -81,7 +81,7 @@ def _difference(found: Estimate, true: Array) -> Iterator[Conclusion]:
     else:
         said = f"“{what}” may be as frequent where {name} is “{one}” as where it is “{other}”: {between.text}."
     agrees = real > 0 if between.is_told else None
-    yield Conclusion(said, f"The share in “{one}” minus that in “{other}” is {_points(real)}.", agrees)
+    yield Conclusion(said, f"the share in “{one}” minus that in “{other}” is {_points(real)}.", agrees)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,16 @@ def _designed(decisions: Decisions) -> dict[str, Any]:
 
 
 def _design(decisions: Decisions) -> dict[str, Any]:
-    """Return ``[design]``; of a split it says no more than the prior, which an opened plan may have said elsewhere."""
+    """Return ``[design]``; of a split it says no more than the prior, which an opened plan may have said elsewhere.
+
+    That an opened plan was chosen with the file stays true of what was made of it.
+    """
+    held = decisions.kept.get("design", {})
+    looked = {name: held[name] for name in ("chosen_with",) if name in held}
     if decisions.splits:
-        held = decisions.kept.get("design", {})
-        return dict(held) if decisions.prior == goals.FROM_PLAN else {"prior": decisions.prior}
+        return dict(held) if decisions.prior == goals.FROM_PLAN else {"prior": decisions.prior, **looked}
     return {
+        **looked,
         "objective": _table("objective", decisions.objective, decisions),
         "structure": _table("structure", decisions.structure, decisions),
         "prior": "uniform" if decisions.prior == goals.FROM_PLAN else decisions.prior,

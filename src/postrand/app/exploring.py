@@ -9,7 +9,7 @@ import numpy as np
 
 from postrand.codebook import Codebook
 from postrand.risk.exposure import Exposure, TrueFile
-from postrand.risk.file import RiskFile
+from postrand.risk.file import RiskFile, household_doubt
 from postrand.risk.key_parts import KeyParts, key_parts
 from postrand.risk.suda import Suda, problem, suda
 
@@ -22,12 +22,17 @@ MOST_EXPOSED = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explored:
-    """Hold what was found on the keys of a file as it is; ``search`` is None where combinations cannot be searched."""
+    """Hold what was found on the keys of a file as it is.
+
+    ``search`` is None where combinations cannot be searched, and then ``why`` says the reason. ``doubt``: why the
+    column of household numbers is probably none.
+    """
 
     parts: KeyParts
     search: Suda | None
     why: str
     attacks: Exposure
+    doubt: str | None = None
 
 
 def explored(file: RiskFile, book: Codebook) -> Explored:
@@ -37,7 +42,9 @@ def explored(file: RiskFile, book: Codebook) -> Explored:
     search = suda(file.keys, size) if why is None else None
     ordered = [v.name for v in book.variables if v.ordered]
     attacks = TrueFile(file.keys, None, file.household).exposure()
-    return Explored(key_parts(file.cells, ordered), search, why or "", attacks)
+    name = next((v.name for v in book.with_role("household")), "")
+    doubt = None if file.household is None else household_doubt(file.household, name)
+    return Explored(key_parts(file.cells, ordered), search, why or "", attacks, doubt)
 
 
 def search_size(keys: int, cells: int) -> int:

@@ -17,9 +17,9 @@ _WORDS = (
 
 
 _OPTIONS = (
-    (r" \(--(encoding|separator|decimal|thousands|sheet)\)", " below"),
-    (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it below"),
-    (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 below"),
+    (r" \(--(encoding|separator|decimal|thousands|sheet)\)", " beside the first rows"),
+    (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it beside the first rows"),
+    (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),
     (r", or sheet in \[source\] of the plan", ""),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"--limit '([^']*)'", r"\1"),

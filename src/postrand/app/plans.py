@@ -126,6 +126,7 @@ def _start(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
     kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
+    kept["design"] = {name: data["design"][name] for name in ("chosen_with",) if name in data.get("design", {})}
     kept["survey"] = {} if plan.codebook.survey is None else survey_to_dict(plan.codebook.survey)
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:

@@ -20,7 +20,7 @@ PREFIX = "read."
 ROWS, LINES, WIDTH = 5, 5, 200
 SIGNS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 DECIMALS = {".": "point .", ",": "comma ,"}
-THOUSANDS = {"": "none", ",": "comma ,", ".": "point .", " ": "blank", "'": "apostrophe '"}
+THOUSANDS = {"": "none, or as the file shows", ",": "comma ,", ".": "point .", " ": "blank", "'": "apostrophe '"}
 ENCODINGS = (
     "utf-8",
     "windows-1252",
@@ -31,7 +31,12 @@ ENCODINGS = (
     "windows-1253",
     "windows-1254",
     "windows-1257",
+    "iso-8859-2",
+    "iso-8859-5",
+    "koi8-r",
     "cp850",
+    "cp852",
+    "cp866",
     "mac-roman",
 )
 WORDS = {

@@ -60,13 +60,14 @@ def connect(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
             return widgets.busy("Counting …")
         if isinstance(counted, Problem):
             return widgets.trouble(counted.text.split("\n"))
+        recoded = counted is not None and bool(documents.codebook_of(decisions).recodes)
         modelled, waiting = None, False
         if file is not None and (decisions.fraction or "weight" in decisions.roles):
             modelled, waiting = reported(tab(), decisions)
         if isinstance(modelled, Problem):
             said = widgets.trouble(modelled.text.split("\n"))
-            return TagList(said, risk_views.risk_view(counted, None, False))
-        return risk_views.risk_view(counted, modelled, waiting)
+            return TagList(said, risk_views.risk_view(counted, None, False, recoded))
+        return risk_views.risk_view(counted, modelled, waiting, recoded)
 
     _explore(input, tab, part)
 

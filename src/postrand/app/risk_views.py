@@ -10,7 +10,7 @@ from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app.charts import cut, scroll
 from postrand.app.exploring import MAX_SIZE, Explored, Exposed
-from postrand.app.widgets import busy, button, facts
+from postrand.app.widgets import busy, button, facts, trouble
 from postrand.report import svg, text
 from postrand.risk import RiskReport
 from postrand.risk.exposure import Exposure
@@ -18,6 +18,7 @@ from postrand.risk.informed import Spread
 from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
+from postrand.workflow.comparison_risk import RECODED
 from postrand.workflow.dossier_risk import MEASURES
 
 SHOWN_SETS = 5
@@ -37,8 +38,8 @@ def tau_text(tau: Tau | None) -> str:
     return "–" if tau is None else f"{tau.corrected:,.1f}"
 
 
-def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: bool) -> TagList:
-    """Return the main figures of the file as it is, and the same measures that are shown after a release."""
+def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: bool, recoded: bool = False) -> TagList:
+    """Return the main figures of the file before it is perturbed; ``recoded``: some of its variables are recoded."""
     if counted is None:
         needed = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
         return TagList(tags.p(needed, class_="soft"))
@@ -55,6 +56,7 @@ def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: 
     )
     said = () if waiting else report.notes
     return TagList(
+        tags.p(f"All figures of this screen are of the file {RECODED}.") if recoded else None,
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *(tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said),
@@ -88,6 +90,7 @@ def explored_view(found: Explored | None) -> TagList:
     return TagList(
         tags.h3("An attacker who knows the keys"),
         *(tags.p(sentence) for sentence in attacker_sentences(found.attacks)),
+        trouble(found.doubt) if found.doubt else None,
         tags.h3("How many records share their values"),
         _sizes(found.parts.sizes),
         tags.h3("What each key adds"),
@@ -214,7 +217,7 @@ def _sets(found: Explored) -> list[Tag]:
     rows = []
     for size, those in itertools.groupby(chosen, key=lambda one: len(one.names)):
         words = "One key" if size == 1 else f"{size} keys"
-        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="soft")))
+        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="text soft")))
         rows += [
             tags.tr(
                 tags.th(" × ".join(cut(name) for name in one.names), scope="row"),

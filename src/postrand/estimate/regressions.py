@@ -12,6 +12,7 @@ from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
+from postrand.estimate.nominal import nominal_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
 from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
@@ -139,7 +140,13 @@ def regression(
         method="corrected estimating equations",
         design="" if data.sample is None else str(data.sample),
         perturbation=fit.perturbation,
+        notes=_nominal(data),
     )
+
+
+def _nominal(data: Data) -> tuple[str, ...]:
+    """Return the warning of a response whose codes only name categories; other families do not calculate with them."""
+    return nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
 
 
 def _solved(data: Data) -> Fit:
@@ -164,7 +171,7 @@ def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance:
         perturbed=perturbed,
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
         tests=tests,
-        notes=notes,
+        notes=(*notes, *_nominal(data)),
     )
 
 

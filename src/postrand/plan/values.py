@@ -70,7 +70,8 @@ class ReleaseOptions:
     """Hold the form of the release: format of the data file, order of records, with or without record identifiers.
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
-    ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
+    ``as_is`` lists unperturbed columns that are released as they are although they single out many records, or all but
+    settle true values of perturbed variables. Household
     numbers are replaced by new ones, or released ``as they are``. ``completed`` is the number of copies with plausible
     true values that the release has beside its data, None for no copies. ``target`` is the database table for the
     released data.

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
+MOST = 0.5
+"""From which share of settled records on a plan must decide; less is common: that children have no job, say."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
 CHANCE = 1e-3
@@ -56,6 +58,15 @@ class PairReveal:
     def is_much(self) -> bool:
         """Whether a curator is warned."""
         return self.guessed >= GUESSED or self.settled >= SETTLED or self.same >= SAME
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the plan must decide: one value all but says another, or half of the records are settled.
+
+        A value of few records that coincides with another by chance does not count.
+        """
+        is_one_fact = self.same >= SAME and (self.guessed >= GUESSED or self.settled >= SETTLED)
+        return is_one_fact or self.settled >= MOST
 
     @property
     def in_words(self) -> str:

@@ -16,6 +16,11 @@ def _of(unit: str, units: str) -> dict[str, str]:
             "draws of different records as independent are wrong: standard errors, intervals and p-values are too "
             "small, and risks of several records together are not those shown."
         ),
+        f"limit.settled_{unit}": (
+            f"Where records of one {unit} differed in {{variables:list}}, one value of each was taken before the draw: "
+            "the most frequent; of equally frequent ones the first of the codebook; a missing value only if there is "
+            f"no other. Not stated: whether, and how often, records of one {unit} differed."
+        ),
         f"unit.{unit}": (
             f"{units} ({{column}}): the perturbed values of all records of one {unit} together are released under "
             "ε-differential privacy{within}, {levels:levels}{once}"

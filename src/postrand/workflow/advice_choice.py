@@ -93,7 +93,7 @@ def tried(
         warnings.simplefilter("ignore")  # of plans that may never be shown; protect warns again
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
-        names = mechanism.variables
+        names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables
         one = table_worth(mechanism, [(name,) for name in names], n, EQUAL)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL)
         widths = tuple(half_width(mechanism, wanted, n) for wanted in needs.precisions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.infer import is_number_of
 from postrand.plan.policy import columns_of
+from postrand.release.ledger import Outlook
+from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import (
     Assumed,
     TableWorth,
@@ -40,6 +43,7 @@ from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.series import outlook_of
 from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
@@ -54,7 +58,7 @@ class PlanFigures:
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
-    recoded by their codes, where they were measured too.
+    recoded by their codes, where they were measured too. ``ledger`` is what that of the plan would say of the release.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
@@ -79,6 +83,7 @@ class PlanFigures:
     notice: str = NOTICE
     before_is: str = AS_IS
     as_is: Mapping[str, float] = field(default_factory=dict)
+    ledger: Outlook | None = None
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -114,6 +119,7 @@ class PlanFigures:
             "not_covered": list(self.not_covered),
             "findings": list(self.findings),
             "largest_household": self.largest_household or None,
+            **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
         }
 
     def to_json(self) -> str:
@@ -134,6 +140,7 @@ class PlanFigures:
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
+        lines += [] if self.ledger is None else ["", "Ledger", *(f"- {text}" for text in outlook_lines(self.ledger))]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
 
@@ -154,7 +161,8 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = certified(known, mechanism)
     told = findings(known.plan, mechanism, known).sentences
-    return figures_known(known, mechanism, certificate, told, fraction, name=name)
+    found = figures_known(known, mechanism, certificate, told, fraction, name=name)
+    return dataclasses.replace(found, ledger=outlook_of(plan, mechanism, certificate, name))
 
 
 def certified(known: Known, mechanism: Mechanism) -> Certificate:

@@ -18,7 +18,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.formats import Source
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Block, Mechanism
 from postrand.report.internal import DECISION, DETAILS
 from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
@@ -94,7 +94,7 @@ class Dossier:
             released = formats.read(data_path, shown_codebook(book, mechanism.partly))
             after, note = assess(released, book, mechanism, self.fraction)
         sections: dict[str, Sequence[Mapping[str, object]]] = {
-            RISK: [] if self.before is None else [*report_rows(self.before, after, (said, note)), *self.exposed()],
+            RISK: [] if self.before is None else [*self.exposed(), *report_rows(self.before, after, (said, note))],
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             RARE: [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
@@ -107,9 +107,10 @@ class Dossier:
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
-        curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
+        compared = {f"Privacy and utility: {block.name}": (block.epsilon, c) for block, c in self.curves(mechanism)}
+        curves = {title: curve for title, (_, curve) in compared.items()}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
-        pictures = {title: curve.svg() for title, curve in curves.items()}
+        pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         if self.figures is not None:
             said = f"Before: {self.figures.before_is}."
@@ -146,13 +147,13 @@ class Dossier:
             files[DECISION] = report.decision_page(about, self.public)
         return files
 
-    def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
+    def curves(self, mechanism: Mechanism) -> Iterator[tuple[Block, Comparison]]:
         """Yield the privacy-utility curve of each small variable that is perturbed alone, for its own frequencies."""
         alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
         for block in alone[:MAX_CURVES]:
             counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
             if counts.size == block.matrix.size and counts.any():
-                yield block.name, compare(counts / counts.sum(), CURVE_EPSILONS)
+                yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
 
 
 def collect(

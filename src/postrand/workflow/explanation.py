@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.plan import Plan
+from postrand.release.ledger_report import outlook_lines
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
@@ -66,7 +67,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so a "
             "released value may be false; how far it can be trusted is said below."
         )
-    recodes = [f"{r.variable} (from {r.source}, {r.kind.name})" for r in plan.codebook.recodes]
+    recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes]
     if recodes:
         yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
     if plan.split is not None:
@@ -87,6 +88,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
+    yield from () if figures.ledger is None else outlook_lines(figures.ledger)
     if plan.unit is None or not plan.unit.household:  # else the claims say what members have together
         yield members_in_words(figures.epsilon, household_of(plan), figures.largest_household)
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])

@@ -20,6 +20,7 @@ from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
 from postrand.engines.split_records import SplitCells
 from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
+from postrand.engines.unit_values import settled
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
@@ -81,7 +82,7 @@ class Known:
             If the file cannot be read; what else is wrong with it is raised by the step that needs the answer.
         """
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         shaped = list(zip(plan.blocks, plan.shapes, strict=True))
         digest = None if key is None else digest_of(plan, shaped, key)
         sample, columns = _sample(plan), _columns(plan, dossier)
@@ -103,7 +104,7 @@ class Known:
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
         """Read the file once for the tables that the design of its blocks, and its claims, need."""
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         wants = list(_tables(plan, list(zip(plan.blocks, plan.shapes, strict=True)), dossier=False))
         return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants))
 
@@ -125,6 +126,14 @@ class Known:
     def held(self) -> Source:
         """The columns that are held whole, as a source of their own; the file's where none are."""
         return self.source if self.columns is None else TableSource(self.answers[self.columns])
+
+
+def opened(plan: Plan) -> Source:
+    """Open the records of a plan: recoded as its codebook says, and settled as its units say."""
+    source = open_records(plan.source, plan.codebook)
+    if plan.unit is None or not plan.unit.settles:
+        return source
+    return settled(source, plan.codebook, _units(plan, list(zip(plan.blocks, plan.shapes, strict=True))))
 
 
 def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:

@@ -9,7 +9,6 @@ from pathlib import Path
 from postrand import release
 from postrand.certification import Certificate, certify
 from postrand.engines import Engine, Resources, chosen
-from postrand.engines.database import open_records
 from postrand.engines.placing import check_target
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
@@ -27,7 +26,7 @@ from postrand.workflow.design_blocks import check_rules, check_sizes, design_blo
 from postrand.workflow.dossier import Dossier, collect
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import solved
-from postrand.workflow.known import Known
+from postrand.workflow.known import Known, opened
 from postrand.workflow.perturbation import Perturbation, file_warnings
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.policy_check import PolicyCheck, PolicyWarning, check_policy
@@ -101,7 +100,7 @@ def _run(
     plan = plan.limited(limits)
     check_sizes(plan)
     stage(Stage.READING)
-    source = open_records(plan.source, plan.codebook)
+    source = opened(plan)
     plan = solved(plan, engine, source, key)
     known = Known.of(plan, engine, source, key=key, dossier=dossier is not None or plan.policy is not None)
     check_rules(known)

@@ -7,6 +7,8 @@ from typing import Any
 
 from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
+from postrand.release.ledger import Outlook
+from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
@@ -50,7 +52,7 @@ class Verdict:
 class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
-    ``notes`` say why a risk can be larger after the plan than before.
+    ``notes`` say why a risk can be larger after the plan than before; ``ledger`` what that of the plan would say.
     """
 
     plan: str
@@ -59,6 +61,7 @@ class PolicyCheck:
     enforce: bool = True
     notes: tuple[str, ...] = ()
     before_is: str = AS_IS
+    ledger: Outlook | None = None
 
     @property
     def is_met(self) -> bool:
@@ -86,6 +89,7 @@ class PolicyCheck:
             "before_is": self.before_is,
             "rules": rules,
             "notes": list(self.notes),
+            **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
         }
 
     def __repr__(self) -> str:
@@ -107,6 +111,7 @@ class PolicyCheck:
                 *lines,
                 f"Before: {self.before_is}.",
                 *self.notes,
+                *([] if self.ledger is None else ["", *outlook_lines(self.ledger)]),
                 "",
                 total,
             ]
@@ -129,7 +134,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger, figures.before_is)
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger, figures.before_is, figures.ledger)
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
