@@ -189,3 +189,11 @@ def test_blocks_follow_what_is_perturbed(fresh: Decisions) -> None:
         ("given", "", ""),
     ):
         assert act(joint, action, key, value).problem
+
+
+def test_many_variables_are_put_together_in_the_plan(fresh: Decisions) -> None:
+    assert fresh.opened is not None
+    drafts = tuple({"name": f"v{k}", "type": "string", "categories": ["a", "b"]} for k in range(3000))
+    opened = dataclasses.replace(fresh.opened, drafts=drafts, missing=(0,) * len(drafts))
+    wide = open_decisions(opened, dict.fromkeys(opened.names, "key"))
+    assert len(str(plan_views.blocks_form(wide))) < 1000
