@@ -11,12 +11,14 @@ from postrand.app.blocks import Blocks
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
-from postrand.app.widgets import busy, button, control, facts, labelled, select
+from postrand.app.notes import without_options
+from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
 from postrand.mechanism import Block
 from postrand.report import text
 from postrand.report.table_worth import TableWorth, middle, shown
 from postrand.support.exact import format_upper
 from postrand.support.worth_basis import BASES
+from postrand.workflow.epsilon import above_bound
 from postrand.workflow.explanation import Explanation
 
 MAX_CHOSEN = MAX_STRATA = 40
@@ -146,8 +148,14 @@ def whole_view(made: Designed, one: list[TableWorth], two: list[TableWorth]) -> 
             small = tags.span(f"worst {shown(found[0])}, of {records:,} released", class_="soft")
             parts.append((f"Tables of {words}: effective records", TagList(shown(found[1]), small)))
     assumed = f"Effective records: in the middle of all such tables, {BASES[(*one, *two)[0].basis]}." if one else ""
+    told = [*made.said, *map(without_options, above_bound(total))]
     return TagList(
-        facts(parts), tags.p(assumed, class_="soft"), tags.h3("The blocks"), _blocks(made), _tables([*one, *two])
+        trouble(told) if told else None,
+        facts(parts),
+        tags.p(assumed, class_="soft"),
+        tags.h3("The blocks"),
+        _blocks(made),
+        _tables([*one, *two]),
     )
 
 
