@@ -34,6 +34,7 @@ from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
+from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -182,6 +183,7 @@ def figures_known(
     name: str = "",
 ) -> PlanFigures:
     """Return the figures of a designed and certified plan from what is known of its file; ``told`` are its findings."""
+    stage(Stage.RISK)
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
     return computed(known, mechanism, certificate, report, truth, name=name, told=told)
