@@ -14,6 +14,7 @@ import pytest
 from postrand import load_plan, release, risk, run
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
 from postrand.workflow import draft
+from postrand.workflow.comparison import figures_of
 
 RECORDS = 70_000  # more than one batch
 
