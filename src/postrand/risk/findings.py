@@ -329,7 +329,9 @@ def _weighing(
 def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
     """Return the values of a column as classes, also where it is not released and has no categories; None of many."""
     codes, size = sample.codes(name)
-    return (codes, size) if size <= MAX_CATEGORIES else _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
+    if size <= MAX_CATEGORIES:
+        return codes, size
+    return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
 def _guess(held: Sequence[PairReveal]) -> str:

@@ -183,7 +183,6 @@ def figures_known(
     name: str = "",
 ) -> PlanFigures:
     """Return the figures of a designed and certified plan from what is known of its file; ``told`` are its findings."""
-    stage(Stage.RISK)
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
     return computed(known, mechanism, certificate, report, truth, name=name, told=told)
@@ -201,6 +200,7 @@ def computed(
     told: Sequence[str] = (),
 ) -> PlanFigures:
     """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
+    stage(Stage.RISK)
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
