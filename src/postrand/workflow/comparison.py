@@ -272,7 +272,7 @@ def figure(one: RiskFigure, side: str) -> str:
     value = getattr(one, side)
     if value is None:
         return "not known"
-    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:g}" if value == int(value) else decimal(value)
+    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:,.0f}" if value == int(value) else decimal(value)
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
