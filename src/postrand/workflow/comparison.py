@@ -36,6 +36,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.exact import add_upper
+from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -204,6 +205,7 @@ def computed(
     told: Sequence[str] = (),
 ) -> PlanFigures:
     """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
+    stage(Stage.RISK)
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -287,7 +289,7 @@ def figure(one: RiskFigure, side: str) -> str:
     value = getattr(one, side)
     if value is None:
         return "not known"
-    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:g}" if value == int(value) else decimal(value)
+    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:,.0f}" if value == int(value) else decimal(value)
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:

@@ -182,6 +182,7 @@ def collect(
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
+    stage(Stage.RISK)  # the file was read in between
     measured = None if truth is None else measures(source, codebook, truth)
     split = split_sections(known, max(certificate.account.split, default=0.0))
     if split:
