@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.data.households import identities
+from postrand.data.households import identities, together
 from postrand.engines.wants import Piece, check_inputs, keys_of, numbered
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import Source
@@ -25,6 +25,7 @@ from postrand.mechanism.one_member import OneMember
 from postrand.support.randomness import ReleaseKey, UnitKeys, derive_members, derive_unit, words
 
 _WAITING = 1 << 20
+_LAST = np.uint64(2**64 - 1)
 
 Keys = NDArray[np.uint64]
 Part = tuple[Keys, Keys, Keys, Keys]
@@ -69,10 +70,13 @@ class MemberChoice:
 
 def _smallest(names: Keys, drawn: Keys, keys: Keys) -> tuple[Keys, Keys, Keys]:
     """Return of each name, ascending, the smallest word with its record key; of equal words the smaller key."""
-    order = np.lexsort((keys, drawn, names))
+    order, first, many = together(names)
     names, drawn, keys = names[order], drawn[order], keys[order]
-    first = np.append(True, names[1:] != names[:-1])[: names.size]
-    return names[first], drawn[first], keys[first]
+    if not first.size:
+        return names, drawn, keys
+    least = np.minimum.reduceat(drawn, first)
+    mine = np.where(drawn == np.repeat(least, many), keys, _LAST)
+    return names[first], least, np.minimum.reduceat(mine, first)
 
 
 class MemberTally:
@@ -108,7 +112,7 @@ class OneChoice:
 
     The true one stays with the probability ``stays[k]`` / 2^53, k being the records of the household; else it is, of
     the others, the one with the smallest word of its record key, so each is equally likely. ``known`` are the records
-    that each code of ``size`` stands for. 57 bytes of memory for each household.
+    that each code of ``size`` stands for. 64 bytes of memory for each household.
     """
 
     column: str
@@ -142,7 +146,8 @@ class OneChoice:
         has = piece.codes(self.name) == self.one
         sizes = np.array(self.known, dtype=np.int64)[piece.codes(self.size)]
         drawn = words(self.keys.alone, keys, 0)[:, 0]
-        held = [names, has, drawn, keys, np.where(has, keys, np.uint64(0)), has.astype(np.int64)]
+        held = [names, np.where(has, _LAST, drawn), np.where(has, _LAST, keys)]
+        held += [np.where(has, keys, np.uint64(0)), has.astype(np.int64)]
         held += [np.ones(keys.size, dtype=np.int64), sizes, sizes]
         wrong = bool((~has | (sizes != 1))[~there].any())
         return _states([one[there] for one in held]), keys[~there], wrong
@@ -155,18 +160,16 @@ class OneChoice:
 def _states(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return one row for each household, ascending, from rows of records or of parts of it.
 
-    Of each: its name; whether nobody in it lacks the category; of those who lack it the smallest word, and its record
-    key; the key of one who has it; how many have it; how many there are; the least and the largest size that they say.
+    Of each: its name; of those who lack the category the smallest word, and its record key, both 2^64 - 1 where there
+    are none; the key of one who has it; how many have it; how many there are; the least and largest size that they say.
     """
-    names, none, drawn, *_ = columns
-    order = np.lexsort((drawn, none, names))
-    names, none, drawn, keys, head, heads, count, low, high = (column[order] for column in columns)
-    first = np.flatnonzero(np.append(True, names[1:] != names[:-1])[: names.size])
+    order, first, _ = together(columns[0])
+    names, drawn, keys = _smallest(*columns[:3])
     if not first.size:
-        return [names, none, drawn, keys, head, heads, count, low, high]
+        return [names, drawn, keys, *columns[3:]]
+    head, heads, count, low, high = (column[order] for column in columns[3:])
     reduced = [np.maximum.reduceat(head, first), np.add.reduceat(heads, first), np.add.reduceat(count, first)]
-    reduced += [np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
-    return [names[first], none[first], drawn[first], keys[first], *reduced]
+    return [names, drawn, keys, *reduced, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
 
 
 class OneTally:
@@ -202,7 +205,7 @@ class OneTally:
         chosen = self._alone
         if self._parts:
             self._merge()
-            names, _, _, other, head, heads, count, low, high = self._parts[0]
+            names, _, other, head, heads, count, low, high = self._parts[0]
             self._wrong |= bool(((heads != 1) | (low != count) | (high != count)).any())
             stays = np.zeros(max(self._want.known) + 2, dtype=np.int64)
             for size, weight in self._want.stays:

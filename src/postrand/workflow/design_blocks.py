@@ -127,6 +127,7 @@ class DesignedBlock:
             text += f", β >= {beta} (the part of the uncertainty about a value that stays)"
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
+        text += "; one draw chooses the one member of each household who shows it" if self.one is not None else ""
         if self.design is not None:
             text += f"\n  {self._reached(self.design)}"
         if self.budget != "public":
