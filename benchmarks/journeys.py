@@ -26,7 +26,8 @@ class Journey:
     """Hold a file, the roles that its curator gives, a question of an analyst, and what was found before.
 
     ``options`` say how the file is read, or who the records belong to. ``before`` are the figures of the same kind of
-    file when the tool proposed a budget of 1 for each key and no recoding.
+    file when the tool proposed a budget of 1 for each key and no recoding. ``as_is``: unperturbed columns that all but
+    settle perturbed values, and that the curator releases on purpose.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Journey:
     question: str
     options: str = ""
     before: str = "–"
+    as_is: tuple[str, ...] = ()
 
 
 JOURNEYS = (
@@ -71,6 +73,7 @@ JOURNEYS = (
         files.parquet,
         "--keys age,sex,race,marital_status --sensitive employment",
         "--table sex,race",
+        as_is=("employment",),  # that children do not work says that they are children
     ),
     Journey(
         "households",
@@ -129,9 +132,14 @@ def run(call, journey, folder, records=WHOLE):
             words = shlex.split(line)
             answer = call([*words, "--json"])
             done[words[0]] = (answer, time.process_time() - started)
+            if words[0] == "advise" and journey.as_is:
+                plan = Path("advice/plan-1.toml")
+                decided = f"[release]\nas_is = {json.dumps(journey.as_is)}\n"
+                plan.write_text(plan.read_text("utf-8").replace("[release]\n", decided), "utf-8")
     best = done["advise"][0]["plans"][0]
     first, figures = done["compare"][0]["plans"]
-    risks = {one["code"]: (one["before"], one["after"]) for one in best["figures"]["risk"]}  # before any recoding
+    as_is = best["figures"].get("risk_as_is", {})  # before any recoding, where the plan recodes
+    risks = {one["code"]: (as_is.get(one["code"], one["before"]), one["after"]) for one in best["figures"]["risk"]}
     return {
         "name": journey.name,
         "records": figures["records"],

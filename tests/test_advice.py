@@ -157,7 +157,7 @@ def test_with_look_a_limit_chooses_the_level_and_the_certificate_says_so(tmp_pat
 def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
     done = advise(tmp_path, "--limit", "epsilon <= 1", keys=("age", "sex"), ages=True, records=2000)
     assert done.exit_code == 0, done.output
-    assert re.search(r"age in bands by public edges .* effective records in place of", done.output)
+    assert re.search(r"age in bands by round edges .* effective records in place of", done.output)
     risk = "all persons: ([0-9.]+) in the file as it is; ([0-9.]+) recoded, not perturbed, ([0-9.]+) after"
     as_is, recoded, after = map(float, re.search(risk, done.output).groups())
     assert as_is > recoded > after

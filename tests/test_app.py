@@ -1,13 +1,11 @@
 """The workbench without a browser: forms, decisions, documents, studies and views are plain functions."""
 
-import asyncio
 import dataclasses
 import itertools
 import json
 import math
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import release
-from postrand.app import charts, computations, documents, forms, release_views, views
+from postrand.app import charts, comparison_views, computations, documents, forms, release_views, risk_views, views
 from postrand.app.computations import Cancelled, Watch, cell_variance
 from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, listed, open_decisions
-from postrand.app.launch import HOST, Guard
 from postrand.errors import PostrandError, SpecificationError
 from postrand.plan import load_plan
 from postrand.support.progress import Stage, Step
@@ -249,7 +246,7 @@ def test_the_file_is_protected_as_on_the_command_line(decisions: Decisions, tmp_
     before, after = computations.risks(decisions, made)
     assert before is not None
     assert after is not None
-    assert "Risk before and after" in str(views.compare_view(single, None, (before, after), False))
+    assert "Risk before and after" in str(comparison_views.compare_view(single, (before, after), False))
 
 
 def test_a_run_that_is_stopped_leaves_nothing(decisions: Decisions, tmp_path: Path) -> None:
@@ -277,9 +274,9 @@ def test_risk_is_counted_first_and_modelled_then(decisions: Decisions) -> None:
     counted, modelled = (computations.assess(decisions, with_model=m) for m in (False, True))
     assert counted is not None
     assert modelled is not None
-    assert (counted.report.tau1, counted.report.sample_uniques) == (None, modelled.report.sample_uniques)
-    assert modelled.report.tau1 is not None
-    assert "computing …" in str(views.risk_view(counted, None, True))
+    assert (counted.tau1, counted.sample_uniques) == (None, modelled.sample_uniques)
+    assert modelled.tau1 is not None
+    assert "computing …" in str(risk_views.risk_view(counted, None, True))
     assert (
         computations.assess(act(act(decisions, "role", "0", "other"), "role", "1", "other"), with_model=False) is None
     )
@@ -298,7 +295,7 @@ def whole_page(decisions: Decisions, folder: Path) -> str:
         views.design_form(decisions),
     ]
     parts += [
-        views.risk_view(computations.assess(decisions, with_model=False), None, False),
+        risk_views.risk_view(computations.assess(decisions, with_model=False), None, False),
         views.level_control(decisions),
     ]
     parts += [
@@ -307,7 +304,7 @@ def whole_page(decisions: Decisions, folder: Path) -> str:
     ]
     parts += [
         views.readout(decisions, points[0], 0.1, decisions.names[:2]),
-        release_views.protect_view(decisions, None, EVIL, None, True),
+        release_views.protect_view(decisions, None, EVIL),
     ]
     parts += [
         views.take_view(decisions, folder),
@@ -330,7 +327,7 @@ def test_markup_in_names_and_labels_is_text(tmp_path: Path) -> None:
     assert "&lt;img" in page
     made = computations.protect(decisions, tmp_path, Watch())
     double = computations.margin(decisions, made, computations.counts(decisions, (0, 1)), (0, 1))
-    assert "<img" not in str(views.compare_view(double, double, computations.risks(decisions, made), False))
+    assert "<img" not in str(comparison_views.compare_view(double, computations.risks(decisions, made), False))
 
 
 def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
@@ -374,39 +371,6 @@ def test_unreadable_files_are_explained(tmp_path: Path, name: str, data: bytes, 
     (tmp_path / name).write_bytes(data)
     with pytest.raises(PostrandError, match=words):
         computations.open_file(tmp_path / name)
-
-
-# -- the door ---------------------------------------------------------------------------------------------------------
-
-
-def knock(headers: dict[str, str], kind: str = "http") -> list[dict[str, Any]]:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-frame-options", b"DENY")]})
-        await send({"type": "http.response.body", "body": b"inside"})
-
-    said: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        said.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request"}
-
-    sent = [(k.encode(), v.encode()) for k, v in headers.items()]
-    asyncio.run(Guard(app, 8765)({"type": kind, "headers": sent, "method": "GET", "path": "/"}, receive, send))
-    return said
-
-
-def test_only_pages_of_this_server_get_in() -> None:
-    inside = knock({"host": f"{HOST}:8765"})
-    assert inside[0]["status"] == 200
-    headers = {k.decode(): v.decode() for k, v in inside[0]["headers"]}
-    assert "default-src 'self'" in headers["content-security-policy"]
-    assert headers["referrer-policy"] == "no-referrer"
-    assert knock({"host": "localhost:8765", "origin": "http://localhost:8765"})[0]["status"] == 200
-    for headers in ({}, {"host": "evil.example:8765"}, {"host": f"{HOST}:8765", "origin": "http://evil.example"}):
-        assert knock(headers)[0]["status"] == 404
-        assert knock(headers, "websocket") == [{"type": "websocket.close", "code": 1008}]
 
 
 def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> None:

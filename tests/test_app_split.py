@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
-from postrand.app import computations, designing, documents, goals, plans, split_views, views
+from postrand.app import comparison_views, computations, designing, documents, goals, plans, split_views, views
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.designers import compare_split, split_design
-from postrand.errors import PostrandError, UsageError
+from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from tests.test_app import EVIL
 
@@ -218,7 +218,7 @@ def test_a_split_release_is_shown_before_and_after(split: Decisions, tmp_path: P
         assert one.released.sum() == pytest.approx(N)
         assert one.corrected is not None
         assert abs(one.corrected - one.true).max() < 0.15 * N
-    shown = str(views.compare_view(born, pair, computations.risks(split, made), False, made.mechanism.split))
+    shown = str(comparison_views.compare_view(pair, computations.risks(split, made), False, made.mechanism.split))
     assert f"{pair.showing:,} records show both" in shown
     assert "Every table of two" in shown
 
@@ -231,7 +231,7 @@ def test_a_table_that_no_record_shows_says_the_way_out(split: Decisions, tmp_pat
     assert never.showing == 0
     assert never.corrected is None
     assert never.reason
-    page = str(views.compare_view(never, never, None, False, made.mechanism.split))
+    page = str(comparison_views.compare_view(never, None, False, made.mechanism.split))
     assert "No record shows these together, so their tables cannot be estimated" in page
     assert "area × job" in page
     assert "release anew" in page
@@ -291,20 +291,13 @@ def test_a_split_that_no_form_shows_is_kept_unchanged(tmp_path: Path) -> None:
     assert "workload" in act(act(changed, "workload", value="plan"), "workload", value="none").problem
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        '[split]\nvariables = ["sex", "area"]\nepsilon = 4\n[[blocks]]\nvariables = ["born"]\n',
-        '[[blocks]]\nvariables = ["sex", "area", "born"]\nprivacy = {model = "differential", epsilon = 5}\n',
-        '[[blocks]]\nvariables = ["born"]\nprivacy = {model = "differential", epsilon = 2}\n'
-        '[[blocks]]\nvariables = ["job"]\nprivacy = {model = "differential", epsilon = 3}\n',
-        '[[blocks]]\nvariables = ["born"]\nprivacy = {model = "approximate", epsilon = 1, delta = 1e-6}\n',
-        '[[blocks]]\nvariables = ["born"]\nrarer_than = 3\nprivacy = {model = "differential", epsilon = 5}\n',
-    ],
-)
-def test_a_plan_is_never_changed_in_silence(extra: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*run postrand design"):
-        plans.open_plan(other_plan(tmp_path, extra), tmp_path)
+@pytest.mark.parametrize("way", ["blocks", "split"])
+def test_that_a_plan_was_chosen_with_the_file_is_kept(way: str, blocks: Decisions, tmp_path: Path) -> None:
+    path = documents.write(act(blocks, "way", value=way), tmp_path)
+    path.write_text(path.read_text().replace("[design]\n", '[design]\nchosen_with = "file"\n'))
+    opened = plans.open_plan(path, tmp_path)
+    for one in (opened, act(opened, "way", value="blocks")):
+        assert load_plan(documents.write(one, tmp_path)).chosen_with == "file"
 
 
 def test_a_plan_of_another_split_opens_a_file_of_its_own(tmp_path: Path, split: Decisions) -> None:

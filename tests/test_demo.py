@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
+from postrand import report
+from postrand.certification import certify
+from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import randomised_response
 from postrand.release import read_release
 from postrand.risk import assess
 from postrand.workflow.demo import KEYS, compare, run_demo, survey
+from postrand.workflow.dossier_decision import decision_of
+from postrand.workflow.policy_check import PolicyCheck, Verdict
+from tests.browser import browsing
+from tests.printed import printed
+from tests.test_dossier_pages import LONG
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +54,26 @@ def test_the_internal_report_draws_the_curve_of_each_small_variable(demo):
     assert "Privacy and utility: workstat" in page
     assert page.count("Information and estimator variance against epsilon") == 7
     assert "Privacy and utility" not in (demo[0] / "release" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_first(demo, tmp_path):
+    book = Codebook(tuple(Variable("variable" * 9 + str(k), role="key", categories=("a", "b")) for k in range(40)))
+    law = Mechanism([Block((v.name,), randomised_response(2, 1.0)) for v in book.variables], book)
+    policy = PolicyCheck("", "", (Verdict("a rule " * 30, "1", "2", "3", False),) * 9)
+    (tmp_path / "long.html").write_text(report.decision_page(decision_of(LONG, policy, law, certify(law))), "utf-8")
+    inside = demo[0] / "dossier"
+    with browsing() as browser:
+        paths = (inside / "decision.html", inside / "dossier.html", tmp_path / "long.html")
+        sheet, whole, long = (printed(browser, path) for path in paths)
+    assert len(sheet) == 2
+    for pages in (sheet, whole):
+        assert "iskbeforeandafter" in pages[0]
+        for number, page in enumerate(pages, 1):
+            assert page.startswith("INTERNAL–notforrelease")
+            assert f"{number}/{len(pages)}" in page
+    assert "535(3.1%)" in sheet[0]  # the same number as in the long dossier
+    for words in ("Whatisguaranteed", "Whatisnotguaranteed", "Place,dateandsignature", "SHA-256"):
+        assert words in sheet[1]
+    assert len(long) == 2  # whatever the plan

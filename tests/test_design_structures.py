@@ -242,5 +242,10 @@ def test_the_curve_is_broken_where_frequencies_are_not_estimable():
 def test_the_axis_names_only_budgets_that_were_designed_for():
     drawn = compare([0.4, 0.3, 0.3], [0.5, 1.0, 2.0, 4.0], [UniformOffDiagonal()]).svg()
     assert re.findall(r'text-anchor="middle">([^<]*)<', drawn) == 2 * ["0.5", "1", "2", "4"]
+    assert "this plan" not in drawn
+    for chosen, words in ((2.0, "this plan: 2"), (8.0, "this plan: 8 →"), (0.1, "this plan: 0.1 ←")):
+        marked = compare([0.4, 0.3, 0.3], [0.5, 1.0, 2.0, 4.0], [UniformOffDiagonal()]).svg(chosen)
+        assert marked.count(words + "<") == 2
+        assert marked.count('stroke-dasharray="4 3"') - drawn.count('stroke-dasharray="4 3"') == 2 * (chosen == 2.0)
     many = compare([0.5, 0.5], np.linspace(0.5, 4, 200), [UniformOffDiagonal()]).svg()
     assert len(re.findall(r'text-anchor="middle">([^<]*)<', many)) < 40

@@ -39,7 +39,8 @@ ENGINES: dict[str, Engine] = {
 SPARK = pytest.param(SparkEngine(parts=3), id="spark", marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")])
 every_engine = pytest.mark.parametrize("engine", [*(pytest.param(e, id=n) for n, e in ENGINES.items()), SPARK])
 
-LAWS = {kind: made for kind, made in MECHANISMS.items() if kind != "households"}  # those are in test_units.py
+OF_UNITS = ("households", "members")  # which are in test_units.py and test_split_members.py
+LAWS = {kind: made for kind, made in MECHANISMS.items() if kind not in OF_UNITS}
 RELEASED = ["sex", "age", "area", "ill", "weight"]
 
 

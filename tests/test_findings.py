@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import computations, designing, documents, release_views
+from postrand.app import check_view, checking, computations, documents, release_views
 from postrand.app.decisions import act, open_decisions
+from postrand.app.finished import finish
 from postrand.cli import main
 from postrand.cli.frame import unperturbed_lines
 from postrand.codebook import Codebook, Variable
@@ -27,6 +28,7 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import Finding, Findings, find
 from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
@@ -120,14 +122,17 @@ def decide(tmp_path, text):
 def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at_once(tmp_path):
     said = started(tmp_path, *ROLES).output
     assert "Next: decide on income, remark: released unperturbed, each singles out more than" in said
+    assert "decide on was94, age: released unperturbed, and true values of perturbed variables all but follow" in said
+    assert "To decide: was94 (year), age (year)." in (tmp_path / "plan.toml").read_text("utf-8")
     for command in (("protect", "--out", tmp_path / "out"), ("design",)):
         done = call(command[0], "--plan", tmp_path / "plan.toml", *command[1:])
         text = " ".join((done.stdout + done.stderr).split())
         assert "income (more than 99%), remark (more than 99%)" in text
-        assert 'as_is = ["income", "remark"]' in text
+        assert "year (by was94 and age)" in text
+        assert 'as_is = ["income", "remark", "was94", "age"]' in text
         assert done.exit_code == (3 if command[0] == "protect" else 0)
     assert not (tmp_path / "out").exists()
-    plan = decide(tmp_path, '["income", "remark"]')
+    plan = decide(tmp_path, '["income", "remark", "was94", "age"]')
     with pytest.warns(UnperturbedWarning):
         made = pr.run(plan, tmp_path / "out")
     assert made.findings.undecided == ()
@@ -144,7 +149,28 @@ def test_a_law_and_a_drop_are_decisions_too(tmp_path):
     )
     text = '\n[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 20 }\n'
     plan.write_text(plan.read_text("utf-8") + text, "utf-8")
+    found = pr.findings(pr.load_plan(plan))
+    assert found.undecided == ("was94", "age")  # they say the year, which is perturbed
+    assert len(found.refusals) == 1
+    plan.write_text(plan.read_text("utf-8").replace("as_is = []", 'as_is = ["was94", "age"]'), "utf-8")
     assert pr.findings(pr.load_plan(plan)).undecided == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "certain"),
+    [
+        ([[970, 30], [30, 970]], True),  # the same question asked twice
+        ([[100, 0], [0, 300], [0, 600]], True),  # a dummy
+        ([[200, 0, 0], [0, 300, 0], [0, 0, 500]], True),
+        ([[300, 150, 100], [0, 250, 200]], False),  # children have no job, others may have none
+        ([[1, 0], [0, 499], [0, 500]], False),  # one value of one record: chance
+        ([[50, 50], [50, 50]], False),
+    ],
+)
+def test_what_is_all_but_settled_needs_a_decision(counts, certain):
+    found = told_by(np.array(counts))
+    assert found.is_certain == certain
+    assert found.is_much or not certain
 
 
 def test_as_is_names_unperturbed_released_columns(tmp_path):
@@ -174,7 +200,7 @@ def test_as_is_names_unperturbed_released_columns(tmp_path):
 @NOTED
 def test_every_surface_shows_the_same_findings_and_none_shows_a_count(tmp_path):
     started(tmp_path, *ROLES)
-    decide(tmp_path, '["income", "remark"]')
+    decide(tmp_path, '["income", "remark", "was94", "age"]')
     base = ("--plan", tmp_path / "plan.toml")
     done = call("protect", *base, "--out", tmp_path / "out", "--dossier", tmp_path / "in", "--seed", 1, "--json")
     assert done.exit_code == 0, done.output
@@ -205,25 +231,28 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
     decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
-    assert designing.findings(decisions, tmp_path) is None
+    assert checking.checked(decisions, tmp_path) is None
     decisions = act(decisions, "rest", value="other")
-    found = designing.findings(decisions, tmp_path)
-    assert found.undecided == ("income",)
-    page = str(release_views.protect_view(decisions, None, "", None, False, found))
+    check = checking.checked(decisions, tmp_path)
+    found = check.findings
+    assert found.undecided == ("income", "was94", "age")
+    page = str(release_views.protect_view(decisions, None, "", None, check))
     assert 'disabled="disabled"' in page
+    page = str(check_view.check_view(decisions, check))
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     with pytest.raises(SpecificationError, match="income"):
         computations.protect(decisions, tmp_path, computations.Watch())
-    decisions = act(decisions, "as_is", str(decisions.names.index("income")), "true")
-    assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income"]
-    after = designing.findings(decisions, tmp_path)
-    assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, False, after))
-    made = computations.protect(decisions, tmp_path, computations.Watch())
-    page = str(release_views.protect_view(decisions, None, "", made, True))
-    assert made.findings.sentences == after.sentences
+    for name in ("income", "was94", "age"):
+        decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
+    assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
+    after = checking.checked(decisions, tmp_path)
+    assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
+    made = finish(decisions, tmp_path / "1", 1, computations.Watch())
+    page = str(release_views.protect_view(decisions, None, "", made))
+    assert made.release.findings.sentences == made.check.findings.sentences == after.findings.sentences
     assert "income is released unperturbed" in page
     dropped = act(decisions, "role", str(decisions.names.index("income")), "drop")
-    assert "as_is" not in documents.plan_data(dropped, tmp_path)["release"]
+    assert documents.plan_data(dropped, tmp_path)["release"]["as_is"] == ["was94", "age"]
 
 
 def test_two_columns_tell_together_what_neither_tells_alone():
@@ -348,3 +377,11 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_a_constant_column_tells_no_more_than_the_most_common_value():
+    found = told_by(np.array([[70], [30]]), "sex", "weight")
+    assert (found.right, found.blind) == (0.7, 0.7)
+    assert (found.guessed, found.settled, found.same) == (0.0, 0.0, 0.0)
+    assert told_by(np.array([[100, 50]])).right == 1.0
+    assert told_by(np.zeros((2, 2))).blind == 1.0

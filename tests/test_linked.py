@@ -239,3 +239,25 @@ def test_a_sum_of_what_a_rank_law_permutes_is_told(tmp_path):
     (tmp_path / "work" / "plan.toml").write_text(text + numerical.split("[release]")[0])
     plan = pr.load_plan(tmp_path / "work" / "plan.toml")
     assert told(plan) == [(("bonus", "pay"), ("wage",))]
+
+
+def test_an_age_is_a_date_of_birth_in_another_form(tmp_path):
+    rng = np.random.default_rng(1)
+    born = rng.integers(-12_000, 13_000, N)
+    dates = pa.array(born.astype(np.int32), pa.int32()).cast(pa.date32())
+    seen = 18_600 + rng.integers(0, 200, N)
+    age = np.floor((seen - born) / 365.25).astype(int)
+    plain = {"age": age, "other": rng.integers(0, 90, N), "seen": pa.array(seen.astype(np.int32)).cast(pa.date32())}
+    want = {"age is born counted in years, up to a constant"}
+    for form in (dates, [d.strftime("%d.%m.%Y") for d in dates.to_pylist()], [d.year for d in dates.to_pylist()]):
+        assert {link.text for link in found_in(pa.table({"born": form, **plain}))} == want
+    fixed = np.floor((18_600 - born) / 365.25).astype(int)  # all seen on one day: exact
+    assert {link.text for link in found_in(pa.table({"born": dates, "age": fixed}))} == {"age is a function of born"}
+    assert not found_in(pa.table({"born": dates, "age": rng.permutation(age)}))
+    pq.write_table(pa.table({"born": dates, "sex": ["f", "m"] * (N // 2), **plain}), tmp_path / "a.parquet")
+    made = start(tmp_path / "a.parquet", tmp_path / "work", {"key": ["age", "sex"], "other": ["born"], "drop": ["*"]})
+    said = "age is born counted in years, up to a constant, so one tells the others: role = 'drop' for born, or perturb"
+    assert any(text.startswith(said) for text in made.linked)
+    found = pr.findings(pr.load_plan(made.plan))
+    assert "born" in found.undecided
+    assert any(f.code == "linked" and f.about == ("age",) and f.is_open for f in found.found)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
-from postrand.app import computations, designing
+from postrand.app import checking, computations, designing
 from postrand.app.decisions import act, open_decisions
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
@@ -178,14 +178,14 @@ def test_a_level_that_moves_reads_the_file_no_more(survey_folder, readings, tmp_
     readings.clear()
     for level in ("0.5", "1", "2"):
         decisions = act(decisions, "option", "privacy.differential.epsilon", level)
-        found.append(designing.findings(decisions, tmp_path, latest))
+        found.append(checking.checked(decisions, tmp_path, latest).findings)
     assert decisions.values["privacy.differential.epsilon"] == "2"
     assert readings == ["ParquetSource.batches"]
-    assert found[-1] == designing.findings(decisions, tmp_path)
-    designing.findings(act(decisions, "role", "0", "other"), tmp_path, latest)
+    assert found[-1] == checking.checked(decisions, tmp_path).findings
+    checking.checked(act(decisions, "role", "0", "other"), tmp_path, latest)
     assert len(readings) == 3  # another codebook: nothing that was known holds
     again = dataclasses.replace(decisions, opened=dataclasses.replace(opened))
-    designing.findings(again, tmp_path, latest)
+    checking.checked(again, tmp_path, latest)
     assert len(readings) == 4  # the file was opened again: it can be another one
 
 

@@ -52,7 +52,16 @@ def test_every_example_of_the_page_is_a_recode(tmp_path):
     (tmp_path / "regions.csv").write_text("A1;North\n")
     entries = [entry for language, text in BLOCKS if language == "toml" for entry in tomllib.loads(text)["recodes"]]
     made = [Recode.from_dict(entry, folder=tmp_path) for entry in entries]
-    assert [recode.variable for recode in made] == ["age", "decade", "region", "job", "pay", "marital", "period"]
+    assert [recode.variable for recode in made] == [
+        "age",
+        "decade",
+        "region",
+        "job",
+        "pay",
+        "marital",
+        "period",
+        "occupation",
+    ]
 
 
 def test_the_table_names_every_kind():

@@ -26,7 +26,7 @@ from tests.postgres_server import server
 
 KEY = ReleaseKey.from_seed(11)
 RECODES = (
-    Recode.from_dict({"variable": "age", "missing": [99], "bands": [0, 18, 65]}),
+    Recode.from_dict({"variable": "age", "missing": [99], "steps": [{"top": 80}, {"bands": [0, 18, 65]}]}),
     Recode.from_dict({"variable": "part", "from": "area", "groups": {"A": ["A1", "A2"]}, "others": "rest"}),
     Recode.from_dict({"variable": "pay", "rounding": 100}),
 )

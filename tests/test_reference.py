@@ -22,7 +22,7 @@ from postrand.plan.file_goal import NAMES as OF_THE_FILE
 from postrand.plan.values import BlockPlan, ReleaseOptions
 from postrand.privacy import MODELS
 from postrand.ranks.laws import RANK_LAWS
-from postrand.recoding import recode
+from postrand.recoding import entries
 from postrand.recoding.base import kinds
 from tests import api_page
 from tests.conftest import ROOT
@@ -106,8 +106,8 @@ def test_every_model_is_listed_with_its_options(title, family):
 
 
 def test_recodes_are_listed_by_kind():
-    own = [name for name in options("`[[recodes]]`") if name in recode._OWN]
-    assert own == list(recode._OWN)
+    own = [name for name in options("`[[recodes]]`") if name in entries.OWN]
+    assert own == list(entries.OWN)
     listed = {row[0]: [named(text)[0] for text in row[1].split(", ")] for row in rows("`[[recodes]]`")
               if row[0] in {kind.name for kind in kinds()}}  # fmt: skip
     assert set(listed) == {kind.name for kind in kinds()}

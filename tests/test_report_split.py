@@ -239,7 +239,8 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     assert len(data["split"][WORTH]) == 6
     text = words(page)
     assert "a split is worth for each table if it is designed with the tables of the file" in text
-    assert "equally likely combinations of values, " in text
+    sheet = words((tmp_path / "dossier" / "decision.html").read_text("utf-8"))  # has the claims, and is beside it
+    assert "equally likely combinations of values, " in sheet
     own = {" × ".join(t["table"]): t["effective_records"] for t in data["figures"]["worth"]["two_way"]["tables"]}
     for row in data["split"][WORTH]:  # this plan's prior is the file: it has the same subsets
         assert float(row["Effective records"].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)

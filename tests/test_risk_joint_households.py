@@ -8,8 +8,8 @@ import pytest
 
 from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
-from postrand.mechanism import Mechanism
-from postrand.mechanism.matrix import randomised_response
+from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.plan.policy import policy_from_dict
 from postrand.risk import tune
 from postrand.risk.cells import KeyCodes, table
@@ -23,6 +23,7 @@ from postrand.risk.joint_households import (
     register_joint_risk,
 )
 from postrand.risk.law import KeyLaw, releases
+from postrand.risk.split_law import law_of
 from postrand.risk.weights import expected_inverse
 
 SHAPE = (2, 3)
@@ -84,6 +85,55 @@ def test_the_informed_attacker_is_the_rule_of_bayes_written_out():
             wanted += (weight.max(axis=1) / weight.sum(axis=1)).tolist()
     assert said == pytest.approx(np.array(wanted), rel=1e-10)
     assert informed_joint_risk(keys, household)[0] == pytest.approx(1 / joint_frequency(table(keys), household))
+
+
+SPLIT = Split.of(
+    [0.5, 0.25, 0.25],
+    [
+        Block(("a", "b"), randomised_response(6, 2.5)),
+        Block(("b",), TransitionMatrix.from_array(np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]))),
+        Block(("c",), randomised_response(2, 1.0)),
+    ],
+)
+KEYS = tuple(Variable(n, role="key", categories=tuple("xyz"[:k])) for n, k in (("a", 2), ("b", 3)))
+SPLIT_LAW = law_of(
+    Mechanism([], Codebook((*KEYS, Variable("c", role="sensitive", categories=("n", "y")))), split=SPLIT), "ab", SHAPE
+)
+
+
+def shown_chance(x, z):
+    """Return the probability that a member with codes x is released as z, code 2 or 3 being a key that is not shown."""
+    (both, one, _), (pa, pb) = [block.matrix.array for block in SPLIT.blocks], (z[0] < 2, z[1] < 3)
+    if pa and pb:
+        return 0.5 * both[x[0] * 3 + x[1], z[0] * 3 + z[1]]
+    return 0.25 * one[x[1], z[1]] if pb else 0.25 if not pa else 0.0
+
+
+def test_the_informed_attacker_of_a_split_is_the_rule_of_bayes_written_out():
+    """Members show both keys, one, or none; every order of the released members is tried."""
+    sizes = [2, 2, 2, 3, 3, 1, 2, 1]
+    keys, household = people(sizes, 3)
+    said = np.concatenate(informed_joint_risk(keys, household, SPLIT_LAW, seed=5))
+    rng = np.random.default_rng([5, 22])
+    wanted = []
+    for drawn in SPLIT_LAW.drawn(keys, rng.integers(2**31, size=3).tolist()):
+        codes = [list(zip(*(column.tolist() for column in k.codes), strict=True)) for k in (keys, drawn)]
+        for size in sorted(set(sizes)):
+            of = [h for h, s in enumerate(sizes) if s == size]
+            true, shown = ([[c[i] for i in np.flatnonzero(household == h)] for h in of] for c in codes)
+            law = [
+                [
+                    sum(
+                        math.prod(map(shown_chance, x, order))
+                        for order in set(itertools.permutations(z))  # each multiset is reached by its different orders
+                    )
+                    for z in shown
+                ]
+                for x in true
+            ]
+            weight = np.array(law) / np.mean(law, axis=0)
+            wanted += (weight.max(axis=1) / weight.sum(axis=1)).tolist()
+    assert said == pytest.approx(np.array(wanted), rel=1e-10)
 
 
 @pytest.mark.statistical

@@ -166,6 +166,38 @@ def test_expected_variance_over_all_perturbations_is_that_of_sampling_and_pertur
     )
 
 
+def test_replicate_weights_of_a_finite_population_have_the_perturbation_whole():
+    """All 2^7 releases: jackknife weights whose factors hold 1 − f, with the share drawn, give what clusters give."""
+    stay, true = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1, 0, 0, 1, 0])
+    h, psu, units = np.repeat([0, 1], [4, 3]), np.array([0, 0, 1, 2, 3, 4, 4]), np.repeat([6.0, 4.0], [4, 3])
+    fixed = {"h": h, "psu": psu, "units": units, "w": np.array([1.0, 2, 3, 1, 2, 2, 1]), "y": [3.0, 1, 4, 1, 5, 9, 2]}
+    drawn = [3, 2]
+    for k in range(5):  # leave a unit out, and weigh the others of its stratum more
+        inside, m = h == h[psu == k][0], drawn[h[psu == k][0]]
+        fixed[f"r{k}"] = fixed["w"] * np.where(psu == k, 0.0, np.where(inside, m / (m - 1), 1.0))
+    fixed["share"] = np.repeat([3 / 6, 2 / 4], [4, 3])
+    factors = [(1 - m / n) * (m - 1) / m for m, n in ((3, 6), (2, 4)) for _ in range(m)]
+    named = {"weights": "w", "replicates": [f"r{k}" for k in range(5)], "method": "jkn", "rscales": factors}
+    book = Codebook((Variable("sex", "key", (0, 1), type="int64"), Variable("y", "other", type="double")))
+    law = Mechanism({"sex": TransitionMatrix.from_array(stay)}, book)
+    designs = (
+        SurveyDesign(**named, mse=True, fpc="share"),
+        SurveyDesign(weights="w", strata="h", psu="psu", fpc="units"),
+        SurveyDesign(**named, mse=True),
+    )
+    mean, second, stated = np.zeros(2), np.zeros(2), np.zeros((3, 2))
+    for released in itertools.product((0, 1), repeat=7):
+        chance, table = stay[true, list(released)].prod(), pa.table({"sex": released, **fixed})
+        found = [estimate.total(table, "y", law, by="sex", design=design) for design in designs]
+        mean, second = mean + chance * found[0].value, second + chance * found[0].value ** 2
+        stated += chance * np.array([np.diag(one.covariance) for one in found])
+    kept = Mechanism({"sex": TransitionMatrix.identity(2)}, book)
+    plain = estimate.total(pa.table({"sex": true, **fixed}), "y", kept, by="sex", design=designs[0])
+    np.testing.assert_allclose(stated[0], np.diag(plain.covariance) + second - mean**2, rtol=1e-10)
+    np.testing.assert_allclose(stated[1], stated[0], rtol=1e-10)
+    assert (stated[2] < 0.95 * stated[0]).all()  # what not stating it would miss
+
+
 def test_draws_that_a_unit_shares_are_in_its_variance():
     """All 2^5 releases of five households whose members show one draw."""
     stay = np.array([[0.8, 0.2], [0.3, 0.7]])
@@ -241,6 +273,22 @@ def test_a_regression_on_groups_has_the_parts_of_their_means(options):
             np.testing.assert_allclose(found.standard_error_of(part), slope * means.standard_error_of(part), rtol=1e-7)
 
 
+def test_a_regression_adds_the_perturbation_of_the_share_that_was_drawn():
+    rng = np.random.default_rng(6)
+    book = Codebook((Variable("sex", "key", ("F", "M")), Variable("y", "other", type="double")))
+    law = Mechanism({"sex": TransitionMatrix.from_array([[0.8, 0.2], [0.1, 0.9]])}, book)
+    frame = {"sex": np.array(["F", "M"])[rng.integers(0, 2, 200)], "y": rng.gamma(3, 2, 200), "f": np.full(200, 0.25)}
+    frame |= {f"r{k}": np.where(np.arange(200) % 8 == k, 0.0, 8 / 7) for k in range(8)}
+    weights = {"replicates": [f"r{k}" for k in range(8)], "method": "jk1", "scale": 0.75 * 7 / 8}
+    plain, whole = (
+        estimate.regression("y ~ C(sex)", pa.table(frame), law, "linear", design=SurveyDesign(**weights, **more))
+        for more in ({}, {"fpc": "f"})
+    )
+    noise = plain.standard_error_of("perturbation") ** 2
+    added = whole.standard_error_of("total") ** 2 - plain.standard_error_of("total") ** 2
+    np.testing.assert_allclose(added, 0.25 * noise, rtol=1e-8)
+
+
 def test_a_split_takes_a_design_where_its_variance_is_known():
     from postrand.engines.frame import perturb
     from postrand.support.randomness import ReleaseKey
@@ -295,6 +343,7 @@ def test_what_a_file_cannot_answer_is_refused_with_a_way_out():
         (UsageError, "'model' does not take", lambda: ask(DESIGNS["linear"], method="model")),
         (UsageError, "not a survey design", lambda: ask("psu")),
         (EstimationError, "only one primary", lambda: ask(SurveyDesign(strata="lone", psu="psu"))),
+        (DataError, "not a share", lambda: ask(SurveyDesign(**REPLICATES, method="brr", fpc="units"))),
         (DataError, "not one positive number", lambda: ask(SurveyDesign(psu="psu", fpc="w"))),
         (DataError, "more primary sampling units", lambda: ask(SurveyDesign(fpc="units", strata="stratum"))),
         (

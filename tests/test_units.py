@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import postrand as pr
 from postrand import estimate, randomised_response
+from postrand.app import documents
 from postrand.app.plans import open_plan
 from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_level import failing
@@ -273,7 +274,7 @@ REFUSED = {
     "an unknown option": ([("largest_household", "largest_households")], "did you mean 'largest_household'"),
     "another role": ([('household = "hid"', 'household = "pid"')], "'pid' has no household numbers"),
     "a variable that no block has": ([('[[blocks]]\nvariables = ["tenure"]\n', "")], "'tenure' is in household_var"),
-    "no column": ([('household = "hid"\n', "")], "is given without 'household'"),
+    "no column": ([('household = "hid"\n', ""), ('role = "household"', 'role = "drop"')], "given without 'household'"),
     "completed files": ([("[unit]", "[release]\ncompleted = 2\n[unit]")], "completed files are not made"),
     "a level of the file": ([("epsilon = 4.0", "file_epsilon = 1.0\ndelta = 1e-6")], "the file has no level"),
     "rare records": ([('s = ["region"]', 's = ["region"]\nrarer_than = 3')], "'rarer_than' counts records"),
@@ -293,6 +294,13 @@ def test_a_plan_that_does_not_fit_is_refused(tmp_path, case):
     changes, words = REFUSED[case]
     with pytest.raises(SpecificationError, match=words):
         planned(tmp_path / "w", *changes)
+
+
+def test_the_codebook_s_role_names_the_household_where_the_plan_does_not(tmp_path):
+    named, short = planned(tmp_path / "v"), planned(tmp_path / "w", ('household = "hid"\n', ""))
+    assert short.unit == named.unit
+    text = ('household_variables = ["region", "tenure"]\nlargest_household = 6', 'person = "pid"\nmost_records = 2')
+    assert planned(tmp_path / "u", ('household = "hid"\n', ""), text).unit.units.bounds == {"person": 2}
 
 
 def replaced(table: pa.Table, name: str, at: int, value: object) -> pa.Table:
@@ -544,12 +552,32 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
 
 
-def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
-    """It has no form for them, and saving the plan would leave them out."""
-    planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
+def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_plan_without_units(tmp_path):
+    """Keys are drawn for each record, so the search is about them alone."""
+    role = ('name = "region"\nrole = "key"', 'name = "region"\nrole = "sensitive"')
+    section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
+    table, limit = survey(12), "household_risk <= 0.2"
+    own = [weak(name, 2.0) for name in ("region", "tenure", "sex")]
+    found = tune_plan(planned(tmp_path / "w", role, *own, table=table), limit, tolerance=0.5)
+    plain = tune_plan(planned(tmp_path / "v", role, *own, (section, ""), table=table), limit, tolerance=0.5)
+    assert found.level == plain.level
+    assert [block.unit for block in found.mechanism.blocks] == ["household", "household", "record"]
+    with pytest.raises(UsageError, match="a budget of a unit beside it"):
+        tune_plan(planned(tmp_path / "u", role, ("[unit]", "[unit]\nepsilon = 9.0"), table=table), limit)
+
+
+def test_the_workbench_keeps_the_units_of_a_plan(tmp_path):
+    rule = ("[unit]", '[unit]\ndiffering = "most frequent"')
+    plan = planned(tmp_path / "w", rule, *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
     (tmp_path / "made").mkdir()
-    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*unit"):
-        open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
+    opened = open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
+    assert pr.load_plan(documents.write(opened, tmp_path / "made")).unit == plan.unit
+
+
+def test_a_household_variable_is_no_function_that_a_number_reveals(tmp_path):
+    """A number of the file tells a region only to who has a list of the numbers."""
+    as_is = ("[unit]", '[release]\nhousehold_numbers = "as they are"\n[unit]')
+    assert pr.findings(planned(tmp_path / "w", as_is, table=survey(40, size=6))).found == ()
 
 
 def test_a_level_of_the_file_is_not_stated(made):
@@ -594,10 +622,22 @@ def test_the_example_of_the_page_prints_what_it_says():
     assert out.getvalue() == printed[1]
 
 
+def test_a_file_of_households_is_completed_as_the_page_says():
+    """The page's second example, with a short fit: every household has one completed region."""
+    page = (ROOT / "docs" / "households.md").read_text("utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    held: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(first, held)
+    exec(second.replace("copies=5", "copies=2, classes=2, sweeps=20"), held)
+    frames = held["copies"].frames
+    assert [(frame["hid"].is_unique, len(frame)) for frame in frames] == [(True, 500)] * 2
+
+
 def test_the_sections_of_the_page_are_accepted():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     found = [tomllib.loads(text)["unit"] for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert [unit_from(section, None, "page")[1] for section in found] == [[], [], []]
+    assert [unit_from(section, None, "page")[1] for section in found] == [[], [], [], [], [], []]
 
 
 def test_statistics_by_group_and_regressions_have_the_error_of_shared_draws_too():

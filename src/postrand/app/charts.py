@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from postrand.app.computations import Margin, Point
 from postrand.report import svg, text
+from postrand.risk.tau import NORMAL_95
 
 WIDTH, HEIGHT = 500, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
+MAX_ROWS = 40
+"""Of a table with more cells, so many are shown."""
+Shares = NDArray[np.float64]
 
 
 def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
-    """Draw the risk-utility map: error of a corrected share (across) against the attacker's chance (up)."""
+    """Draw the risk-utility map: ± 95% of a corrected share (across) against the attacker's chance (up)."""
     points = [p for p in (*curve, *([now] if now else [])) if math.isfinite(p.error) and p.error > 0]
     if not points:
         return tags.p("No point can be drawn, because the shares cannot be corrected at any level.", class_="soft")
@@ -56,13 +60,11 @@ def _grid(x: object, y: object, low: float, high: float) -> str:
     for share in (0, 0.25, 0.5, 0.75, 1):
         parts.append(_line(LEFT, up(share), WIDTH - RIGHT, up(share), "grid"))  # type: ignore[operator]
         parts.append(_label(LEFT - 8, up(share) + 4, f"{100 * share:.0f}%", "end"))  # type: ignore[operator]
-    for value in _ticks(low, high):
+    for value in (tick / NORMAL_95 for tick in _ticks(NORMAL_95 * low, NORMAL_95 * high)):
         parts.append(_line(across(value), TOP, across(value), HEIGHT - BOTTOM, "grid"))  # type: ignore[operator]
-        parts.append(_label(across(value), HEIGHT - BOTTOM + 18, f"{100 * value:g}", "middle"))  # type: ignore[operator]
+        parts.append(_label(across(value), HEIGHT - BOTTOM + 18, f"{100 * NORMAL_95 * value:g}", "middle"))  # type: ignore[operator]
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-    parts.append(
-        _label(middle, HEIGHT - 12, "typical standard error of a share, percentage points (log scale)", "middle")
-    )
+    parts.append(_label(middle, HEIGHT - 12, "a corrected share, ± (95%), percentage points (log scale)", "middle"))
     return "".join(parts)
 
 
@@ -107,38 +109,59 @@ def heat(matrix: NDArray[np.float64], labels: Sequence[str], name: str) -> Tag:
     return scroll(tags.table(tags.thead(head), tags.tbody(*rows), class_=wide), f"Transition matrix of {name}")
 
 
-def margins(found: Margin) -> Tag:
-    """Show a table of one variable: true, released and corrected counts, with an interval drawn in each row."""
+def margins(found: Margin, before: str = "Before") -> Tag:
+    """Show a table of one or two variables: counts before, released and corrected, with three marks in each row.
+
+    Cells without a record before and released are left out; of many cells those with most records are shown.
+    """
+    places, left = _shown_cells(found)
+    share = [a / max(found.true.sum(), 1) for a in (found.true, found.released)]
     total = max(found.true.sum(), 1)
-    share = [a / total for a in (found.true, found.released)]
     ends = (0.0, 1.0)
     if found.low is not None and found.high is not None:
         ends = svg.axis_end(
             np.append(found.low.ravel() / total, 0), np.append(found.high.ravel() / total, max(s.max() for s in share))
         )
-    heads = ["Cell", "Before", "Released", "Corrected", "95% interval"]
+    heads = ["Cell", before, "Released", "Corrected", "95% interval"]
     head = [tags.th(h, scope="col", class_="text" if h == "Cell" else None) for h in heads]
     head.append(tags.th(HTML(str(svg.axis(ends))), scope="col", class_="plot"))
-    rows = []
-    for index in np.ndindex(found.true.shape):
-        label = " × ".join(cut(texts[i]) for texts, i in zip(found.labels, index, strict=True))
-        cells = [tags.th(label, scope="row"), *(tags.td(f"{a[index]:,.0f}") for a in (found.true, found.released))]
-        if found.corrected is None or found.low is None or found.high is None:
-            cells += [tags.td("–"), tags.td("–"), tags.td()]
-        else:
-            low, high, value = (float(a[index]) for a in (found.low, found.high, found.corrected))
-            drawn = svg.interval(float(share[1][index]), value / total, low / total, high / total, ends)
-            covers = low <= found.true[index] <= high
-            cells += [
-                tags.td(tags.strong(f"{value:,.0f}".replace("-", "−"))),
-                tags.td(
-                    f"{low:,.0f} to {high:,.0f}".replace("-", "−"),
-                    None if covers else tags.span(" ✗", title="does not contain the true count"),
-                ),
-                tags.td(HTML(str(drawn)), class_="plot"),
-            ]
-        rows.append(tags.tr(*cells))
-    return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), "Before, released and corrected")
+    rows = [_margin_row(found, index, share, ends) for index in places]
+    table = scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), f"{before}, released and corrected")
+    return tags.div(table, tags.p(left, class_="soft") if left else None)
+
+
+def _shown_cells(found: Margin) -> tuple[list[tuple[int, ...]], str]:
+    """Return the cells to show, in the order of the table, and a sentence on the others."""
+    held = np.flatnonzero((found.true.ravel() > 0) | (found.released.ravel() > 0))
+    empty, shown = found.true.size - held.size, held
+    if held.size > MAX_ROWS:
+        largest = np.argsort(-found.true.ravel()[held], kind="stable")[:MAX_ROWS]
+        shown = held[np.sort(largest)]
+    places = [tuple(int(i) for i in np.unravel_index(k, found.true.shape)) for k in shown]
+    said = [f"The {MAX_ROWS} cells with most records before, of {held.size:,}."] if held.size > MAX_ROWS else []
+    said += [f"Not shown: {empty:,} cells without a record before and released."] if empty else []
+    return places, " ".join(said)
+
+
+def _margin_row(found: Margin, index: tuple[int, ...], share: Sequence[Shares], ends: tuple[float, float]) -> Tag:
+    total = max(found.true.sum(), 1)
+    label = " × ".join(cut(texts[i]) for texts, i in zip(found.labels, index, strict=True))
+    cells = [tags.th(label, scope="row"), *(tags.td(f"{a[index]:,.0f}") for a in (found.true, found.released))]
+    if found.corrected is None or found.low is None or found.high is None:
+        return tags.tr(*cells, tags.td("–"), tags.td("–"), tags.td())
+    low, high, value = (float(a[index]) for a in (found.low, found.high, found.corrected))
+    true, released = (float(s[index]) for s in share)
+    missed = found.misses is not None and bool(found.misses[index])
+    drawn = svg.interval(released, value / total, low / total, high / total, ends, before=true)
+    return tags.tr(
+        *cells,
+        tags.td(tags.strong(f"{value:,.0f}".replace("-", "−"))),
+        tags.td(
+            f"{low:,.0f} to {high:,.0f}".replace("-", "−"),
+            tags.span(" ✗", title="does not contain the count before") if missed else None,
+        ),
+        tags.td(HTML(str(drawn)), class_="plot"),
+    )
 
 
 def scroll(table: Tag, name: str) -> Tag:

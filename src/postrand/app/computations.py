@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import shutil
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from postrand import estimate, formats, release, risk
 from postrand.app import documents, forms
+from postrand.app.conclusions import Conclusion, conclusions
 from postrand.app.decisions import Decisions, Opened
 from postrand.codebook import Codebook, coding, not_released
 from postrand.data.frames import TableSource
@@ -26,13 +27,16 @@ from postrand.engines import LocalEngine
 from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.plan import infer, load_plan
-from postrand.report.table_worth import TableWorth
-from postrand.risk.counts import RiskyCombination
+from postrand.report.table_worth import Assumed, TableWorth, table_worth
+from postrand.risk.assessment import report_of
+from postrand.risk.data import read_columns
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
-from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.weights import checked_weights
 from postrand.support.progress import Step
-from postrand.workflow import demo, dossier, dossier_risk
+from postrand.support.warned import heard
+from postrand.workflow import demo, dossier_risk
+from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.pipeline import run
 
 Array = NDArray[np.float64]
@@ -45,8 +49,8 @@ _SINGULAR = 1e10
 WAITING = Step("waiting")
 
 
-class Cancelled(Exception):
-    """A person stopped the run; all its files are removed."""
+class Cancelled(BaseException):
+    """A person stopped the run; all its files are removed. No handler of errors on the way may take it for one."""
 
 
 def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -57,9 +61,12 @@ def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
     return path, dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
 
 
-def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
-    """Read a file: drafts of its columns, and its numbers of records and of missing values."""
-    place = formats.placed(path, formats.detected(path))
+def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.ReadSettings | None = None) -> Opened:
+    """Read a file: drafts of its columns, and its numbers of records and of missing values.
+
+    ``given``: what a person chose of how it is read; the file tells the rest.
+    """
+    place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
     source = formats.read(place)
     drafts = tuple(infer.infer(source))
     rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
@@ -69,42 +76,53 @@ def open_file(path: Path, name: str = "", is_demo: bool = False) -> Opened:
     return Opened(place, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
-    """Hold the risk of a file on its keys, and the rare combinations of keys."""
-
-    report: risk.RiskReport
-    combinations: tuple[RiskyCombination, ...]
-
-
-def assess(decisions: Decisions, with_model: bool) -> Risk | None:
-    """Return the risk of the unperturbed file; τ1 and τ2 only ``with_model``, which is slower. None without keys."""
+def read_keys(decisions: Decisions) -> RiskFile | None:
+    """Return the file as its risk measures see it, without the share of the population; None without keys."""
     if decisions.opened is None or not decisions.keys:
         return None
     book = documents.codebook_of(decisions)
-    source = open_records(decisions.opened.path, book)
-    weight = next((v.name for v in book.with_role("weight")), None)
-    asked: dict[str, Any] = {}
-    if with_model:
-        asked = {"sampling_fraction": decisions.fraction} if decisions.fraction else {"weight": weight}
-    report = risk.assess(source, decisions.keys, codebook=book, **asked)
-    return Risk(report, dossier.combinations(source, book, 2))
-
-
-def measures(decisions: Decisions) -> risk.Assessment | None:
-    """Return every risk measure that does not take long, of the file as it is; None without keys."""
-    if decisions.opened is None or not decisions.keys:
-        return None
-    book = documents.codebook_of(decisions)
-    source = open_records(decisions.opened.path, book)
-    role = {name: next((v.name for v in book.with_role(name)), None) for name in ("weight", "household")}
-    share: dict[str, Any] = (
-        {"sampling_fraction": decisions.fraction} if decisions.fraction else {"weight": role["weight"]}
-    )
+    household = next((v.name for v in book.with_role("household")), None)
     sensitive = [v.name for v in book.with_role("sensitive") if v.is_categorical]
-    file = RiskFile.read(
-        source, decisions.keys, household=role["household"], sensitive=sensitive, codebook=book, **share
-    )
+    source = open_records(decisions.opened.path, book)
+    return RiskFile.read(source, decisions.keys, household=household, sensitive=sensitive, codebook=book)
+
+
+def included(decisions: Decisions, file: RiskFile | None) -> RiskFile | None:
+    """Return the file with the share of the population: as it was typed, otherwise the sampling weights, if any.
+
+    Raises
+    ------
+    DataError
+        If a weight is missing or below 1.
+    """
+    if file is None or decisions.opened is None:
+        return file
+    if decisions.fraction:
+        return dataclasses.replace(file, fraction=decisions.fraction)
+    book = documents.codebook_of(decisions)
+    weight = next((v.name for v in book.with_role("weight")), None)
+    if weight is None:
+        return file
+    columns = read_columns(open_records(decisions.opened.path, book), [weight], [weight])
+    return dataclasses.replace(file, weights=checked_weights(columns, weight))
+
+
+def assess(decisions: Decisions, with_model: bool, file: RiskFile | None = None) -> risk.RiskReport | None:
+    """Return the risk of the unperturbed file; τ1 and τ2 only ``with_model``, which is slower. None without keys.
+
+    ``file`` has been read before, with the share of the population if the model is wanted.
+    """
+    if file is None:
+        file = read_keys(decisions)
+        file = included(decisions, file) if with_model else file
+    return None if file is None else report_of(file)
+
+
+def measures(decisions: Decisions, file: RiskFile | None = None) -> risk.Assessment | None:
+    """Return every risk measure that does not take long, of the file as it is; None without keys."""
+    file = included(decisions, read_keys(decisions)) if file is None else file
+    if file is None:
+        return None
     return measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
 
 
@@ -152,8 +170,7 @@ def point(decisions: Decisions, counted: Array, level: float | None = None) -> P
         privacy = dataclasses.replace(privacy, **{chosen.name: level})
     share = np.maximum(counted, 0) / max(counted.sum(), 1)
     prior = Prior.uniform(share.size) if decisions.prior == "uniform" else Prior(share, provenance="confidential")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the design's message contains its warnings
+    with heard():  # the design's message contains its warnings
         made = design(prior, privacy, decisions.make("objective"), decisions.make("structure"))
     matrix, records = made.matrix.array, float(counted.sum())
     return Point(
@@ -225,8 +242,10 @@ class Watch:
         self.latest = step
 
 
-def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release:
+def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | None = None) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
+
+    The warnings of the run are added to ``said``.
 
     Raises
     ------
@@ -241,10 +260,12 @@ def protect(decisions: Decisions, folder: Path, watch: Watch) -> release.Release
         shutil.rmtree(folder / name, ignore_errors=True)
     engine, fraction = LocalEngine(scratch=folder), decisions.fraction
     written = load_plan(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnperturbedWarning)  # the screen shows all of them, from the release's findings
-        options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
-        return run(written, folder / "release", dossier=folder / "dossier", **options)
+    options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
+    with heard() as told:
+        made = run(written, folder / "release", dossier=folder / "dossier", **options)
+    if said is not None:
+        said += told
+    return made
 
 
 def packed(folder: Path) -> Path:
@@ -270,6 +291,22 @@ class Margin:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     showing: int | None = None
+    worth: TableWorth | None = None
+    concluded: tuple[Conclusion, ...] = ()
+
+    @property
+    def misses(self) -> NDArray[np.bool_] | None:
+        """Where the interval does not contain the count before; None without intervals."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.true < self.low) | (self.true > self.high)
+
+
+def require_released(names: Sequence[str]) -> None:
+    """Raise UsageError if there are variables in ``names``: those that a release does not have."""
+    if names:
+        fix = "choose other variables, or protect the file again"
+        raise UsageError(sentence("the release does not have these variables", got=", ".join(names), fix=fix))
 
 
 def margin(decisions: Decisions, made: release.Release, true: Array, columns: Sequence[int]) -> Margin:
@@ -277,13 +314,24 @@ def margin(decisions: Decisions, made: release.Release, true: Array, columns: Se
     names, frame = tuple(decisions.names[j] for j in columns), made.frame()
     book: Codebook = made.codebook
     released, showing = _released(frame, book, names, made.mechanism.partly)
-    found = Margin(names, tuple(tuple(book[n].code_labels) for n in names), true, released, showing=showing)
+    share = true / max(true.sum(), 1)
+    (found_worth,) = table_worth(made.mechanism, [names], int(true.sum()), Assumed("file", lambda _: share))
+    labels = tuple(tuple(book[n].code_labels) for n in names)
+    found = Margin(names, labels, true, released, showing=showing, worth=found_worth)
     try:
-        made_table = estimate.table(frame, list(names), made.mechanism).counts()
+        shares = estimate.table(frame, list(names), made.mechanism)
+        made_table = shares.counts()
     except EstimationError as error:
         return dataclasses.replace(found, reason=str(error))
     low, high = made_table.interval()
-    return dataclasses.replace(found, corrected=made_table.value, low=low, high=high, warnings=made_table.warnings)
+    return dataclasses.replace(
+        found,
+        corrected=made_table.value,
+        low=low,
+        high=high,
+        warnings=made_table.warnings,
+        concluded=conclusions(shares, true),
+    )
 
 
 def _released(
@@ -304,10 +352,22 @@ def _released(
     return counted * (frame.num_rows / max(showing, 1)), showing
 
 
-def risks(decisions: Decisions, made: release.Release) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
-    """Return the risk before and after, each measured in its own records."""
+def risks(
+    decisions: Decisions, made: release.Release, before: risk.RiskReport | None = None
+) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
+    """Return the risk before and after, each measured in its own records; ``before`` where it is known already."""
     assert decisions.opened is not None
     book = documents.codebook_of(decisions)
-    before, _ = dossier_risk.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
+    if before is None:
+        before, _ = dossier_risk.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
     after, _ = dossier_risk.assess(TableSource(made.frame()), made.codebook, made.mechanism, decisions.fraction)
     return before, after
+
+
+def attacks(made: release.Release) -> tuple[RiskFigure, ...]:
+    """Return what attackers find before and after, as the internal report beside a release has it; () without one."""
+    path = made.path.parent / "dossier" / "dossier.json"
+    if not path.exists():
+        return ()
+    told = json.loads(path.read_text("utf-8")).get("figures", {}).get("risk", [])
+    return tuple(RiskFigure(**one) for one in told)

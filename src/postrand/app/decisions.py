@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from postrand.app import forms, goals
+from postrand.app import blocks as together
+from postrand.app import entries, forms, goals, suiting
+from postrand.app.blocks import Blocks
 from postrand.codebook.variable import ROLES
 from postrand.completion.files import copies_problems
 from postrand.errors import PostrandError
@@ -18,6 +20,8 @@ from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
 
 PAGE = 50
+VIEW = ("shown", "pair", "find", "page", "edited", "texts", "problem")
+"""What a person looks at, and types before it is decided: no decision."""
 USUAL_COPIES = 20
 
 
@@ -46,7 +50,8 @@ class Decisions:
     """Hold the decisions. ``roles`` and ``perturb`` have one entry for each column; ``None``: the role decides.
 
     ``way``, ``workload`` and ``core`` say how the perturbed variables are released together, ``goal`` what the level is
-    about (:mod:`postrand.app.goals`). ``kept`` are the sections of an opened plan that no form shows.
+    about (:mod:`postrand.app.goals`). ``held`` are blocks by hand or of an opened plan. ``kept`` are the sections of an
+    opened plan that no form shows; ``kept["whole"]`` is its own design, which the way ``plan`` releases unchanged.
     """
 
     opened: Opened | None = None
@@ -60,6 +65,7 @@ class Decisions:
     way: str = "blocks"
     workload: str = "pairs"
     core: tuple[str, ...] = ()
+    held: Blocks = ()
     goal: str = "record"
     kept: Mapping[str, Any] = field(default_factory=dict)
     fraction: float | None = None
@@ -71,6 +77,8 @@ class Decisions:
     pair: tuple[int, int] = (0, 1)
     find: str = ""
     page: int = 0
+    edited: int | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -92,6 +100,13 @@ class Decisions:
         return tuple(j for j in range(len(self.roles)) if self.is_perturbed(j))
 
     @property
+    def comparable(self) -> tuple[int, ...]:
+        """The released columns with categories: those of which the screen before and after has tables."""
+        drafts = () if self.opened is None else self.opened.drafts
+        held = enumerate(zip(drafts, self.roles, strict=True))
+        return tuple(j for j, (d, r) in held if d.get("categories") and r in ("key", "sensitive", "other"))
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The key variables with categories."""
         drafts = () if self.opened is None else self.opened.drafts
@@ -111,9 +126,41 @@ class Decisions:
         return self.way == "split"
 
     @property
+    def is_of_plan(self) -> bool:
+        """Whether the opened plan's own design is released, which no form changes."""
+        return self.way == goals.FROM_PLAN
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks of the perturbed variables, where they are no split."""
+        return together.current(self.held, [self.names[j] for j in self.perturbed])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each perturbed variable has one matrix of its own, which can be shown by itself."""
+        return self.way == "blocks" and all(one.is_plain for one in self.blocks)
+
+    @property
+    def strata(self) -> tuple[int, ...]:
+        """The columns that can be strata: released as they are, with categories."""
+        drafts = () if self.opened is None else self.opened.drafts
+        return tuple(
+            j
+            for j, (draft, role) in enumerate(zip(drafts, self.roles, strict=True))
+            if draft.get("categories") and role in ("key", "sensitive", "other") and not self.is_perturbed(j)
+        )
+
+    @property
     def asks(self) -> str:
-        """What the level is about; only differential privacy has one of the whole file."""
+        """What the level is about; only differential privacy has one of the whole file, or one that blocks share."""
+        if self.is_of_plan or (self.splits and self.goal == "shared"):
+            return "record"
         return self.goal if self.splits or self.model == DifferentialPrivacy.name else "record"
+
+    @property
+    def divides(self) -> bool:
+        """Whether the blocks share one level, so that each one's own follows from the whole design."""
+        return not self.splits and self.asks in ("file", "shared")
 
     @property
     def shown_by_all(self) -> tuple[str, ...]:
@@ -124,8 +171,8 @@ class Decisions:
     def shaping(self) -> tuple[Any, ...]:
         """Everything that shapes a release."""
         own = (self.opened, self.roles, self.perturb, self.model, self.objective, self.structure, self.values)
-        together = (self.prior, self.way, self.workload, self.core, self.goal, self.kept)
-        return (*own, *together, self.format, self.shuffle, self.as_is, self.completed)
+        others = (self.prior, self.way, self.workload, self.core, self.held, self.goal, self.kept)
+        return (*own, *others, self.format, self.shuffle, self.as_is, self.completed)
 
     @property
     def unset(self) -> tuple[int, ...]:
@@ -155,12 +202,16 @@ def open_decisions(
         perturb=(None,) * len(given),
         as_is=(),
         core=(),
+        held=(),
+        way="blocks" if start.way == goals.FROM_PLAN else start.way,
         kept={},
         workload=start.workload if start.workload in goals.WORKLOADS else "pairs",
         prior=start.prior if start.prior != goals.FROM_PLAN else "uniform",
         fraction=None,
         find="",
         page=0,
+        edited=None,
+        texts={},
         problem="",
     )
     return _show_perturbed(decisions)
@@ -177,13 +228,22 @@ def act(decisions: Decisions, action: str, key: str = "", value: str = "") -> De
     if action not in _ACTIONS:
         return dataclasses.replace(decisions, problem=f"unknown action {action!r}")
     try:
-        return _ACTIONS[action](dataclasses.replace(decisions, problem=""), key, value)
+        after = _ACTIONS[action](dataclasses.replace(decisions, problem=""), key, value)
+        _require_perturbed(decisions, after)
+        return after
     except _Refused as refused:
         return dataclasses.replace(decisions, problem=str(refused))
 
 
 class _Refused(Exception):
     """An action is not possible."""
+
+
+def _require_perturbed(before: Decisions, after: Decisions) -> None:
+    """Refuse to change what an opened plan's own design perturbs."""
+    if after.is_of_plan and before.is_of_plan and after.perturbed != before.perturbed:
+        how = "choose another way of release on the screen Design first"
+        raise _Refused(f"the design of the opened plan says which variables are perturbed: {how}")
 
 
 def _column(decisions: Decisions, text: str) -> int:
@@ -222,13 +282,25 @@ def _perturb(decisions: Decisions, key: str, value: str) -> Decisions:
     return _show_perturbed(dataclasses.replace(decisions, perturb=asked))
 
 
+def looking(decisions: Decisions, now: Decisions) -> Decisions:
+    """Return decisions with what the screens show now: the variables looked at, the page of the table, the search."""
+    if decisions.opened is not now.opened:
+        return dataclasses.replace(decisions, problem="")
+    seen = {name: getattr(now, name) for name in VIEW}
+    return _show_perturbed(dataclasses.replace(decisions, **{**seen, "problem": ""}))
+
+
 def _show_perturbed(decisions: Decisions) -> Decisions:
     """Show a perturbed variable, if there is one."""
     chosen = decisions.perturbed
     if not chosen:
         return decisions
     shown = decisions.shown if decisions.shown in chosen else chosen[0]
-    pair = decisions.pair if set(decisions.pair) <= set(chosen) else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    pair = (
+        decisions.pair
+        if set(decisions.pair) <= set(decisions.comparable)
+        else (chosen[0], chosen[min(1, len(chosen) - 1)])
+    )
     return dataclasses.replace(decisions, shown=shown, pair=pair)
 
 
@@ -236,31 +308,21 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
     def choose(decisions: Decisions, key: str, value: str) -> Decisions:
         if value not in forms.names(family):
             raise _Refused(f"{value!r} is not a choice for {family}")
-        changes: dict[str, Any] = {"model" if family == "privacy" else family: value}
-        return _suit(dataclasses.replace(decisions, **changes))
+        place = "model" if family == "privacy" else family
+        changes: dict[str, Any] = {place: value}
+        asked = dataclasses.replace(decisions, **changes)
+
+        def made(family: str, name: str) -> Any:
+            return (dataclasses.replace(asked, objective=name) if name else asked).make(family)
+
+        objective, structure = suiting.suited(made, asked.objective, asked.structure)
+        suited = dataclasses.replace(asked, objective=objective, structure=structure)
+        if getattr(suited, place) != value:  # never another choice than the one on the screen
+            why = suiting.reason(made, asked.objective, value)
+            raise _Refused(f"{forms.title(value)!r} is not possible with the other choices: {why}")
+        return suited
 
     return choose
-
-
-def _suit(decisions: Decisions) -> Decisions:
-    """Keep objective and structure if they are possible; otherwise try other structures, then other objectives."""
-    if _suited(decisions) == decisions.structure:
-        return decisions
-    for objective in dict.fromkeys((decisions.objective, *forms.names("objective"))):
-        tried = dataclasses.replace(decisions, objective=objective)
-        if found := _suited(tried):
-            return dataclasses.replace(tried, structure=found)
-    return decisions
-
-
-def _suited(decisions: Decisions) -> str:
-    """Return the curator's structure if it is possible, otherwise the first possible one, or an empty text."""
-    try:
-        reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
-    except PostrandError:  # an unfinished form: its own message explains the problem
-        return ""
-    order = dict.fromkeys((decisions.structure, *reasons))
-    return next((name for name in order if not reasons.get(name, "unknown")), "")
 
 
 def _option(decisions: Decisions, key: str, value: str) -> Decisions:
@@ -278,10 +340,38 @@ def _choice(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str]
 
 
 def _way(decisions: Decisions, key: str, value: str) -> Decisions:
-    if value not in goals.WAYS:
+    if value not in goals.WAYS and not (value == goals.FROM_PLAN and "whole" in decisions.kept):
         raise _Refused(f"{value!r} is not a choice for the way of release")
     level = {goals.RECORD: goals.record_level(decisions.values, len(decisions.perturbed))} if value == "split" else {}
-    return dataclasses.replace(decisions, way=value, values={**level, **decisions.values})
+    asked = tuple(name in decisions.kept["perturbed"] for name in decisions.names) if value == goals.FROM_PLAN else None
+    perturb = decisions.perturb if asked is None else asked  # its own design perturbs what it names
+    return dataclasses.replace(decisions, way=value, perturb=perturb, values={**level, **decisions.values})
+
+
+def _goal(decisions: Decisions, key: str, value: str) -> Decisions:
+    level = {goals.RECORD: goals.record_level(decisions.values, len(decisions.blocks))} if value == "shared" else {}
+    found = _choice("goal", tuple(goals.GOALS))(decisions, key, value)
+    return dataclasses.replace(found, values={**level, **found.values})
+
+
+def _block(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Put a column into the block of another, or by itself."""
+    name, found = decisions.names[_column(decisions, key)], decisions.blocks
+    others = {n for one in found for n in one.variables if n != name}
+    if not decisions.is_perturbed(_column(decisions, key)) or (value and value not in others):
+        raise _Refused("only perturbed variables can be released together")
+    return dataclasses.replace(decisions, held=together.put(found, name, value))
+
+
+def _given(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Make a column a stratum of the block of another, or no longer; ``key`` has both numbers."""
+    first, _, second = key.partition(":")
+    column, stratum = _column(decisions, first), _column(decisions, second)
+    if stratum not in decisions.strata or not decisions.is_perturbed(column):
+        raise _Refused("strata are variables with categories that are released as they are")
+    names, is_one = decisions.names, value == "true"
+    held = together.stratified(decisions.blocks, names[column], names[stratum], is_one=is_one)
+    return dataclasses.replace(decisions, held=held)
 
 
 def _from_plan(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str], Decisions]:
@@ -340,6 +430,28 @@ def _pair(decisions: Decisions, key: str, value: str) -> Decisions:
     return dataclasses.replace(decisions, pair=_put(decisions.pair, at, _column(decisions, value)))
 
 
+def _edit(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Open the editor of a column, or close it; what was typed there and not used is forgotten."""
+    column = None if not value else _column(decisions, value)
+    texts = {name: text for name, text in decisions.texts.items() if not name.startswith("recode.")}
+    return dataclasses.replace(decisions, edited=column, texts=texts)
+
+
+def _entry(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Edit the entry of a column; ``key`` has its number, the field, and the number of a category."""
+    first, field_, at = (*key.split(":"), "", "")[:3]
+    column = _column(decisions, first)
+    assert decisions.opened is not None
+    drafts = decisions.opened.drafts
+    try:
+        made = entries.edited(drafts[column], field_, _number(at or "0"), value)
+    except PostrandError as error:
+        raise _Refused(str(error)) from None
+    return dataclasses.replace(
+        decisions, opened=dataclasses.replace(decisions.opened, drafts=_put(drafts, column, made))
+    )
+
+
 _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "role": _role,
     "rest": _rest,
@@ -352,7 +464,9 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "way": _way,
     "workload": _from_plan("workload", tuple(goals.WORKLOADS)),
     "core": _core,
-    "goal": _choice("goal", tuple(goals.GOALS)),
+    "block": _block,
+    "given": _given,
+    "goal": _goal,
     "format": _choice("format", ("same", *written_names())),
     "shuffle": lambda decisions, key, value: dataclasses.replace(decisions, shuffle=value == "true"),
     "as_is": _as_is,
@@ -361,6 +475,11 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "fraction": _fraction,
     "shown": lambda decisions, key, value: dataclasses.replace(decisions, shown=_column(decisions, value)),
     "pair": _pair,
+    "edit": _edit,
+    "entry": _entry,
+    "typed": lambda decisions, key, value: dataclasses.replace(
+        decisions, texts={**decisions.texts, key[:200]: value[:200_000]}
+    ),
     "find": lambda decisions, key, value: dataclasses.replace(decisions, find=value[:100], page=0),
     "page": lambda decisions, key, value: dataclasses.replace(decisions, page=_number(value)),
 }

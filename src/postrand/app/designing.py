@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,13 @@ from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
-from postrand.risk.findings import Findings
+from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
+from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
-from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.comparison import certified, figures_known
+from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
+from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -29,13 +31,17 @@ SEPARATE = "each variable by itself"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Designed:
-    """Hold the plan, its ε solved, with its mechanism, what the mechanism guarantees, and what is known of the file."""
+    """Hold the plan, its ε solved, with its mechanism, what the mechanism guarantees, and what is known of the file.
+
+    ``said`` are the warnings of the design.
+    """
 
     plan: Plan
     known: Known
     mechanism: Mechanism
     certificate: Certificate
     split: DesignedSplit | None = None
+    said: tuple[str, ...] = ()
 
     def level(self, name: str) -> float:
         """Return the ε of the block of one variable."""
@@ -52,7 +58,7 @@ class Latest:
     def known(self, opened: Opened, plan: Plan) -> Known:
         """Return what the plan wants of its file, and read the file only for what is new."""
         before = self._known[1] if self._known is not None and self._known[0] is opened else None
-        found = Known.of(plan, before=before)
+        found = Known.of(plan, dossier=plan.policy is not None, written=True, before=before)
         self._known = opened, found
         return found
 
@@ -66,19 +72,22 @@ class Latest:
         """
         asked = decisions.shaping
         if self._made is None or self._made[0] != asked:
-            self._made = asked, self._design(decisions, folder)
+            self._made = asked, self.fresh(decisions, folder)
         return self._made[1]
 
-    def _design(self, decisions: Decisions, folder: Path) -> Designed:
+    def fresh(self, decisions: Decisions, folder: Path) -> Designed:
+        """Return the design of decisions that are only tried; raises as :meth:`designed`."""
         assert decisions.opened is not None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the run of the plan gives them again
-            plan = solved(planned(decisions, folder))
+        with heard() as said:
+            plan = planned(decisions, folder)
+            check_sizes(plan)
+            plan = solved(plan)
             known = self.known(decisions.opened, plan)
             blocks, split = design_blocks(plan, known), design_split(plan, known)
             mechanism = mechanism_of(plan, blocks, known, split)
             certificate = certify(mechanism, claims_of(plan, mechanism, known))
-            return Designed(plan, known, mechanism, of_file(plan, mechanism, certificate, known), split)
+            certificate = of_file(plan, mechanism, certificate, known)
+        return Designed(plan, known, mechanism, certificate, split, tuple(said))
 
 
 def planned(decisions: Decisions, folder: Path) -> Plan:
@@ -87,12 +96,31 @@ def planned(decisions: Decisions, folder: Path) -> Plan:
         return load_plan(documents.write(decisions, Path(made)))
 
 
-def findings(decisions: Decisions, folder: Path, latest: Latest | None = None) -> Findings | None:
-    """Return the findings about unperturbed variables before the release; None while choices are missing."""
-    if documents.problems(decisions):
-        return None
-    made = (latest or Latest()).designed(decisions, folder)
-    return measured(made.plan, made.mechanism, made.known)
+def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation:
+    """Return the plan in sentences, as ``postrand explain`` does; it is computed from the confidential file.
+
+    Raises
+    ------
+    PostrandError
+        If choices are missing, or the plan cannot be met.
+    """
+    assert decisions.opened is not None
+    made = latest.designed(decisions, folder)
+    with heard():  # the release check gives them
+        known = Known.of(made.plan, dossier=True, before=made.known)
+        told = measured(made.plan, made.mechanism, known).sentences
+        certificate = certified(known, made.mechanism)
+        name = decisions.opened.name
+        figures = figures_known(known, made.mechanism, certificate, told, decisions.fraction, name=name)
+        return explain(made.plan, figures)
+
+
+def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:
+    """Return the worth of all tables of one and of two perturbed variables, if every combination were as frequent."""
+    names = made.mechanism.variables
+    pairs = pairs_of(names, made.plan.codebook)
+    found = [table_worth(made.mechanism, tables, records, EQUAL) for tables in ([(n,) for n in names], pairs)]
+    return list(found[0]), list(found[1])
 
 
 @dataclass(frozen=True, slots=True)

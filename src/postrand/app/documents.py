@@ -17,7 +17,11 @@ from postrand.formats import File, path_of
 from postrand.plan import writing
 
 MAX_NAMED = 5
-_EDITED = ("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes", "survey")
+_RECODE = "postrand recode codebook.toml"
+_EDITED = (
+    *("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes", "survey"),
+    *("whole", "perturbed", "chosen_with"),
+)
 """What the forms decide of a plan; any other section of an opened plan is written as it was."""
 
 _OF_CODEBOOK = ("rules", "recodes", "survey")
@@ -49,13 +53,11 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
     """Return the plan as plain data, for a plan in ``folder``; raises SpecificationError with the missing parts."""
     raise_all(SpecificationError, problems(decisions))
     assert decisions.opened is not None
-    each = _table("privacy", decisions.model, decisions) if not decisions.splits else {}
     kept = {name: part for name, part in decisions.kept.items() if name not in _EDITED}
     return {
         "source": _source(decisions.opened.path, folder),
         **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},
-        "privacy": levels.privacy(decisions, each),
-        "design": _design(decisions),
+        **_designed(decisions),
         "release": {
             **decisions.kept.get("release", {"release_ids": False}),
             "format": decisions.format,
@@ -63,17 +65,34 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
             **({"as_is": list(decisions.decided)} if decisions.decided else {}),
             **({} if decisions.completed is None else {"completed": decisions.completed}),
         },
-        **({"split": levels.split(decisions)} if decisions.splits else {"blocks": _blocks(decisions, each)}),
         **kept,
     }
 
 
-def _design(decisions: Decisions) -> dict[str, Any]:
-    """Return ``[design]``; of a split it says no more than the prior, which an opened plan may have said elsewhere."""
+def _designed(decisions: Decisions) -> dict[str, Any]:
+    """Return the sections that say what is perturbed and how; an opened plan's own design is written as it was."""
+    if decisions.is_of_plan:
+        return dict(decisions.kept["whole"])
+    each = _table("privacy", decisions.model, decisions) if not decisions.splits else {}
     if decisions.splits:
-        held = decisions.kept.get("design", {})
-        return dict(held) if decisions.prior == goals.FROM_PLAN else {"prior": decisions.prior}
+        last: dict[str, Any] = {"split": levels.split(decisions)}
+    else:
+        last = {"blocks": _blocks(decisions, each)}
+    chosen = {"chosen_with": decisions.kept["chosen_with"]} if "chosen_with" in decisions.kept else {}
+    return {"privacy": levels.privacy(decisions, each), "design": {**_design(decisions), **chosen}, **last}
+
+
+def _design(decisions: Decisions) -> dict[str, Any]:
+    """Return ``[design]``; of a split it says no more than the prior, which an opened plan may have said elsewhere.
+
+    That an opened plan was chosen with the file stays true of what was made of it.
+    """
+    held = decisions.kept.get("design", {})
+    looked = {name: held[name] for name in ("chosen_with",) if name in held}
+    if decisions.splits:
+        return dict(held) if decisions.prior == goals.FROM_PLAN else {"prior": decisions.prior, **looked}
     return {
+        **looked,
         "objective": _table("objective", decisions.objective, decisions),
         "structure": _table("structure", decisions.structure, decisions),
         "prior": "uniform" if decisions.prior == goals.FROM_PLAN else decisions.prior,
@@ -81,9 +100,12 @@ def _design(decisions: Decisions) -> dict[str, Any]:
 
 
 def _blocks(decisions: Decisions, each: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a block for each variable; where the level is the file's, they share what it leaves for a record."""
-    own = {} if decisions.asks == "file" else {"privacy": each}
-    return [{"variables": [decisions.names[j]], **own} for j in decisions.perturbed]
+    """Return the blocks; where they share a level, none has one of its own."""
+    own = {} if decisions.divides else {"privacy": each}
+    return [
+        {"variables": list(one.variables), **({"given": list(one.given)} if one.given else {}), **own}
+        for one in decisions.blocks
+    ]
 
 
 def plan_toml(decisions: Decisions, folder: Path) -> str:
@@ -91,12 +113,14 @@ def plan_toml(decisions: Decisions, folder: Path) -> str:
     data = plan_data(decisions, folder)
     document = tomlkit.document()
     document.add(tomlkit.comment("Run it with: postrand protect --plan plan.toml --out release"))
+    lists = ("blocks", "numerical")  # their tables are short, and stand after all sections
     for name, part in data.items():
-        if name != "blocks":
+        if name not in lists:
             document.add(tomlkit.nl())
-            document[name] = writing.split_of(part) if name == "split" else part
-    if "blocks" in data:
-        document["blocks"] = writing.blocks_of(data["blocks"])
+            document[name] = writing.split_of(part) if name in ("split", "privacy", "design") else part
+    for name in lists:
+        if name in data:
+            document[name] = writing.blocks_of(data[name])
     text = tomlkit.dumps(document)
     assert tomllib.loads(text) == data
     return text
@@ -141,7 +165,12 @@ def commands(decisions: Decisions, screen: str) -> str:
     )
     if screen == "data":
         roles = [_role_option(decisions, role) for role in ("key", "sensitive", "other", "drop")]
-        return " \\\n  ".join([f"postrand init {file}", *(r for r in roles if r)])
+        lines = " \\\n  ".join([f"postrand init {file}", *(r for r in roles if r)])
+        if not decisions.kept.get("recodes"):
+            return lines
+        return (
+            f"{lines}\n# put the [[recodes]] of the screen Download into codebook.toml, then:\n{_RECODE} {file} --write"
+        )
     if screen == "risk":
         keys = shlex.quote(",".join(decisions.keys) or "A,B")
         weight = next((n for n, r in zip(decisions.names, decisions.roles, strict=True) if r == "weight"), None)

@@ -9,7 +9,7 @@ from postrand.app import forms
 from postrand.privacy import DifferentialPrivacy
 
 WAYS = {
-    "blocks": "each by itself",
+    "blocks": "each by itself, or together in blocks",
     "split": "split: random subsets",
 }
 WORKLOADS = {
@@ -19,11 +19,13 @@ WORKLOADS = {
 }
 GOALS = {
     "record": "of a record",
+    "shared": "of a record, shared by its blocks",
     "stated": "of a record, file stated",
     "file": "of the whole file",
 }
 FROM_PLAN = "plan"
 """The choice that stands for what an opened plan asks and no form can show."""
+OF_PLAN = "as the opened plan says"
 
 RECORD, FILE, DELTA = "split.epsilon", "file.epsilon", "file.delta"
 """The boxes of a level that is not one of a model: of a record of a split, and of the file."""

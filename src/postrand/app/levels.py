@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postrand.app.decisions import Decisions
@@ -18,8 +18,13 @@ def level_box(decisions: Decisions) -> tuple[str, str, str]:
     return (
         "ε of a record",
         RECORD,
-        decisions.values.get(RECORD, record_level(decisions.values, len(decisions.perturbed))),
+        decisions.values.get(RECORD, record_level(decisions.values, len(_parts(decisions)))),
     )
+
+
+def _parts(decisions: Decisions) -> Sequence[Any]:
+    """Return what a record's level is the sum over: the blocks, or the variables that a split takes the place of."""
+    return decisions.perturbed if decisions.splits else decisions.blocks
 
 
 def delta_text(decisions: Decisions) -> str:
@@ -36,15 +41,17 @@ def privacy(decisions: Decisions, model: Mapping[str, Any]) -> dict[str, Any]:
     SpecificationError
         If the text of a box is not a number.
     """
-    blocks = len(decisions.perturbed)
+    blocks = len(_parts(decisions))
     found: dict[str, Any] = {k: v * blocks if k in ("epsilon", "delta") else v for k, v in model.items()}
     if decisions.splits:
         found = {"model": DifferentialPrivacy.name}
+    if decisions.asks == "shared":
+        found = {"model": DifferentialPrivacy.name, "epsilon": _number(*level_box(decisions))}
     if decisions.splits and decisions.asks != "file":
         found["epsilon"] = _number(*level_box(decisions))
     if decisions.asks == "file":
         found = {"model": DifferentialPrivacy.name, "file_epsilon": _number(*level_box(decisions))}
-    if decisions.asks != "record":
+    if decisions.asks in ("stated", "file"):
         found["delta"] = _number("δ", DELTA, delta_text(decisions))
     return found
 

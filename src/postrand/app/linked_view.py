@@ -55,6 +55,6 @@ def linked_card(decisions: Decisions, found: Proposed | None) -> Tag | None:
         words = f"Do not release {names}" + f" and {len(dropped) - MAX_SAID} more" * (len(dropped) > MAX_SAID)
         drop = tags.div(button(words, "drop", ",".join(map(str, dropped))), class_="row")
     if found.joint:
-        words = "The workbench has one block for each variable. For a joint block, take plan.toml from the last screen "
-        joint = tags.p(words + "and name its variables together in one [[blocks]].", class_="soft")
+        words = "To release variables together, choose it on the screen Design, under Released together."
+        joint = tags.p(words, class_="soft")
     return tags.div(tags.h3("Linked variables"), tags.ul(*parts), drop, joint, class_="card")

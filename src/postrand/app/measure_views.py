@@ -9,7 +9,7 @@ from htmltools import HTML, Tag, TagList, tags
 from postrand.app.charts import cut, scroll
 from postrand.risk import Assessment, Measured
 from postrand.risk.measures import Unmeasured, kinds
-from postrand.risk.measures.base import SHOWN, shown
+from postrand.risk.measures.base import SHOWN, Fact, shown
 from postrand.workflow.dossier_risk import figures, picture
 
 
@@ -29,7 +29,10 @@ def measures_view(found: Assessment | None) -> TagList:
 
 
 def _measure(one: Measured) -> Tag:
-    rows = [(r["Measure"], r["Value"], r["What it means"]) for r in figures(one)]
+    rows = [
+        (row["Measure"], f"{fact.value:,.1f}" if _is_tau(fact) else row["Value"], row["What it means"])
+        for fact, row in zip(one.facts, figures(one), strict=True)
+    ]
     body = [
         tags.tr(tags.th(str(name), scope="row"), tags.td(_shown(value)), tags.td(str(words), class_="text soft"))
         for name, value, words in rows
@@ -52,6 +55,11 @@ def _measure(one: Measured) -> Tag:
     parts += [tags.div(HTML(drawn), class_="drawn")] if drawn else []
     parts += [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in one.notes]
     return tags.details(tags.summary(one.title), *parts)
+
+
+def _is_tau(fact: Fact) -> bool:
+    """Whether a figure is an estimate, or an end of its interval, that other parts of the screen write to a tenth."""
+    return fact.key.startswith("tau") and isinstance(fact.value, float)
 
 
 def _shown(value: object) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from htmltools import HTML, Tag, tags
+from htmltools import Tag, tags
 from shiny import ui
 
 from postrand.formats import formats
@@ -19,7 +19,9 @@ SCREENS = (
     ("compare", "Before and after", "What the release still shows"),
     ("take", "Download", "Release, plan and command line"),
 )
-
+LIVE = ("status", "readout")
+"""Parts that a screen reader reads aloud when they change, as a whole; in others it reads alerts and the work only."""
+SCRIPTS = ("app.js", "kept.js")
 
 ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Crect width='8' height='8' "
@@ -38,6 +40,13 @@ def style() -> str:
     return resources.files("postrand.report").joinpath("templates", "style.css").read_text("utf-8") + asset("app.css")
 
 
+def served(name: str) -> tuple[str, str] | None:
+    """Return the text and the kind of a file that the page loads from this server; None if there is none."""
+    if name == "app.css":
+        return style(), "text/css"
+    return (asset(name), "text/javascript") if name in SCRIPTS else None
+
+
 def page() -> Tag:
     """Return the page: a header with the steps, and one section for each screen, inputs beside outputs."""
     head = tags.head(
@@ -45,8 +54,8 @@ def page() -> Tag:
         tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
         tags.title("postrand workbench"),
         tags.link(rel="icon", href=ICON),
-        tags.style(HTML(style())),
-        tags.script(HTML(asset("app.js"))),
+        tags.link(rel="stylesheet", href="assets/app.css"),
+        *(tags.script(src=f"assets/{name}") for name in SCRIPTS),
     )
     steps = [
         tags.li(tags.button(name, type="button", data_screen=key, aria_current="step" if key == "data" else None))
@@ -60,24 +69,37 @@ def page() -> Tag:
         )
     )
     sections = [_section(key, question) for key, _, question in SCREENS]
-    lost = tags.div(
-        "The connection to the workbench was lost. Reload this page: your choices are kept.",
-        id="lost",
-        role="alert",
-        hidden="hidden",
+    lost = _alert("lost", "The connection to the workbench was lost. Reload this page: everything is kept.")
+    ended = _alert(
+        "ended",
+        "The workbench has ended: only what you saved or downloaded is left. To go on, start it again: postrand app",
     )
-    undo = tags.button("Undo the last decision", type="button", data_act="undo", data_key="", class_="button small")
     footer = tags.footer(
-        tags.div(undo),
+        ui.output_ui("history"),
         "Everything stays on this machine. No other machine can reach the workbench, and it does not contact any.",
     )
-    return tags.html(head, tags.body(header, tags.main(lost, ui.output_ui("problem"), *sections), footer), lang="en")
+    main = tags.main(lost, ended, ui.output_ui("problem"), *sections)
+    return tags.html(head, _quiet(tags.body(header, main, footer)), lang="en")
+
+
+def _alert(key: str, words: str) -> Tag:
+    return tags.div(words, id=key, class_="lost", role="alert", hidden="hidden")
+
+
+def _quiet(tag: Tag) -> Tag:
+    """Return a tag whose parts are silent but for those of ``LIVE``: the framework would have tables read aloud."""
+    if "shiny-html-output" in str(tag.attrs.get("class", "")).split():
+        tag.attrs.setdefault("aria-live", "polite" if tag.attrs["id"] in LIVE else "off")
+    for child in tag.children:
+        if isinstance(child, Tag):
+            _quiet(child)
+    return tag
 
 
 def _section(key: str, question: str) -> Tag:
     inputs, outputs = _PARTS[key]
     return tags.section(
-        tags.h2(question, tabindex="-1"),
+        tags.h2(question, tabindex="-1", id=f"title-{key}"),
         tags.div(
             tags.div(*inputs, class_="card input"),
             tags.div(*outputs, class_="output"),
@@ -85,23 +107,39 @@ def _section(key: str, question: str) -> Tag:
         ),
         tags.details(tags.summary("The same on the command line"), ui.output_ui(f"command_{key}")),
         id=f"screen-{key}",
+        aria_labelledby=f"title-{key}",
         hidden=None if key == "data" else "hidden",
     )
+
+
+def _without_styles(tag: Tag) -> Tag:
+    """Return a tag of the framework without styles in its attributes, which the content security policy forbids."""
+    tag.attrs.pop("style", None)
+    for child in tag.children:
+        if isinstance(child, Tag):
+            _without_styles(child)
+    return tag
 
 
 def _data() -> tuple[list[Any], list[Any]]:
     suffixes = [s for f in formats() for s in f.suffixes]
     inputs = [
         tags.h3("Open a file"),
-        ui.input_file(
-            "file",
-            "Choose a file, or drop it here",
-            accept=suffixes,
-            button_label="Browse",
-            placeholder="no file chosen",
+        _without_styles(
+            ui.input_file(
+                "file",
+                "Choose a file, or drop it here",
+                accept=suffixes,
+                button_label="Browse",
+                placeholder="no file chosen",
+            )
         ),
-        tags.p("CSV, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.", class_="soft"),
+        tags.p(
+            "CSV and other text files, Excel, Parquet, Arrow, SPSS, Stata and SAS. The file stays on this machine.",
+            class_="soft",
+        ),
         tags.button("Use the demonstration survey", type="button", data_act="demo", data_key="", class_="button"),
+        ui.output_ui("by_path"),
         ui.output_ui("opening"),
         tags.h3("The steps"),
         tags.ol(
@@ -116,24 +154,43 @@ def _data() -> tuple[list[Any], list[Any]]:
             class_="soft",
         ),
     ]
-    return inputs, [ui.output_ui("linked"), ui.output_ui("variables")]
+    return inputs, [
+        ui.output_ui("preview"),
+        ui.output_ui("linked"),
+        ui.output_ui("editor"),
+        ui.output_ui("effect"),
+        ui.output_ui("variables"),
+    ]
 
 
 _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     "data": _data(),
-    "risk": ([tags.h3("Measured on"), ui.output_ui("risk_form")], [ui.output_ui("risk"), ui.output_ui("measures")]),
+    "risk": (
+        [tags.h3("Measured on"), ui.output_ui("risk_form")],
+        [ui.output_ui(name) for name in ("risk", "explored", "records", "measures")],
+    ),
     "design": (
-        [ui.output_ui("level"), ui.output_ui("design_form")],
+        [ui.output_ui("advice_form"), ui.output_ui("level"), ui.output_ui("design_form")],
         [
+            ui.output_ui("advice"),
             ui.output_ui("shown"),
             ui.output_ui("readout"),
             ui.output_ui("file_level"),
             ui.output_ui("against"),
             ui.output_ui("map"),
             ui.output_ui("matrix"),
+            ui.output_ui("frontier_form"),
+            ui.output_ui("points"),
+            ui.output_ui("explained"),
         ],
     ),
-    "protect": ([tags.h3("The release"), ui.output_ui("protect_form")], [ui.output_ui("protect")]),
+    "protect": (
+        [tags.h3("The release"), ui.output_ui("protect_form")],
+        [ui.output_ui("check"), ui.output_ui("protect")],
+    ),
     "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
-    "take": ([tags.h3("Files"), ui.output_ui("downloads")], [ui.output_ui("take")]),
+    "take": (
+        [tags.h3("Files"), ui.output_ui("downloads")],
+        [ui.output_ui("releases"), ui.output_ui("verification"), ui.output_ui("take")],
+    ),
 }

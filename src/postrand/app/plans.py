@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.app import designing, goals
+from postrand.app import designing, forms, goals
+from postrand.app.blocks import Together
 from postrand.app.decisions import Decisions, Opened, open_decisions
 from postrand.codebook.survey_design import survey_to_dict
 from postrand.codebook.variable import variable_to_dict
+from postrand.designers.budget import is_share
 from postrand.engines.database import open_records
-from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
+from postrand.errors import PostrandError, UsageError, sentence
 from postrand.plan import Plan, load_plan
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims", "policy", "ledger")
+_KEPT = ("engine", "metadata", "claims", "policy", "ledger", "numerical", "unit")
+_WHOLE = ("privacy", "design", "blocks", "split")
+"""The sections of a plan's own design, which are kept as they are where the forms cannot say all of them."""
 _FORMS = ("format", "shuffle", "as_is", "completed")
 _PARTS = (
     "source",
@@ -36,6 +40,7 @@ _PARTS = (
     "policy",
     "unit",
     "ledger",
+    "chosen_with",
 )
 
 
@@ -49,24 +54,49 @@ def open_plan(path: Path, folder: Path) -> Decisions:
     PostrandError
         If the plan or its file cannot be read.
     """
-    plan, data = load_plan(path), read_toml(path, "the plan")
-    for name in ("policy", "ledger"):  # whose files are named from the plan's folder
-        if name in data:
-            data[name] = {**data[name], "file": str((path.parent / data[name]["file"]).resolve())}
+    plan, data = load_plan(path), _with_places(read_toml(path, "the plan"), path.parent)
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_beyond(path, ["a table of a database"]))
-    decisions = _decisions(plan, data, _opened(plan.source, plan))
+    start = _start(plan, data, _opened(plan.source, plan))
+    lost: list[str] = []
+    for made in _readings(start, plan, data):
+        lost = _lost(plan, made, folder)
+        if not lost:
+            return made
+    raise UsageError(_beyond(path, lost))
+
+
+def _readings(start: Decisions, plan: Plan, data: Mapping[str, Any]) -> Iterator[Decisions]:
+    """Yield the decisions that may say what the plan says: in the forms, and with its own design kept as it is."""
+    if plan.split is not None and not plan.blocks:
+        yield _of_split(start, plan, data)
+    elif plan.split is None and plan.blocks:
+        yield _of_blocks(start, plan)
+    yield dataclasses.replace(start, way=goals.FROM_PLAN)
+
+
+def _lost(plan: Plan, decisions: Decisions, folder: Path) -> list[str]:
+    """Return the parts of a plan that the decisions, written and read again, do not say."""
     try:
         again = designing.planned(decisions, folder)
     except PostrandError:  # a member that no form offers
-        raise UsageError(_beyond(path, ["the privacy model or the design of a block"])) from None
-    if lost := [name for name in _PARTS if not _same(getattr(plan, name), getattr(again, name))]:
-        raise UsageError(_beyond(path, lost))
-    return decisions
+        return ["the privacy model or the design of a block"]
+    return [name for name in _PARTS if not _same(getattr(plan, name), getattr(again, name))]
+
+
+def _with_places(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a plan's plain data with the files that are named from its folder by their whole paths."""
+    named = {"policy": "file", "ledger": "file", "engine": "scratch"}
+    found = {
+        name: {**data[name], option: str((folder / data[name][option]).resolve())}
+        for name, option in named.items()
+        if data.get(name, {}).get(option)
+    }
+    return {**data, **found}
 
 
 def _beyond(path: Path, parts: Iterable[str]) -> str:
-    what = f"the workbench has no form for all of this plan: {', '.join(parts)}"
+    what = f"the workbench cannot keep all of this plan: {', '.join(parts)}"
     return sentence(what, where=path.name, fix=f"edit it as text, and run postrand design --plan {path.name}")
 
 
@@ -87,18 +117,23 @@ def _opened(path: Path | formats.File, plan: Plan) -> Opened:
     return Opened(path, path.name, rows, drafts, tuple(missing.values()))
 
 
-def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
+def _start(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
     kept = {name: data[name] for name in _KEPT if name in data}
+    kept["whole"] = {name: data[name] for name in _WHOLE if name in data}
+    kept["perturbed"] = list(plan.perturbed)
+    if "chosen_with" in data.get("design", {}):
+        kept["chosen_with"] = data["design"]["chosen_with"]
     kept["release"] = {name: value for name, value in data.get("release", {}).items() if name not in _FORMS}
     kept["rules"] = [rule.to_dict() for rule in plan.codebook.rules]
     kept["recodes"] = [recode.to_dict() for recode in plan.codebook.recodes]
+    kept["design"] = {name: data["design"][name] for name in ("chosen_with",) if name in data.get("design", {})}
     kept["survey"] = {} if plan.codebook.survey is None else survey_to_dict(plan.codebook.survey)
     perturbed, level = {*plan.perturbed}, {}
     if plan.file is not None:
         level = {goals.DELTA: repr(plan.file.delta)}
         level |= {} if plan.file.epsilon is None else {goals.FILE: repr(plan.file.epsilon)}
     goal = "record" if plan.file is None else "stated" if plan.file.epsilon is None else "file"
-    found = dataclasses.replace(
+    return dataclasses.replace(
         open_decisions(opened, {v.name: v.role for v in plan.codebook.variables}),
         perturb=tuple(name in perturbed for name in opened.names),
         format=plan.release.format,
@@ -109,7 +144,6 @@ def _decisions(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions
         values=level,
         kept=kept,
     )
-    return _of_split(found, plan, data) if plan.split is not None else _of_blocks(found, plan)
 
 
 def _of_split(decisions: Decisions, plan: Plan, data: Mapping[str, Any]) -> Decisions:
@@ -129,17 +163,23 @@ def _of_split(decisions: Decisions, plan: Plan, data: Mapping[str, Any]) -> Deci
 
 
 def _of_blocks(decisions: Decisions, plan: Plan) -> Decisions:
-    if not plan.blocks:
-        raise SpecificationError(sentence("the plan has no blocks", fix="add [[blocks]] or [split]"))
+    """Return the decisions with the blocks of a plan, whose designs the forms take from its first block."""
     first, values = plan.blocks[0], dict(decisions.values)
+    goal = "shared" if decisions.goal == "record" and is_share(first.privacy) else decisions.goal
     chosen: dict[str, Any] = {}
     for family in ("privacy", "objective", "structure"):
+        if family == "privacy" and goal in ("file", "shared"):  # blocks share what the record has
+            chosen["model"] = plan.privacy.name
+            continue
         data = options.to_dict(getattr(first, family))
         name = chosen["model" if family == "privacy" else family] = data.pop("model")
+        if name not in forms.names(family):
+            return dataclasses.replace(decisions, way=goals.FROM_PLAN)
         values |= {f"{family}.{name}.{key}": _text(value) for key, value in data.items() if value is not None}
-    if decisions.goal == "file":  # blocks share what is left: their own model has no level of its own
-        chosen["model"] = plan.privacy.name
-    return dataclasses.replace(decisions, **chosen, prior=first.prior, values=values)
+    if goal == "shared":
+        values[goals.RECORD] = repr(getattr(plan.privacy, "epsilon", 1.0))
+    held = tuple(Together(one.variables, one.given) for one in plan.blocks)
+    return dataclasses.replace(decisions, **chosen, held=held, goal=goal, prior=first.prior, values=values)
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The screen of the release: its choices, the unperturbed variables, the progress of a run, and the result."""
+"""The screen of the release: its choices, the progress of a run, the result, and the banner of an old one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import documents
 from postrand.app.charts import cut
-from postrand.app.clear import clear_view
+from postrand.app.check_view import check_view
+from postrand.app.checking import ReleaseCheck
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
+from postrand.app.finished import Finished
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
 from postrand.formats import written_names
-from postrand.risk import Findings
 
 
 def protect_form(decisions: Decisions) -> TagList:
@@ -51,23 +52,14 @@ def protect_view(
     decisions: Decisions,
     watch: Watch | None,
     ended: str,
-    made: Any,
-    is_current: bool,
-    found: Findings | str | None = None,
+    one: Finished | None = None,
+    check: ReleaseCheck | str | None = None,
     waiting: bool = False,
 ) -> TagList:
-    """Return the next step, the progress or the result; ``found``: findings on unperturbed variables, or a problem."""
+    """Return the next step, the progress or the result; ``check``: the release check, or why there is none."""
     missing = documents.problems(decisions)
     if watch is not None:
-        step = watch.latest
-        known: dict[str, str | float | bool | HTML | None]
-        known = {} if step.share is None else {"value": f"{step.share:.3f}", "max": "1"}
-        return TagList(
-            tags.p(f"{step.stage.capitalize()} …", role="status"),
-            tags.progress(known, aria_label=f"Part of this stage that is done, in {step.unit}"),
-            tags.p(str(step), class_="soft"),
-            button("Cancel", "cancel"),
-        )
+        return progress(watch)
     parts: list[Any] = []
     if missing:
         parts.append(trouble(missing))
@@ -76,27 +68,59 @@ def protect_view(
         called = "To be perturbed, as a split: " if decisions.splits else "To be perturbed: "
         parts.append(tags.p(tags.strong(called), names))
     if waiting:
-        parts.append(busy("Measuring the unperturbed variables …"))
-    if isinstance(found, str):
-        parts.append(trouble(found.split("\n")))
-    elif found is not None:
-        parts.append(clear_view(decisions, found))
-    halted = bool(missing) or waiting or isinstance(found, str) or (found is not None and bool(found.undecided))
+        parts.append(busy("Making the release check …"))
+    if isinstance(check, str):
+        parts.append(trouble(check.split("\n")))
+    halted = bool(missing) or waiting or isinstance(check, str) or (check is not None and not check.is_ready)
     parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if halted else None))
     if ended:
         parts.append(trouble(ended.split("\n")))
-    if made is not None:
-        parts.append(tags.h3("Done"))
-        if not is_current:
-            parts.append(tags.p("The choices have changed since then. Protect again to use them.", class_="warning"))
-        parts += [
-            tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
-            tags.p(tags.strong("In words")),
-            tags.ul(*(tags.li(s) for s in made.plain_claims[:30])),
-            tags.p(
-                "Every claim was recomputed from the exact matrices. Next: compare before and after, then download."
-            ),
-        ]
-        if made.findings is not None and not (is_current and found == made.findings):  # they are already shown above
-            parts.append(clear_view(decisions, made.findings, decide=False))
-    return TagList(*parts)
+    return TagList(*parts, None if one is None else _done(decisions, one))
+
+
+def progress(watch: Watch) -> TagList:
+    """Return where a run is, with a button that cancels it; after the cancel, what it waits for."""
+    step = watch.latest
+    known: dict[str, str | float | bool | HTML | None]
+    known = {} if step.share is None else {"value": f"{step.share:.3f}", "max": "1"}
+    said = f"{step.stage.capitalize()} …"
+    if watch.stop:
+        said = f"Cancelling: a part of this stage ends first ({step.stage}) …"
+    return TagList(
+        tags.p(said, role="status"),
+        tags.progress(known, aria_label=f"Part of this stage that is done, in {step.unit}"),
+        tags.p(str(step), class_="soft"),
+        button("Cancel", "cancel", disabled="disabled" if watch.stop else None),
+    )
+
+
+def _done(decisions: Decisions, one: Finished) -> TagList:
+    """Return what a finished release guarantees, and its release check."""
+    made = one.release
+    next_step = "Every claim was recomputed from the exact matrices. Next: compare before and after, then download."
+    check = None if one.check is None else check_view(one.decisions, one.check, decide=False)
+    return TagList(
+        tags.h3("Done"),
+        tags.p(tags.strong(one.title)),
+        stale(one, decisions),
+        tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
+        tags.p(tags.strong("In words")),
+        tags.ul(*(tags.li(s) for s in made.plain_claims[:30])),
+        tags.p(next_step),
+        None if check is None else tags.p(tags.strong("The release check of this release")),
+        check,
+    )
+
+
+def stale(one: Finished, decisions: Decisions) -> Tag | None:
+    """Return the banner of a release whose decisions are no longer those of the screens; None where they are."""
+    changed = one.changed(decisions)
+    if not changed:
+        return None
+    words = f"{one.title}, was made with other decisions. Decided otherwise since then: {', '.join(changed)}. "
+    return tags.div(
+        tags.p(words + "What is shown here is of that release; protect again to use the new decisions."),
+        button("Return to the decisions of this release", "recall", str(one.number), "small"),
+        class_="warning",
+        role="status",
+    )

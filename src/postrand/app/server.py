@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
+    comparison_screen,
     computations,
     designing,
     documents,
     forms,
     levels,
     linked_view,
-    measure_views,
-    release_views,
+    plan_server,
+    plan_views,
+    release_screen,
+    risk_screen,
     split_views,
     views,
     widgets,
 )
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
+from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
-from postrand.errors import PostrandError
-from postrand.formats import suffix_of
-from postrand.release import Release
 from postrand.report.table_worth import TableWorth
 
 
@@ -45,9 +44,10 @@ def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
         _listen(input, tab)
         part = _parts(tab)
         _data_screen(tab, part)
-        _risk_screen(tab, part)
+        risk_screen.connect(input, tab, part)
         _design_screen(tab, part)
-        _last_screens(tab, part)
+        comparison_screen.connect(tab, part)
+        release_screen.screens(tab, part)
         _commands(tab)
 
     return server
@@ -62,18 +62,11 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         here = tab()
         if action == "demo":
             here.start(here.open(None))
-        elif action == "protect":
-            with reactive.isolate():
-                free = here.watch() is None
-            if free:
-                here.start(here.protect())
-        elif action == "cancel":
-            here.stop()
         elif action == "against":
             here.against.set(here.now.shaping)
-        elif action == "undo":
-            here.undo()
-        else:
+        elif action == risk_screen.ACTION:
+            pass  # no decision: the screen itself hears it
+        elif not (release_screen.did(here, action, key, value) or plan_server.acted(here, action, value)):
             here.change(action, key, value)
 
     @reactive.effect
@@ -82,7 +75,7 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
         files = input.file()
         if files:
             here, name = tab(), str(files[0]["name"])
-            incoming = here.folder / f".{secrets.token_hex(8)}{suffix_of(name)}"
+            incoming = plan_server.uploaded(here.folder, name)
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
 
@@ -99,8 +92,9 @@ def _parts(tab: Callable[[], Tab]) -> Part:
     @reactive.effect(priority=10)
     def _() -> None:
         decisions = tab().decisions()
+        forms_drawn = tab().redrawn()
         for name, select in _SELECTORS.items():
-            changed(values[name], select(decisions))
+            changed(values[name], (forms_drawn, select(decisions)))
 
     def part(name: str) -> Decisions:
         values[name]()
@@ -121,8 +115,8 @@ def _options(decisions: Decisions) -> Any:
 
 
 def _together(decisions: Decisions) -> Any:
-    deltas = levels.delta_text(decisions) if decisions.asks != "record" else ""
-    return decisions.way, decisions.workload, decisions.core, decisions.goal, deltas
+    deltas = levels.delta_text(decisions) if decisions.asks in ("stated", "file") else ""
+    return decisions.way, decisions.workload, decisions.core, decisions.held, decisions.goal, deltas, decisions.strata
 
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
@@ -132,19 +126,13 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
-    "level": lambda b: (b.opened, b.model, b.way, b.goal),
-    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way),
+    "level": lambda b: (b.opened, b.model, b.way, b.goal, b.is_plain),
+    "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way, b.held),
     "release": lambda b: (b.opened, b.format, b.shuffle, b.completed),
     "all": lambda b: b,
     "problem": lambda b: b.problem,
+    **plan_server.SELECTORS,
 }
-
-
-def _safe(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except PostrandError as error:
-        return widgets.trouble(error.problems)
 
 
 def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -161,7 +149,7 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     def opening() -> Any:
         said = tab().opening()
         if isinstance(said, Problem):
-            return widgets.trouble(said.text.split("\n"))
+            return widgets.trouble([without_options(one) for one in said.text.split("\n")])
         return widgets.busy(said) if said else None
 
     @render.ui
@@ -178,46 +166,18 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     def variables() -> Any:
         return views.variables(part("variables"))
 
-
-def _risk_screen(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def risk_form() -> Any:
-        return views.risk_form(part("keys"))
-
-    @render.ui
-    def risk() -> Any:
-        decisions = part("keys")
-        key = (decisions.opened, decisions.keys)
-        counted, waiting = tab().ask("counted", key, lambda: computations.assess(decisions, with_model=False))
-        if isinstance(counted, Problem):
-            return widgets.trouble(counted.text.split("\n"))
-        if waiting:
-            return widgets.busy("Counting …")
-        modelled = None
-        if counted is not None and (decisions.fraction or "weight" in decisions.roles):
-            wanted = (*key, decisions.fraction, decisions.roles)
-            modelled, waiting = tab().ask("modelled", wanted, lambda: computations.assess(decisions, with_model=True))
-        if isinstance(modelled, Problem):
-            return TagList(widgets.trouble(modelled.text.split("\n")), views.risk_view(counted, None, False))
-        return views.risk_view(counted, modelled, waiting)
-
-    @render.ui
-    def measures() -> Any:
-        decisions = part("keys")
-        wanted = (decisions.opened, decisions.keys, decisions.fraction, decisions.roles)
-        found, waiting = tab().ask("measures", wanted, lambda: computations.measures(decisions))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return widgets.busy("Measuring …") if waiting else measure_views.measures_view(found)
+    plan_server.of_file(tab, part)
 
 
 def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def design_form() -> Any:
+        tab().jumps()
         return views.design_form(part("forms"))
 
     @render.ui
     def level() -> Any:
+        tab().jumps()
         return views.level_control(part("level"))
 
     @render.ui
@@ -227,7 +187,7 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
             return widgets.trouble(
                 "No variable is perturbed yet. Choose the role key for a variable with categories on the first screen."
             )
-        if decisions.splits:
+        if not decisions.is_plain:
             return None
         return views.chooser(decisions, "shown", "", decisions.shown, "Shown for the variable")
 
@@ -238,15 +198,16 @@ def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
     @reactive.calc
     def now() -> computations.Point | Problem | None:
         decisions = part("all")
-        if not decisions.perturbed or decisions.splits:
+        if not decisions.perturbed or not decisions.is_plain:
             return None
-        if decisions.asks != "file":
+        if not decisions.divides:
             return _attempted(tab(), decisions, decisions.shown)
         made, _ = whole()
         if not isinstance(made, Designed):
             return made
         return _attempted(tab(), decisions, decisions.shown, made)
 
+    plan_server.of_plan(tab, part)
     _design_readouts(tab, part, now, whole)
     _design_pictures(tab, part, now, whole)
 
@@ -261,21 +222,26 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         if not decisions.perturbed:
             return None
         made: Designed | None = None
-        if decisions.splits or decisions.asks == "file":
+        if not decisions.is_plain or decisions.divides:
             answer, waiting = whole()
             if waiting:
                 return widgets.busy("Designing …")
             if isinstance(answer, Problem):
                 return widgets.trouble(answer.text.split("\n"))
             if answer is not None and answer.split is not None and decisions.opened is not None:
-                return split_views.readout(answer.split, decisions.opened.rows)
+                if not answer.plan.blocks:
+                    return split_views.readout(answer.split, decisions.opened.rows)
+                shown = split_views.readout(answer.split, decisions.opened.rows, "ε of the split, at most")
+                return TagList(_blocks(tab(), decisions, answer), tags.h3("The split"), shown)
+            if answer is not None and not decisions.is_plain:
+                return _blocks(tab(), decisions, answer)
             made = answer
         if found is None:
             return None
         if isinstance(found, Problem):
             return widgets.trouble(found.text.split("\n"))
         total = None if made is None else made.certificate.account.total
-        pair, error = tuple(dict.fromkeys(decisions.pair)), None
+        pair, error = tuple(j for j in dict.fromkeys(decisions.pair) if decisions.is_perturbed(j)), None
         tables: list[TableWorth] = []
         tried = [_attempted(tab(), decisions, j, made) for j in pair]
         points = [p for p in tried if not isinstance(p, Problem)]
@@ -286,10 +252,11 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
 
     @render.ui
     def file_level() -> Any:
-        if part("all").asks == "record":
+        decisions = part("all")
+        if decisions.asks in ("record", "shared") and not decisions.is_of_plan:
             return None
         made, waiting = whole()
-        above = part("all").splits or part("all").asks == "file"  # then the read-out says what is wrong
+        above = not decisions.is_plain or decisions.divides  # then the read-out says what is wrong
         if isinstance(made, Problem) and not above:
             return widgets.trouble(made.text.split("\n"))
         if waiting or not isinstance(made, Designed):
@@ -301,7 +268,8 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
         decisions = part("all")
         if decisions.splits and not isinstance(whole()[0], Designed):
             return None
-        shown = len(decisions.perturbed) > 2 and (decisions.splits or decisions.model == "differential")
+        shown = not decisions.is_of_plan and len(decisions.perturbed) > 2
+        shown = shown and (decisions.splits or decisions.model == "differential")
         return _comparison(tab(), decisions) if shown else None
 
 
@@ -309,7 +277,7 @@ def _design_pictures(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
     @render.ui
     def map() -> Any:
         decisions, found = part("all"), now()
-        if decisions.splits:
+        if not decisions.is_plain:
             made, _ = whole()
             rows = 0 if decisions.opened is None else decisions.opened.rows
             return split_views.design_view(made.split, rows) if isinstance(made, Designed) and made.split else None
@@ -339,6 +307,13 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
     return asked
 
 
+def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
+    """Return every block of the whole design, and what tables are worth."""
+    rows = 0 if decisions.opened is None else decisions.opened.rows
+    one, two = tab.keep(("worths", made), lambda: designing.worths(made, rows))
+    return plan_views.whole_view(made, one, two)
+
+
 def _comparison(tab: Tab, decisions: Decisions) -> Any:
     """Return the comparison if it was asked for these decisions: it takes seconds, so it does not follow the slider."""
     found, waiting = None, False
@@ -365,10 +340,6 @@ def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:
     return tab.keep((decisions.opened, columns), lambda: computations.counts(decisions, columns))
 
 
-def _margin(tab: Tab, decisions: Decisions, release: Release, columns: tuple[int, ...]) -> computations.Margin:
-    return computations.margin(decisions, release, _counts(tab, decisions, columns), columns)
-
-
 def _attempted(
     tab: Tab, decisions: Decisions, column: int, whole: Designed | None = None
 ) -> computations.Point | Problem:
@@ -380,90 +351,6 @@ def _attempted(
     found: computations.Point | Problem
     found = attempt(lambda: tab.keep(key, lambda: computations.point(decisions, counted, level)))
     return found
-
-
-def _last_screens(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def protect_form() -> Any:
-        return release_views.protect_form(part("release"))
-
-    @render.ui
-    def protect() -> Any:
-        here = tab()
-        watch, made = here.watch(), here.made()
-        if watch is not None:
-            reactive.invalidate_later(0.25)
-        decisions = part("all")
-        release, is_current = (None, False) if made is None else (made[0], made[1].shaping == decisions.shaping)
-        found, waiting = None, False
-        if watch is None:  # a run measures the same itself
-            found, waiting = here.ask(
-                "clear", decisions.shaping, lambda: designing.findings(decisions, here.folder, here.latest)
-            )
-        found = found.text if isinstance(found, Problem) else found
-        return release_views.protect_view(decisions, watch, here.ended(), release, is_current, found, waiting)
-
-    @render.ui
-    def pair() -> Any:
-        decisions = part("shown")
-        if not decisions.perturbed:
-            return None
-        first, second = decisions.pair
-        return TagList(
-            views.chooser(decisions, "pair", "first", first, "Variable"),
-            views.chooser(decisions, "pair", "second", second, "by"),
-        )
-
-    @render.ui
-    def compare() -> Any:
-        here, made = tab(), tab().made()
-        if made is None:
-            return tags.p(
-                "Protect the file first. Then this screen shows its tables before, released and corrected.",
-                class_="soft",
-            )
-        release, decisions = made
-        shown, chosen = part("shown").pair, replace(decisions, fraction=part("keys").fraction)
-        frame, reading = here.ask("frame", id(release), release.frame)
-        if reading or isinstance(frame, Problem):
-            return widgets.busy("Reading the release …") if reading else widgets.trouble(frame.text)
-        single, one = here.ask("single", (id(release), shown[0]), lambda: _margin(here, decisions, release, shown[:1]))
-        double, two = None, False
-        if shown[0] != shown[1]:
-            double, two = here.ask("double", (id(release), shown), lambda: _margin(here, decisions, release, shown))
-        risks, three = here.ask("risks", (id(release), chosen.fraction), lambda: computations.risks(chosen, release))
-        found = [f.text if isinstance(f, Problem) else f for f in (single, double)]
-        return views.compare_view(
-            found[0],
-            found[1],
-            None if isinstance(risks, Problem) else risks,
-            one or two or three,
-            release.mechanism.split,
-        )
-
-    @render.ui
-    def take() -> Any:
-        return _safe(lambda: views.take_view(part("all"), tab().folder))
-
-    @render.ui
-    def downloads() -> Any:
-        made, here = tab().made(), tab()
-        if made is None:
-            return tags.p("Protect the file first. The plan and the codebook are already shown here.", class_="soft")
-        named = [
-            ("release.zip", "The release, as one zip file"),
-            ("report.html", "The public report"),
-            ("dossier.html", "The internal report: for authorised staff only"),
-            ("plan.toml", "The plan"),
-            ("codebook.toml", "The codebook"),
-        ]
-        links = [
-            tags.li(tags.a(words, href=f"files/{here.name}/{name}", target="_blank", rel="noopener"))
-            for name, words in named
-        ]
-        return TagList(
-            tags.ul(*links), tags.p(tags.strong("On this machine: "), tags.code(str(here.folder)), class_="soft")
-        )
 
 
 def _commands(tab: Callable[[], Tab]) -> None:

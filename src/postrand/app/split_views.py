@@ -9,11 +9,11 @@ import numpy as np
 from htmltools import HTML, Tag, TagList, tags
 from numpy.typing import NDArray
 
-from postrand.app import goals, levels
+from postrand.app import goals, levels, plan_views
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Ways
-from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
+from postrand.app.widgets import busy, button, control, facts, labelled, select, share_bar, trouble
 from postrand.certification.file_level import FileLevel
 from postrand.mechanism import Split
 from postrand.privacy import DifferentialPrivacy
@@ -39,8 +39,12 @@ def way_form(decisions: Decisions) -> Tag:
     """Return the choice between blocks and a split, and what a split is made for."""
     parts: list[Any] = [
         tags.legend("Variables are released"),
-        select("way", "", decisions.way, list(goals.WAYS.items()), "The perturbed variables are released"),
+        select("way", "", decisions.way, plan_views.ways(decisions), "The perturbed variables are released"),
     ]
+    if decisions.is_of_plan:
+        parts.append(plan_views.own_design(decisions))
+    elif not decisions.splits and len(decisions.perturbed) > 0:
+        parts.append(plan_views.blocks_form(decisions))
     if decisions.splits:
         tables = [*goals.WORKLOADS.items(), *_held(decisions, "workload", "the tables of the opened plan")]
         words = (
@@ -79,16 +83,23 @@ def goal_form(decisions: Decisions) -> Tag | None:
         return None
     parts: list[Any] = [
         tags.legend("The level is"),
-        select("goal", "", decisions.goal, list(goals.GOALS.items()), "The level is"),
+        select("goal", "", decisions.asks, _goals(decisions), "The level is"),
     ]
     if decisions.asks == "file":
         parts.append(tags.p("The ε of a record follows from it and from the number of records.", class_="soft"))
-    if decisions.asks != "record":
+    if decisions.asks in ("stated", "file"):
         box = control("input", "option", goals.DELTA, type="text", value=levels.delta_text(decisions))
         parts.append(labelled("δ of the file", box, "far below 1 / records"))
         words = "The records must be shuffled, and nothing may be released unperturbed or tuned to the file."
         parts.append(tags.p(words, class_="soft"))
     return tags.fieldset(*parts)
+
+
+def _goals(decisions: Decisions) -> list[tuple[str, str]]:
+    """Return what the level can be about: a split has one level for the record, which nothing shares."""
+    one = "of a record" if decisions.splits else "of each block"
+    each = {**goals.GOALS, "record": one}
+    return [(name, words) for name, words in each.items() if name != "shared" or not decisions.splits]
 
 
 def priors(decisions: Decisions) -> list[tuple[str, str]]:
@@ -117,15 +128,15 @@ def file_level(found: FileLevel | None) -> TagList:
 # -- the design -------------------------------------------------------------------------------------------------------
 
 
-def readout(made: DesignedSplit, records: int) -> TagList:
-    """Return what all tables of a split are worth together, with what is proven of it, and its level."""
+def readout(made: DesignedSplit, records: int, level: str = "ε of a record, at most") -> TagList:
+    """Return what all tables of a split are worth together, with what is proven of it, and its ``level``."""
     d = made.design
     worth = (
         "The least precise table" if d.worst else f"All {len(d.tables):,} tables" if len(d.tables) > 1 else "The table"
     )
     shown: list[tuple[str, Any]] = [
         (f"{worth}: effective records", _beside(number(records / d.value), f"of {records:,} released")),
-        ("ε of a record, at most", _beside(format_upper(made.split.epsilon), "the largest of all subsets")),
+        (level, _beside(format_upper(made.split.epsilon), "the largest of all subsets")),
         ("Subsets", _beside(f"{len(d.subsets):,}", "one is drawn for each record")),
         ("No other probabilities exceed", _beside(number(records / d.bound), f"gap {d.relative_gap:.1g}, {d.status}")),
     ]
@@ -228,7 +239,7 @@ def _tables(made: DesignedSplit, records: int) -> Tag:
     rows = [
         tags.tr(
             tags.th(" × ".join(cut(n) for n in table.variables), scope="row"),
-            tags.td(number(records * table.share), _bar(table.share / best)),
+            tags.td(number(records * table.share), share_bar(table.share / best)),
         )
         for table in found[:MAX_TABLES]
     ]
@@ -236,10 +247,6 @@ def _tables(made: DesignedSplit, records: int) -> Tag:
     more = tags.p(f"The {MAX_TABLES} most precise; {left:,} more are in the output of postrand design.", class_="soft")
     shown = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Effective records of each table")
     return tags.div(shown, more if left > 0 else None)
-
-
-def _bar(share: float) -> Tag:
-    return tags.span(tags.span(style=f"width:{100 * share:.1f}%"), class_="share", aria_hidden="true")
 
 
 # -- the comparison ---------------------------------------------------------------------------------------------------

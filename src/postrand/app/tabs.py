@@ -5,26 +5,37 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from shiny import reactive
 
-from postrand.app import computations
+from postrand.app import computations, history
+from postrand.app.checking import ReleaseCheck
 from postrand.app.computations import Watch
-from postrand.app.decisions import Decisions, act, open_decisions
+from postrand.app.decisions import Decisions, open_decisions
 from postrand.app.designing import Latest
+from postrand.app.finished import Finished, Shelf, finish, verified
+from postrand.app.frontier import Target
+from postrand.app.history import History
 from postrand.app.plans import open_plan
+from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
+from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
-from postrand.formats import moved, suffix_of
+from postrand.formats import ReadSettings, is_known, moved
+
+WAITING = ".in-"
+"""How the folder of an upload begins that was not opened yet."""
 
 MAX_TABS = 20
-MAX_PAST = 200
 MAX_KEPT = 200
+CANCELLED = "Cancelled: nothing was released."
+TOO_LATE = "The release was complete before you cancelled. It is in the list of releases, where you can remove it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +55,36 @@ class Start:
 class Tab:
     """Hold the state of one tab. Values that the page shows are reactive; work runs in threads, one of each kind."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, shelf: reactive.Value[Shelf] | None = None) -> None:
         self.name, self.folder = name, folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.decisions: reactive.Value[Decisions] = reactive.Value(Decisions())
         self.opening: reactive.Value[str | Problem] = reactive.Value("")
         self.watch: reactive.Value[Watch | None] = reactive.Value(None)
         self.ended: reactive.Value[str] = reactive.Value("")
-        self.made: reactive.Value[tuple[Any, Decisions] | None] = reactive.Value(None)
-        self.past: list[Decisions] = []
-        self._step: tuple[str, str] | None = None
+        self.shelf: reactive.Value[Shelf] = reactive.Value(Shelf()) if shelf is None else shelf
+        self.chosen: reactive.Value[int] = reactive.Value(0)
+        self.removing: reactive.Value[int] = reactive.Value(0)
+        self.verifying: reactive.Value[tuple[int, Watch] | None] = reactive.Value(None)
+        self.redrawn: reactive.Value[int] = reactive.Value(0)
+        self.history = History()
+        self.typed: dict[str, str] = {}
+        self.jumps: reactive.Value[int] = reactive.Value(0)
         self.counted: dict[Any, Any] = {}
         self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
+        self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
+        self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
+        self.drawing: reactive.Value[tuple[Decisions, Target] | None] = reactive.Value(None)
+        self.trying: reactive.Value[Any] = reactive.Value(None)
+        self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
+        self._is_running = False
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- results ------------------------------------------------------------------------------------------------------
 
     def keep(self, key: Any, function: Callable[[], Any]) -> Any:
         """Return a value that is quick to compute, or the stored one."""
@@ -92,95 +116,273 @@ class Tab:
         # A level that moves asks again and again: what waited for a thread and is no longer wanted does nothing.
         value = await guarded(lambda: function() if self._pending.get(kind) == key else None)
         if self._pending.get(kind) == key:
-            async with reactive.lock():
-                self._results[kind].set((key, value))
-                await reactive.flush()
+            await self._set(self._results[kind], (key, value))
 
-    async def open(self, path: Path | None, name: str = "") -> None:
-        """Open a file, or the demonstration survey if there is no path; on failure the decisions does not change.
+    # -- files --------------------------------------------------------------------------------------------------------
 
-        ``name`` is the name of an uploaded file: after it is read, it is moved to the tab's folder and replaces an
-        earlier file of that name.
+    async def open(self, path: Path | None, name: str = "", given: ReadSettings | None = None) -> None:
+        """Open a file, or the demonstration survey if there is no path; on failure the decisions do not change.
+
+        ``name`` is the name of an uploaded file, which has a folder of its own: an earlier file of that name stays for
+        the decisions that can be undone. ``given``: how it is read, where a person chose that; the same file is read
+        again.
         """
 
-        def work() -> Decisions:
+        def work() -> tuple[Decisions, Finished | None]:
             before = self.now if self.now.opened else None
             if path is None:
                 source, roles = computations.demo_file(self.folder)
-                return open_decisions(computations.open_file(source, "gss.parquet", is_demo=True), roles, before)
-            if path.suffix == ".toml":
-                return _of_plan(path, name, self.folder)
-            opened = computations.open_file(path, name)
-            if name:
-                suffix = suffix_of(path)
-                kept = self.folder / (re.sub(r"[^\w.\- ]", "_", Path(name).name[: -len(suffix)])[:100] + suffix)
-                opened = dataclasses.replace(opened, path=moved(opened.path, path.replace(kept)))
-            return open_decisions(opened, None, before)
+                opened = computations.open_file(source, "gss.parquet", is_demo=True)
+                return open_decisions(opened, roles, before), None
+            place = path if name else plan_of(path)
+            if place.suffix == ".toml":
+                found = _of_plan(place, name, self.folder)
+                return found, release_of(place.parent, found, self._held().next)
+            opened = computations.open_file(place, name, given=given)
+            if self._waits(path):
+                room = place.parent.rename(self.folder / f"file-{turn}")
+                opened = dataclasses.replace(opened, path=moved(opened.path, room / place.name))
+            held = None if given is None or before is None else read_again(before, opened)
+            return open_decisions(opened, held, before), None
 
         self._opens += 1
         turn = self._opens
         await self._set(self.opening, f"Reading {name or (path.name if path else 'the demonstration survey')} …")
         found = await guarded(work)
-        if name and path is not None:
-            path.unlink(missing_ok=True)
         if turn != self._opens:  # another file was chosen in the meantime: the last choice counts
             return
         async with reactive.lock():
-            if isinstance(found, Problem):
-                self.opening.set(found)
-            else:
-                self.counted.clear()
-                self.past.clear()
-                self.decisions.set(found)
-                self.opening.set("")
-                self.made.set(None)
-                self.ended.set("")
+            self._settle(path, name, found)
             await reactive.flush()
 
-    async def protect(self) -> None:
-        """Run the plan of the decisions, with progress and cancel."""
-        decisions, watch = self.now, Watch()
+    def _settle(self, path: Path | None, name: str, found: tuple[Decisions, Finished | None] | Problem) -> None:
+        """Take over a file that was read, or say why it could not be; uploads that no decision needs are removed."""
+        with reactive.isolate():
+            waiting = self.pending()
+        if isinstance(found, Problem):
+            self.opening.set(found)
+            self.pending.set((path, name) if path is not None and self._waits(path) and is_known(path) else None)
+        else:
+            self.pending.set(None)
+            self.counted.clear()
+            self._turn(found[0])
+            self.opening.set("")
+            self.ended.set("")
+            self._borrow(found[1])
+        with reactive.isolate():
+            kept = self.pending()
+        for one in (path, None if waiting is None else waiting[0]):
+            if self._waits(one) and (kept is None or kept[0] != one):
+                shutil.rmtree(one.parent, ignore_errors=True)
+
+    def _waits(self, path: Path | None) -> TypeGuard[Path]:
+        """Whether a path is that of an upload that was not opened yet, in a folder of its own."""
+        return path is not None and path.parent.parent == self.folder and path.parent.name.startswith(WAITING)
+
+    def open_typed(self) -> None:
+        """Open the file, plan or project whose path was typed."""
+        try:
+            path = typed_path(self.typed.get("open", ""))
+        except PostrandError as error:
+            self.opening.set(Problem(str(error)))
+        else:
+            self.start(self.open(path))
+
+    def _borrow(self, one: Finished | None) -> None:
+        """Show the release of a project that was opened; one that is in the list already is not put there twice."""
+        if one is not None:
+            held = next((old for old in self._held().held if old.folder.resolve() == one.folder.resolve()), None)
+            self.shelf.set(self._held().put(one if held is None else dataclasses.replace(one, number=held.number)))
+            self.chosen.set(one.number if held is None else held.number)
+
+    # -- releases -----------------------------------------------------------------------------------------------------
+
+    def protect(self) -> None:
+        """Run the plan of the decisions, with progress and cancel, unless a run is under way."""
+        if not self._is_running:
+            self._is_running = True
+            self.start(self._protect(self.now))
+
+    async def _protect(self, decisions: Decisions) -> None:
+        watch, check = Watch(), self._check_of(decisions)
         async with reactive.lock():
             self.ended.set("")
-            self.made.set(None)
             self.watch.set(watch)
             await reactive.flush()
-        found = await guarded(lambda: computations.protect(decisions, self.folder, watch))
-        if not isinstance(found, Problem):
-            packed = await guarded(lambda: computations.packed(self.folder))
-            found = packed if isinstance(packed, Problem) else found
+        room = attempt(self._reserve)
+        if isinstance(room, Problem):
+            found: Any = room
+        else:
+            found = await guarded(lambda: finish(decisions, room[1], room[0], watch, check))
         async with reactive.lock():
             self.watch.set(None)
+            self._is_running = False
             if isinstance(found, Problem):
                 self.ended.set(found.text)
             else:
-                self.made.set((found, decisions))
+                self.shelf.set(self._held().put(found).lighter(found.number))
+                self.chosen.set(found.number)
+                self.ended.set(TOO_LATE if watch.stop else "")
             await reactive.flush()
 
-    def change(self, action: str, key: str, value: str) -> None:
-        """Make one decision; where it changes the release, the state before it can be had again."""
-        before = self.now
-        after = act(before, action, key, value)
-        if (after.shaping, after.fraction) != (before.shaping, before.fraction):
-            if self._step != (action, key) or not self.past:  # a level that moves is one step
-                self.past = [*self.past[-MAX_PAST:], before]
-            self._step = (action, key)
-        self.decisions.set(after)
+    def _reserve(self) -> tuple[int, Path]:
+        """Return a number that no release has, also not of a run in another tab, and its new folder."""
+        number, room = self._held().next, self.folder.parent / "releases"
+        while (room / f"{number}").exists():
+            number += 1
+        (room / f"{number}").mkdir(mode=0o700, parents=True)
+        return number, room / f"{number}"
 
-    def undo(self) -> None:
-        """Go back to the decisions before the last change of the release."""
-        if self.past:
-            self.decisions.set(dataclasses.replace(self.past.pop(), problem=""))
-        else:
-            self.decisions.set(dataclasses.replace(self.now, problem="there is no decision to undo"))
-        self._step = None
+    def _check_of(self, decisions: Decisions) -> ReleaseCheck | None:
+        with reactive.isolate():
+            key, value = self._results["check"]() if "check" in self._results else (None, None)
+        return value if key == check_key(decisions) and isinstance(value, ReleaseCheck) else None
+
+    def made(self) -> tuple[Any, Decisions] | None:
+        """Return the release that the screens show, and the decisions that it was made of."""
+        one = self.shelf().find(self.chosen())
+        return None if one is None else (one.release, one.decisions)
+
+    def choose(self, number: int) -> None:
+        """Show another release."""
+        if self._held().find(number):
+            self.shelf.set(self._held().lighter(number))
+            self.chosen.set(number)
+
+    def recall(self, number: int) -> None:
+        """Go back to the decisions that a release was made of; this can be undone."""
+        one = self._held().find(number)
+        if one is not None:
+            self._turn(dataclasses.replace(one.decisions, problem=""))
+
+    def remove(self, number: int) -> None:
+        """Remove a release for good, if the person was asked before; a project's own folder is only left alone."""
+        with reactive.isolate():
+            one, asked = self._held().find(number), self.removing() == number
+        if one is None or not asked:
+            return
+        self.removing.set(0)
+        self.shelf.set(self._held().without(number))
+        with reactive.isolate():
+            if self.chosen() == number:
+                self.chosen.set(0)
+        if not one.is_borrowed:
+            shutil.rmtree(one.folder, ignore_errors=True)
+
+    def verify(self, number: int) -> None:
+        """Verify a release as the command line does, with progress, one at a time."""
+        with reactive.isolate():
+            one, free = self._held().find(number), self.verifying() is None
+        if one is not None and free:
+            watch = Watch()
+            self.verifying.set((number, watch))
+            self.start(self._verify(one, watch))
+
+    async def _verify(self, one: Finished, watch: Watch) -> None:
+        found = await guarded(lambda: verified(one, watch), "Cancelled: the release was not verified.")
+        async with reactive.lock():
+            self.verifying.set(None)
+            self.shelf.set(self._held().check(one.number, found.text if isinstance(found, Problem) else found))
+            await reactive.flush()
+
+    async def save(self, number: int) -> None:
+        """Save a release with its plan in the folder whose path was typed."""
+        one = self._held().find(number)
+        if one is None:
+            return
+        await self._set(self.shelf, self._held().tell(number, "Saving …"))
+        text, data = self.typed.get(f"save:{number}", usual_folder(one)), takes_data(one, self.typed)
+        found = await guarded(lambda: save_project(one, typed_path(text), with_data=data))
+        async with reactive.lock():
+            shelf = self._held()
+            if isinstance(found, Problem):
+                shelf = shelf.tell(number, f"Not saved: {found.text}")
+            elif shelf.find(number) is not None:
+                shelf = shelf.put(dataclasses.replace(one, saved=str(found))).tell(number, f"Saved in {found}")
+            self.shelf.set(shelf)
+            await reactive.flush()
 
     def stop(self) -> None:
-        """Ask the run to stop, if there is one."""
+        """Ask the run and the verification to stop; where nothing runs any more, say so."""
         with reactive.isolate():
-            watch = self.watch()
-        if watch is not None:
-            watch.stop = True
+            said = self.ended()
+        if not self.halt() and not said:
+            self.ended.set(TOO_LATE)
+
+    def halt(self) -> bool:
+        """Ask what runs to stop, and return whether anything did."""
+        with reactive.isolate():
+            watch, verifying = self.watch(), self.verifying()
+        asked = [one for one in (watch, None if verifying is None else verifying[1]) if one is not None]
+        for one in asked:
+            one.stop = True
+        return bool(asked)
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def change(self, action: str, key: str, value: str) -> None:
+        """Make one decision; where it is refused, all forms are drawn again from the decisions that hold."""
+        self._put(history.decide(self._history, action, key, value), jumped=action != "option")
+        if self.now.problem:
+            self._redraw()
+
+    async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
+        """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
+        before = self.now
+        found = await guarded(lambda: work(before))
+        async with reactive.lock():
+            now = self.now
+            if now.shaping != before.shaping:
+                found = Problem("The choices have changed in the meantime, so this one was not made. Make it again.")
+            if isinstance(found, Problem):
+                self.decisions.set(dataclasses.replace(now, problem=found.text))
+            else:
+                self.decide(found)
+            await reactive.flush()
+
+    def decide(self, after: Decisions) -> None:
+        """Take the decisions that one step leads to; those before can be had again."""
+        self._put(history.settled(self._history, after))
+
+    def seen(self) -> None:
+        """Take a message away: it belongs to the screen that was left."""
+        self.decisions.set(dataclasses.replace(self.now, problem=""))
+
+    def undo(self) -> None:
+        """Go back to the decisions before the last one."""
+        self._put(history.undo(self._history))
+
+    def redo(self) -> None:
+        """Decide again what was undone last."""
+        self._put(history.redo(self._history))
+
+    def _turn(self, decisions: Decisions) -> None:
+        self._put(history.turned(self._history, decisions))
+
+    @property
+    def _history(self) -> History:
+        return dataclasses.replace(self.history, now=self.now)
+
+    def _put(self, found: History, jumped: bool = True) -> None:
+        """Take over a history; where texts of boxes changed that nobody typed into them, the forms are drawn anew."""
+        if jumped and found.now.values != self.now.values:
+            with reactive.isolate():
+                self.jumps.set(self.jumps() + 1)
+        self.history = found
+        self.decisions.set(found.now)
+
+    def _redraw(self) -> None:
+        with reactive.isolate():
+            self.redrawn.set(self.redrawn() + 1)
+
+    def _held(self) -> Shelf:
+        with reactive.isolate():
+            return self.shelf()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs, so that nothing is lost with the tab but its decisions."""
+        return not self._is_running
 
     @property
     def now(self) -> Decisions:
@@ -194,48 +396,77 @@ class Tab:
             await reactive.flush()
 
 
+def check_key(decisions: Decisions) -> Any:
+    """Return what a release check depends on: the share of the population too, which a policy can ask for."""
+    return decisions.shaping, decisions.fraction
+
+
 def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     if name:  # it was uploaded alone
-        fix = f"end the workbench, and run postrand app {name}"
+        fix = f"write its path under 'Open by its path', or end the workbench, and run postrand app {name}"
         raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
     return open_plan(path, folder)
 
 
-async def guarded(function: Callable[[], Any]) -> Any:
+async def guarded(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
     """Run a function in a thread; any exception becomes a Problem, so that the server continues."""
-    return await asyncio.to_thread(attempt, function)
+    return await asyncio.to_thread(attempt, function, cancelled)
 
 
-def attempt(function: Callable[[], Any]) -> Any:
+def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
     """Return the result of a function, or a Problem if it raises."""
     try:
         return function()
     except computations.Cancelled:
-        return Problem("Cancelled: nothing was released.")
+        return Problem(cancelled)
     except PostrandError as error:
         return Problem("\n".join(error.problems))
     except MemoryError:
         return Problem("There is not enough memory for this file.")
+    except OSError as error:  # a folder that a person named, a full disk
+        return Problem(sentence("the disk refuses", where=str(error.filename or ""), got=error.strerror or "an error"))
     except Exception as error:  # an error in the workbench must not stop the other tabs
         traceback.print_exc(file=sys.stderr)
         return Problem(f"Something went wrong in the workbench ({type(error).__name__}). Your choices are kept.")
 
 
 class Store:
-    """Hold the tabs."""
+    """Hold the tabs, and the finished releases, which outlive the tab that made them."""
 
     def __init__(self, folder: Path, start: Start) -> None:
         self.folder, self.start, self.tabs = folder, start, dict[str, Tab]()
+        self.shelf: reactive.Value[Shelf] = reactive.Value(Shelf())
 
     def tab(self, name: str) -> Tab:
         """Return the tab of this name; a new one begins with the file of the command line."""
         name = name if re.fullmatch(r"[0-9a-f]{16}", name) else "0" * 16
         if name not in self.tabs:
-            if len(self.tabs) >= MAX_TABS:
-                self.tabs.pop(next(iter(self.tabs)))
-            tab = self.tabs[name] = Tab(name, self.folder / name)
+            idle = [key for key, tab in self.tabs.items() if tab.is_idle]
+            if len(self.tabs) >= MAX_TABS and idle:
+                self.tabs.pop(idle[0])
+            tab = self.tabs[name] = Tab(name, self.folder / name, self.shelf)
             tab.start(tab.open(self.start.file))
         return self.tabs[name]
+
+    @property
+    def unsaved(self) -> int:
+        """The number of releases that are nowhere else."""
+        with reactive.isolate():
+            return len(self.shelf().unsaved)
+
+    def release(self, number: int) -> Finished | None:
+        """Return a finished release by its number."""
+        with reactive.isolate():
+            return self.shelf().find(number)
+
+    async def taken(self, number: int) -> None:
+        """Note that the release was downloaded: it is somewhere else now."""
+        async with reactive.lock():
+            one = self.release(number)
+            if one is not None and not one.saved:
+                with reactive.isolate():
+                    self.shelf.set(self.shelf().put(dataclasses.replace(one, saved="downloaded")))
+                await reactive.flush()
 
 
 def changed(value: reactive.Value[Any], new: Any) -> None:

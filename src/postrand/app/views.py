@@ -11,21 +11,20 @@ from htmltools import Tag, TagList, tags
 
 from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
-from postrand.app.computations import MAX_SHOWN, Margin, Point, Risk
+from postrand.app.computations import MAX_SHOWN, Point
 from postrand.app.decisions import PAGE, Decisions, listed
-from postrand.app.split_views import coverage, goal_form, priors, way_form
+from postrand.app.notes import in_words
+from postrand.app.plan_views import kept_parts
+from postrand.app.split_views import goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
-from postrand.mechanism import Split
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.report import text
 from postrand.report.table_worth import TableWorth
 from postrand.report.table_worth import shown as worth_text
-from postrand.risk import RiskReport
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
-from postrand.workflow.dossier_risk import MEASURES
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
@@ -96,11 +95,12 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    notes = [tags.span(note, class_="soft note") for note in draft.get("notes", ())[:2]]
+    notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
-        tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, scope="row"),
+        tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
         tags.td(role, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
@@ -142,90 +142,17 @@ def risk_form(decisions: Decisions) -> TagList:
     )
 
 
-def risk_view(counted: Risk | None, modelled: Risk | None, waiting: bool) -> TagList:
-    """Return the risk of the unperturbed file: by measure, by variable and by combination."""
-    if counted is None:
-        return TagList(
-            tags.p(
-                "Choose the role key for at least one variable with categories: the risk is measured on the keys.",
-                class_="soft",
-            )
-        )
-    report = (modelled or counted).report
-    tau = [
-        "computing …" if waiting else "–" if t is None else f"{t.value:,.0f}"
-        for t in (report.tau1_estimate, report.tau2_estimate)
-    ]
-    shown = facts(
-        [
-            ("Sample uniques", f"{report.sample_uniques:,}"),
-            ("of all records", f"{100 * report.sample_uniques / max(report.records, 1):.2f}%"),
-            ("k-anonymity", f"k = {report.k_anonymity.k}"),
-            ("τ1, population uniques", tau[0]),
-            ("τ2, correct matches", tau[1]),
-        ]
-    )
-    said = [] if waiting else report.notes
-    notes = [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said]
-    single = [c for c in counted.combinations if len(c.variables) == 1]
-    double = [c for c in counted.combinations if len(c.variables) == 2][:15]
-    return TagList(
-        shown,
-        busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
-        *notes,
-        _measures([("Now", report)], "Measures of risk"),
-        tags.div(
-            tags.div(tags.h3("By variable"), _rare(single)),
-            tags.div(tags.h3("By pair of variables"), _rare(double) if double else tags.p("There are no pairs.")),
-            class_="beside",
-        ),
-        tags.p(
-            "Rare: fewer than 3 records have these values. Exact counts are on this screen only, never in a release.",
-            class_="soft",
-        ),
-    )
-
-
-def _measures(reports: Sequence[tuple[str, RiskReport | None]], name: str) -> Tag:
-    head = tags.tr(tags.th("Measure", scope="col", class_="text"), *(tags.th(n, scope="col") for n, _ in reports))
-    rows = []
-    for words, _, value in MEASURES:
-        found = ["–" if r is None else value(r) for _, r in reports]
-        shown = [f"{x:,}" if isinstance(x, int) else str(x) for x in found]
-        rows.append(tags.tr(tags.th(words, scope="row"), *(tags.td(x) for x in shown)))
-    return scroll(tags.table(tags.thead(head), tags.tbody(*rows)), name)
-
-
-def _rare(found: Sequence[Any]) -> Tag:
-    most = max((c.records for c in found), default=0)
-    head = [
-        tags.th("Keys", scope="col", class_="text"),
-        tags.th("Rare values", scope="col"),
-        tags.th("Records in them", scope="col"),
-    ]
-    rows = [
-        tags.tr(
-            tags.th(" × ".join(cut(v) for v in c.variables), scope="row"),
-            tags.td(f"{c.cells:,}"),
-            tags.td(f"{c.records:,}", _bar(c.records / most if most else 0)),
-        )
-        for c in found
-    ]
-    return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), "Rare combinations")
-
-
-def _bar(share: float) -> Tag:
-    return tags.span(tags.span(style=f"width:{100 * share:.1f}%"), class_="share", aria_hidden="true")
-
-
 # -- screen 3: design -------------------------------------------------------------------------------------------------
 
 
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
     prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    kept = kept_parts(decisions)
+    if decisions.is_of_plan:
+        return TagList(way_form(decisions), kept)
     if decisions.splits:
-        return TagList(way_form(decisions), goal_form(decisions), prior)
+        return TagList(way_form(decisions), goal_form(decisions), prior, kept)
     try:
         reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     except PostrandError:  # an unfinished form: the output explains the problem
@@ -237,6 +164,7 @@ def design_form(decisions: Decisions) -> TagList:
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
         goal_form(decisions),
         prior,
+        kept,
     )
 
 
@@ -279,13 +207,13 @@ def level_control(decisions: Decisions) -> TagList:
     """Return the slider and the number box of the model's level, linked to each other."""
     kind = DifferentialPrivacy if decisions.splits else forms.member("privacy", decisions.model)
     level = forms.level_of(kind)
-    if level is None:
+    if level is None or decisions.is_of_plan:
         return TagList()
     symbol, key = SYMBOLS.get(level.name, level.name), f"privacy.{decisions.model}.{level.name}"
-    words, hint = f"{symbol} of each variable", level.hint
+    words, hint = f"{symbol} of each variable" if decisions.is_plain else f"{symbol} of each block", level.hint
     value = decisions.form("privacy").get(level.name)
     value = value if value else next(f.initial for f in forms.fields_of(kind) if f.name == level.name)
-    if decisions.splits or decisions.asks == "file":
+    if decisions.splits or decisions.divides:
         words, key, value = levels.level_box(decisions)
         hint = "smaller protects more" + ("; it is not divided among the variables" if decisions.splits else "")
     grid = ",".join(f"{x:g}" for x in level.grid)
@@ -351,7 +279,11 @@ def readout(
 
 
 def _points(error: float) -> str:
-    return f"{195.996 * error:.2g} points" if error < 10 else "cannot be corrected"
+    """Return ± 95% of a share, of a standard error: plain numbers, also where a share can be anything."""
+    if not error < 10:
+        return "cannot be corrected"
+    half = 195.996 * error
+    return f"{half:.2g} points" if half < 99.5 else f"{half:,.0f} points"
 
 
 def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: bool) -> TagList:
@@ -402,55 +334,6 @@ def chooser(decisions: Decisions, act: str, key: str, at: int, words: str) -> Ta
     return labelled(
         words, select(act, key, str(at), [(str(j), cut(decisions.names[j])) for j in decisions.perturbed], "")
     )
-
-
-# -- screen 5: before and after ---------------------------------------------------------------------------------------
-
-
-def compare_view(
-    single: Margin | str | None, double: Margin | str | None, risks: Any, waiting: bool, split: Split | None = None
-) -> TagList:
-    """Return tables before, released and corrected, and the risk before and after; of a split, what it can answer."""
-    parts: list[Any] = [busy("Computing …")] if waiting else []
-    parts += [] if split is None else [coverage(split, split.variables)]
-    for found, words in ((single, "One variable"), (double, "Two variables")):
-        if isinstance(found, str):
-            parts += [tags.h3(words), trouble(found)]
-        elif found is not None:
-            parts.append(tags.h3(" by ".join(cut(n) for n in found.names)))
-            parts += _said(found)
-            parts.append(charts.margins(found))
-    if single is not None:
-        parts.append(
-            tags.p(
-                "Ring: released. Dot and line: corrected, with its 95% interval. ✗: the interval does not contain the "
-                "true count; this is expected for about 5 in 100 intervals.",
-                class_="soft",
-            )
-        )
-    if risks is not None:
-        before, after = risks
-        parts += [
-            tags.h3("Risk before and after"),
-            _measures([("Before", before), ("After", after)], "Risk before and after"),
-        ]
-        parts.append(
-            tags.p(
-                "After: uniques of the released file. A match with one of them is correct only if all its keys stayed "
-                "the same; τ1 and τ2 take this into account.",
-                class_="soft",
-            )
-        )
-    return TagList(*parts)
-
-
-def _said(found: Margin) -> list[Tag]:
-    """Return what is to be said of a table: why it cannot be corrected, how many records show it, and its warnings."""
-    parts = [trouble(found.reason)] if found.reason else []
-    if found.showing is not None:
-        words = f"{found.showing:,} records show {'both' if len(found.names) > 1 else 'it'}. Released: their "
-        parts.append(tags.p(words + "counts, in proportion to all records.", class_="soft"))
-    return [*parts, trouble(found.warnings)] if found.warnings else parts
 
 
 # -- screen 6: download -----------------------------------------------------------------------------------------------

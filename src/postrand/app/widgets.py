@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from htmltools import Tag, tags
+from htmltools import HTML, Tag, tags
+
+from postrand.report import svg
 
 
 def control(kind: str, act: str, key: str = "", **attributes: Any) -> Tag:
@@ -50,6 +52,11 @@ def busy(words: str) -> Tag:
 def facts(pairs: Sequence[tuple[str, Any]]) -> Tag:
     """Return a row of figures, each under its name."""
     return tags.dl(*(tags.div(tags.dt(name), tags.dd(value)) for name, value in pairs), class_="facts")
+
+
+def share_bar(share: float) -> HTML:
+    """Return a bar of a share of 1; drawn without styles in attributes, which the content security policy forbids."""
+    return HTML(svg.bar(share))
 
 
 def copyable(words: str, name: str) -> Tag:

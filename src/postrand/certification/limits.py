@@ -24,11 +24,15 @@ class Facts:
     ids_are_released: bool = False
     households_are_renumbered: bool = False
     key_is_reused: bool = False
+    differing_are_settled: bool = False
 
     def to_dict(self) -> dict[str, bool]:
-        """Return plain data for JSON; a key that no other release used is not mentioned."""
-        names = [name for name in self.__slots__ if name != "key_is_reused" or self.key_is_reused]
+        """Return plain data for JSON; a key that no other release used, and values as they came, are not mentioned."""
+        names = [name for name in self.__slots__ if name not in _RARE or getattr(self, name)]
         return {name: getattr(self, name) for name in names}
+
+
+_RARE = ("key_is_reused", "differing_are_settled")
 
 
 class Claimed(Protocol):
@@ -63,10 +67,10 @@ def limits(mechanism: Mechanism, facts: Facts, claims: Sequence[Claimed]) -> Ite
         yield {"code": "original_order"}
     if facts.ids_are_released:
         yield {"code": "ids"}
-    yield from _unit_limits(mechanism)
+    yield from _unit_limits(mechanism, facts)
 
 
-def _unit_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
+def _unit_limits(mechanism: Mechanism, facts: Facts) -> Iterable[dict[str, Any]]:
     """Yield what stays uncovered of persons and households, and what the draws they share mean for analysts."""
     if mechanism.units is None:
         yield {"code": "persons"}
@@ -74,7 +78,14 @@ def _unit_limits(mechanism: Mechanism) -> Iterable[dict[str, Any]]:
     yield {"code": "presence"}
     units = mechanism.units.columns
     yield from ({"code": f"several_{unit}"} for unit in ("person", "household") if unit not in units)
-    yield from (_named(f"shared_{unit}", names) for unit, names in mechanism.shared.items())
+    for unit, names in mechanism.shared.items():
+        yield _named(f"shared_{unit}", names)
+        if facts.differing_are_settled:
+            blocks = [block for block in mechanism.blocks if block.unit == unit and block.one is None]
+            read = dict.fromkeys(name for block in blocks for name in block.variables)
+            yield from _naming(f"settled_{unit}", [*read])
+    if mechanism.split is not None and mechanism.split.of_members:
+        yield _named("one_member", mechanism.partly)
 
 
 def _named(code: str, names: Sequence[str]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Levels of persons and households: what all records of a unit spend together.
 
-Let H, P and R be the ε of the blocks of households, of persons and of records (of a split, the worst subset), and Q
-what private priors spent of one record's budget. Draws of different blocks, and of different units, are independent, so
-ratios multiply::
+Let H, P and R be the ε of the blocks of households, of persons and of records, and Q what private priors spent of one
+record's budget. A split is part of R with its worst subset; of H, where one random member of a household shows it: who
+that is was drawn without looking at the values, and the others show nothing of it. Draws of different blocks, and of
+different units, are independent, so ratios multiply::
 
     record                              H + P + R + Q
     person with m records               H + P + m (R + Q)       all in one household, which the run checks
@@ -27,8 +28,9 @@ SHOWN = (1, 2, 4)
 def unit_levels(mechanism: Mechanism) -> dict[str, Any]:
     """Return the levels of every unit of a mechanism as plain data; nothing where it has no units.
 
-    ``records`` and ``epsilon`` of each level; no level where a matrix excludes true values: ``infinite`` names its
-    block. ``within``: levels are among true values of the same class.
+    ``records`` and ``epsilon`` of each level, ``member`` the variables that one random member shows; no level where a
+    matrix excludes true values: ``infinite`` names its block. ``within``: levels are among true values of the same
+    class.
 
     Examples
     --------
@@ -43,6 +45,7 @@ def unit_levels(mechanism: Mechanism) -> dict[str, Any]:
     if mechanism.units is None:
         return {}
     found: dict[str, Any] = {}
+    one = mechanism.split is not None and mechanism.split.of_members
     for unit, most in mechanism.units.bounds.items():
         shown = [*(k for k in SHOWN if k < most), most]
         stated = [{"records": k, "epsilon": unit_epsilon(mechanism, unit, k)} for k in shown]
@@ -50,6 +53,7 @@ def unit_levels(mechanism: Mechanism) -> dict[str, Any]:
         found[unit] = {
             "column": mechanism.units.columns[unit],
             "variables": list(mechanism.shared.get(unit, ())),
+            **({"member": list(mechanism.partly)} if unit == "household" and one else {}),
             **({"levels": stated} if is_finite else {"infinite": _infinite(mechanism)}),
         }
     if any(classes_of(block.matrix).any() for block in mechanism.every_block):
@@ -66,10 +70,11 @@ def unit_epsilon(mechanism: Mechanism, unit: str, records: int) -> float:
 def parts(mechanism: Mechanism, unit: str) -> tuple[float, float]:
     """Return what a unit spends once, and what each of its records adds; both rounded up."""
     units = once_of(unit)
-    once = [block for block in mechanism.blocks if block.unit in units]
-    spent = max(spent_upper([b for b in blocks if b.unit not in units]) for blocks in mechanism.alternatives)
+    ways = mechanism.alternatives
+    once = max(spent_upper([b for b in blocks if b.unit in units]) for blocks in ways)
+    spent = max(spent_upper([b for b in blocks if b.unit not in units]) for blocks in ways)
     priors = [block.prior_epsilon for block in mechanism.every_block[: len(mechanism.blocks) + 1]]
-    return spent_upper(once), add_upper(spent, *priors)
+    return once, add_upper(spent, *priors)
 
 
 def once_of(unit: str) -> tuple[str, ...]:

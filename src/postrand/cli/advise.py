@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,15 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Let the records choose blocks and levels too; the guarantee does not cover this choice, and the certificate "
     "says so. Without it, they are only measured.",
 )
+@click.option(
+    "--largest-household",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Protect households too, with up to N members: a public bound, not the largest household of the file.",
+)
+@click.option(
+    "--household-variables", metavar="A,B", help="Keys that all members of a household share: drawn once for it."
+)
 @click.option("--all", "every", is_flag=True, help="Say also which ways are left out, and why.")
 @click.option("--out", type=FOLDER, default="advice", show_default=True, help="New folder for the plans.")
 @may_use("threads")
@@ -83,6 +93,8 @@ def advise(
     uses: tuple[str, ...],
     precisions: tuple[str, ...],
     look: bool,
+    largest_household: int | None,
+    household_variables: str | None,
     every: bool,
     out: Path,
     reading: Any,
@@ -91,14 +103,17 @@ def advise(
     """Recommend two to four complete plans for FILE.
 
     Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
-    after, its worth for tables, and the reason. Only a column that is released as it is and singles out persons needs
-    your decision first; the answer names it. The answer is computed from the confidential file: keep it internal.
+    after, its worth for tables, and the reason. Only columns that are released as they are, and single out persons or
+    all but settle perturbed values, need your decision first; the answer names them. The answer is computed from the
+    confidential file: keep it internal.
     Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
-    postrand advise survey.csv --codebook codebook.toml --attacker acquaintance --limit "individual <= 0.1" --look
-    postrand advise survey.csv --keys age,sex,region --precision "2 points for sex x region" --all
+    postrand advise survey.csv --codebook codebook.toml \\
+        --attacker acquaintance --limit "individual <= 0.1" --look
+    postrand advise survey.csv --keys age,sex,region \\
+        --precision "2 points for sex x region" --all
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.workflow.advice import advise as advised
     from postrand.workflow.advice_codebook import codebook_for
@@ -110,6 +125,8 @@ def advise(
         raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
     place, book, told = codebook_for(file, codebook, given, reading)
     needs = asked_for(attacker, limits, uses, precisions, look=look) or needs_from(look=look)
+    shared = names(household_variables) if household_variables else ()
+    needs = replace(needs, largest_household=largest_household or 0, household_variables=tuple(shared))
     chosen = None if codebook is not None else {name for listed in given.values() for name in listed}
     found = advised(place, book, needs, out, fraction=fraction, named=chosen)
     text = "\n".join([*told, found.text(every=every)])

@@ -42,7 +42,8 @@ def complete(
     \b
     Exit codes:
       0   the files are written, and the model passed its tests
-      10  the files are written and marked, because the model failed a test: README.txt names what not to rely on
+      10  the files are written and marked, because the model failed a test:
+          README.txt names what not to rely on
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.release import read, verify
     from postrand.release.checks import no_release

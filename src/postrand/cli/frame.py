@@ -16,6 +16,7 @@ import click
 from postrand import __version__
 from postrand.address import hidden
 from postrand.cli.output import as_json_text, open_outputs, tell, write_anything
+from postrand.cli.printing import fitting
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.support.progress import shown
 from postrand.support.signals import Stopped, leave, say, stoppable, watch
@@ -39,6 +40,8 @@ class _Path(click.Path):
 
 
 FILE = _Path(exists=True, dir_okay=False, path_type=Path)
+PLACE = _Path(exists=True, path_type=Path)
+"""A file or a folder that exists."""
 FOLDER = _Path(path_type=Path)
 SOURCE = FOLDER
 """A file, a folder of files, or a pattern in quotes."""
@@ -127,15 +130,15 @@ def main() -> None:
 
     \b
     The usual order of work:
-      postrand init survey.parquet        write codebook.toml and plan.toml, and edit them
+      postrand init survey.parquet        codebook.toml and plan.toml, to edit
       postrand assess survey.parquet ...  how identifiable are the records now?
-      postrand advise survey.parquet ...  complete plans: what each claims, risks and is worth; or edit your own:
-      postrand design --plan plan.toml    the matrices, and what they keep and protect
+      postrand advise survey.parquet ...  complete plans: claims, risk and worth
+      postrand design --plan plan.toml    the matrices: what they keep and protect
       postrand explain plan.toml          the plan in sentences for a board
       postrand protect --plan plan.toml --out release
-      postrand verify release             anyone can check it; only the release is needed
+      postrand verify release             anyone can check it, from the release
       postrand estimate release --table sex,region
-      postrand complete release --out completed   copies for R, Stata, SPSS and all other software
+      postrand complete release --out completed   copies for all other software
 
     Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
     5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
@@ -163,14 +166,17 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
         except PostrandError as error:
             kind = type(error).__name__
             if as_json:
-                _say(as_json_text({"error": kind, "problems": list(error.problems)}))
+                _print(as_json_text({"error": kind, "problems": list(error.problems)}))
             else:
                 tell(f"postrand: {error}")
             raise SystemExit(error.exit_code) from None
         except Stopped as stopped:
             say(stopped)
             raise
-        _say(as_json_text(data) if as_json else "\n".join(map(printable, text.split("\n"))))
+        if as_json:
+            _print(as_json_text(data))
+        else:
+            _print(fitting("\n".join(map(printable, text.split("\n"))), sys.stdout))
         if code and code[0]:
             raise SystemExit(code[0])
 
@@ -209,7 +215,7 @@ def _no_share(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield sentence(what, where=where, got=value, wanted="(0, 1]", fix="for one in twenty, write 0.05")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     """Print the answer; if standard output cannot be written, end with an error."""
     try:
         print(text, flush=True)

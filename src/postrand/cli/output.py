@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from postrand.cli.printing import fitting
+
 _SPELT = {"ε": "epsilon", "δ": "delta", "α": "alpha", "β": "beta", "τ": "tau", "λ": "lambda", "≤": "<=", "≥": ">="}
 _SPELT |= {"–": "-", "−": "-", "—": "-", "×": "x", "²": "^2", "…": "...", "’": "'", "“": '"', "”": '"'}
 
@@ -35,7 +37,7 @@ def open_outputs() -> None:
 def tell(text: str) -> None:
     """Print a message to standard error; one that cannot be written there does not change how the command ends."""
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(fitting(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def write_anything() -> None:

@@ -134,11 +134,16 @@ def init(
         each = "it singles" if len(decide) == 1 else "each singles"
         what = f"Next: decide on {', '.join(decide)}: released unperturbed, {each} out more than 1% of the records"
         lines.append(f"{what}. The notes in plan.toml explain the choices")
-    open_ = bool(made.without_role or made.undecided)
+    if made.settling:
+        what = (
+            f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
+        )
+        lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
+    open_ = bool(made.without_role or made.undecided or made.settling)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
     lines += told_of
-    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "linked")}
+    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
     return {**data, "epsilon": made.epsilon}, "\n".join(lines)
 
@@ -201,8 +206,10 @@ def assess(
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda
-    postrand assess survey.parquet --keys age,sex,region --weight w --household h --measure individual,households
-    postrand assess survey.parquet --keys age,sex,region --measure groups --set groups.by=region
+    postrand assess survey.parquet --keys age,sex,region --weight w \\
+        --household h --measure individual,households
+    postrand assess survey.parquet --keys age,sex,region \\
+        --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.formats import placed
     from postrand.workflow import draft
@@ -240,6 +247,7 @@ def design(plan: Path) -> Result:
     from postrand.certification.certificate import certify
     from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
+    from postrand.release.ledger_report import outlook_data, outlook_lines
     from postrand.report.table_worth import pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -247,6 +255,8 @@ def design(plan: Path) -> Result:
     from postrand.workflow.file_goal import of_file, records_of, solved
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
+    from postrand.workflow.series import outlook_of
+    from postrand.workflow.unit_budget import unit_advice
     from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected, prior_law, ways
 
@@ -264,16 +274,20 @@ def design(plan: Path) -> Result:
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}
-    plain = plain_claims(certificate.claims, mechanism, file.get("file"))
-    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": list(loaded.advice)}
+    found = findings(loaded, mechanism, known)
+    plain = plain_claims(certificate.claims, mechanism, file.get("file"), largest_household=found.largest_household)
+    more = unit_advice(mechanism)
+    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": [*loaded.advice, *more]}
     data["two_way"] = [one.to_dict() for one in pairs]
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
-    found = findings(loaded, mechanism, known)
+    if (outlook := outlook_of(loaded, mechanism, certificate, plan.name)) is not None:
+        data["ledger"] = outlook_data(outlook)
+        lines += ["", *outlook_lines(outlook)]
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])
+    return data, "\n".join([*lines, *in_words(plain), *more, *unperturbed_lines(found)])
 
 
 @command

@@ -79,7 +79,8 @@ def protect(
     from postrand.release.ledger import Ledger
     from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
-    from postrand.workflow.series import counted_in
+    from postrand.workflow.series import NOT_COUNTED, counted_in
+    from postrand.workflow.unit_budget import unit_advice
 
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
@@ -101,7 +102,9 @@ def protect(
     if counted.ledger is not None:
         data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
         lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
-    lines += [*unperturbed_lines(found), "", f"Next: postrand verify {quote(str(release.path))}"]
+    data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (counted.ledger is None)]
+    lines += [*unperturbed_lines(found), *[""] * bool(data["advice"]), *data["advice"]]
+    lines += ["", f"Next: postrand verify {quote(str(release.path))}"]
     return data, "\n".join(lines)
 
 
@@ -138,9 +141,10 @@ def verify(
 
     \b
     Exit codes:
-      0  every possible check ran and passed (statements marked 'said' do not count)
+      0  every possible check ran and passed ('said' statements do not count)
       7  a check failed: do not trust this release
-      9  no check failed, but a check could not run here, because another version wrote the files
+      9  no check failed, but a check could not run here, because another
+         version wrote the files
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
     from postrand.release.completed_folder import is_completed, verify_completed

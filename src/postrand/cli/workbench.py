@@ -12,8 +12,8 @@ import click
 
 from postrand.cli import columns as columns
 from postrand.cli.frame import (
-    FILE,
     FOLDER,
+    PLACE,
     Result,
     command,
 )
@@ -22,7 +22,7 @@ from postrand.errors import UsageError, sentence
 
 
 @command
-@click.argument("file", type=FILE, required=False)
+@click.argument("file", type=PLACE, required=False)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port number on this machine; 0 chooses a free port."
 )
@@ -30,8 +30,8 @@ from postrand.errors import UsageError, sentence
 def app(file: Path | None, port: int, browser: bool) -> Result:
     """Open the workbench in a browser, on this machine only.
 
-    It shows risk and utility, and makes a release. FILE is a survey, or a plan.toml to edit. Without FILE, it starts
-    with a demonstration survey.
+    It shows risk and utility, and makes a release. FILE is a survey, a plan.toml to edit, or the folder of a
+    saved project. Without FILE, it starts with a demonstration survey.
     """
     try:
         from postrand.app.launch import serve

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from postrand.codebook.variable import Variable, Variables
 from postrand.errors import nearest, sentence
 from postrand.recoding import Recode
+from postrand.recoding.base import is_settled
 from postrand.recoding.recode import twice
 
 _NUMBERS = ("household", "record_key")
@@ -45,7 +46,7 @@ def column_problems(recodes: Sequence[Recode], names: Sequence[str]) -> Iterable
 def _result_problems(recode: Recode, variable: Variable, where: str) -> Iterable[str]:
     if variable.role in _NUMBERS:
         yield sentence(f"a variable with the role {variable.role!r} is not recoded", where=where)
-    if recode.kind.confidential and getattr(recode.kind, "merged", ()) is None:
+    if not is_settled(recode.kind):
         what, fix = (
             "the rare categories are not written down",
             "run 'postrand recode' with --write, which looks at the file",

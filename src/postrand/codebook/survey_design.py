@@ -35,7 +35,8 @@ class SurveyDesign:
         each record is a unit.
     fpc
         A column that is the same for all records of a stratum: the number of PSUs in the population, or the share of
-        them that was drawn. What it takes off is the variance of sampling, not that of the perturbation.
+        them that was drawn. What it takes off is the variance of sampling, not that of the perturbation. With replicate
+        weights: the share that was drawn, of which they take account by their factors.
     replicates
         The columns of replicate weights, which include the sampling weight.
     method
@@ -180,7 +181,7 @@ def _linear_problems(design: SurveyDesign) -> Iterable[str]:
 
 
 def _replication_problems(design: SurveyDesign) -> Iterable[str]:
-    parts = [part for part in ("strata", "psu", "fpc", "calibrated") if getattr(design, part)]
+    parts = [part for part in ("strata", "psu", "calibrated") if getattr(design, part)]
     if parts:
         what = "replicate weights already hold the strata, clusters and calibration"
         yield sentence(what, got=", ".join(parts), fix="leave these out, or leave out the replicate weights")

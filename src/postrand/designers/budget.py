@@ -13,7 +13,6 @@ evaluated gives the allocation.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeGuard
@@ -21,13 +20,13 @@ from typing import Any, ClassVar, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.designers.problem import DesignWarning
 from postrand.designers.suitability import Structure
 from postrand.errors import DesignError, raise_all, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import MutualInformation, Objective, truth_of, value_of
 from postrand.privacy import DifferentialPrivacy
 from postrand.support.inputs import finite
+from postrand.support.warned import heard
 
 Floats = NDArray[np.float64]
 Curve = Callable[[float], tuple[float, float]]
@@ -117,8 +116,7 @@ def curve_of(classes: Sequence[tuple[float, Floats, Objective]], structure: Stru
         value = bound = 0.0
         for mass, prior, asked in classes:
             sign = 1 if asked.maximise else -1
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DesignWarning)  # here only the curve matters, not the matrix
+            with heard():  # here only the curve matters, not the matrix
                 found = _quick(structure, asked, prior.size).solve(prior, DifferentialPrivacy(epsilon), asked)
             kept = sign * _value(found.array, asked, prior)
             limit = asked.least(prior, epsilon) if hasattr(asked, "least") else found.bound

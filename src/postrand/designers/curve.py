@@ -77,8 +77,11 @@ class Comparison:
         """Return :meth:`text`."""
         return self.text()
 
-    def svg(self) -> str:
-        """Return both curves as one inline SVG picture, with a title and a description for screen readers."""
+    def svg(self, chosen: float | None = None) -> str:
+        """Return both curves as one inline SVG picture, with a title and a description for screen readers.
+
+        ``chosen`` is the ε of a plan, which a dashed line marks; beyond the curves, the end that is nearer says so.
+        """
         width = 2 * _WIDTH
         legend = "".join(
             f'<g transform="translate({_MARGIN + 170 * k},{_HEIGHT + 22})">'
@@ -91,11 +94,11 @@ class Comparison:
             "<title>Information and estimator variance against epsilon</title>"
             "<desc>One line for each structure, broken where frequencies are not estimable; "
             "the numbers are in the table.</desc>"
-            f"{self._panel('information', 'information (nats)', 0, log=False)}"
-            f"{self._panel('variance', 'estimator variance × n (logarithmic)', _WIDTH, log=True)}{legend}</svg>"
+            f"{self._panel('information', 'information (nats)', 0, chosen, log=False)}"
+            f"{self._panel('variance', 'estimator variance × n (logarithmic)', _WIDTH, chosen, log=True)}{legend}</svg>"
         )
 
-    def _panel(self, field: str, label: str, left: int, *, log: bool) -> str:
+    def _panel(self, field: str, label: str, left: int, chosen: float | None, *, log: bool) -> str:
         curves = [_runs(self.points, name, field, log=log) for name in self.structures]
         budgets = sorted({p.epsilon for p in self.points}) or [0.0, 1.0]
         ys = [y for curve in curves for run in curve for _, y in run] or [0.0, 1.0]
@@ -114,7 +117,8 @@ class Comparison:
             for y in up.ticks()
         )
         name = f'<text x="{left + _MARGIN}" y="10">{label}</text>'
-        return f'{name}{ticks}{lines}<text x="{left + _WIDTH / 2}" y="{_HEIGHT - 4}">epsilon</text>'
+        plan = "" if chosen is None else _marked(chosen, across)
+        return f'{name}{ticks}{lines}{plan}<text x="{left + _WIDTH / 2}" y="{_HEIGHT - 4}">epsilon</text>'
 
 
 def compare(
@@ -182,6 +186,19 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         return [float(f"{t:.3g}") for t in np.linspace(self.least, self.most, 4)]
+
+
+def _marked(chosen: float, across: _Axis) -> str:
+    """Return the mark of a plan's ε: a dashed line, or an arrow at the end beyond which it is."""
+    at = across(min(max(chosen, across.least), across.most))
+    inside = across.least <= chosen <= across.most
+    line = (
+        f'<line x1="{at:.1f}" x2="{at:.1f}" y1="16" y2="{_HEIGHT - 36}" stroke="currentColor" stroke-dasharray="4 3"/>'
+    )
+    left = 2 * at > across.start + across.end
+    words = f"this plan: {chosen:.3g}" if inside else f"this plan: {chosen:.3g} {'→' if left else '←'}"
+    place = f'x="{at - 5 if left else at + 5:.1f}" y="24" text-anchor="{"end" if left else "start"}"'
+    return f"{line if inside else ''}<text {place}>{words}</text>"
 
 
 def _runs(points: Iterable[Point], structure: str, field: str, *, log: bool) -> list[list[tuple[float, float]]]:

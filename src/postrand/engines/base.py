@@ -19,6 +19,7 @@ from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
 from postrand.engines.content import Content, ContentReader
+from postrand.engines.unit_members import Chosen, choices_of, chosen_of
 from postrand.engines.unit_records import check_units, wants_of
 from postrand.engines.wants import Answers, Count, Digest, Want, check_inputs
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -113,6 +114,13 @@ class Engine(Protocol):
         check_units(units, answers, lambda wants: self.count_all(source, codebook, wants))
         found: Content = answers[want]
         return found
+
+    def members(
+        self, source: Source, mechanism: Mechanism, key: ReleaseKey, content: Content, *, record_key: str | None = None
+    ) -> Chosen:
+        """Return who was chosen of the members of households; one pass over their columns, none where none is."""
+        wants = choices_of(mechanism, key, content.tag(), record_key)
+        return chosen_of(wants, lambda asked: self.count_all(source, mechanism.require_codebook(), asked))
 
     def perturb(
         self,

@@ -22,6 +22,7 @@ from postrand.engines.base import check_columns
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.engines.split_records import SplitDraws
+from postrand.engines.unit_members import members_of, require_whole
 from postrand.engines.unit_records import UnitChecks, check_table, wants_of
 from postrand.engines.units import BlockDraws, Identities, drawn_by, units_of
 from postrand.errors import UsageError, sentence
@@ -87,6 +88,8 @@ def perturb(
     if content is not None and mechanism.numerical:
         what = "ranks need all records, but this frame is a part of them"
         raise UsageError(sentence(what, fix="perturb all records as one frame"))
+    if content is not None:
+        require_whole(mechanism)
     key, frame = as_release_key(release_key), _recoded(frame, mechanism)
     source, bound = _bound(frame, mechanism, record_key)
     ranked = [column.variable for column in bound.numerical]
@@ -101,8 +104,9 @@ def perturb(
         shown = records.reader.split.shown
         if not source.num_rows and not shown:
             return frame
-        draw_key, split = derive(key, bound.digest(), tag).draw, SplitDraws.of(bound, records.reader.split)
-        records.draw(BlockDraws.of(bound, key, draw_key, tag), split)
+        draw_key, chosen = derive(key, bound.digest(), tag).draw, members_of(source.table, bound, key, tag, record_key)
+        split = SplitDraws.of(bound, records.reader.split, chosen.split)
+        records.draw(BlockDraws.of(bound, key, draw_key, tag, chosen.ones), split)
         book = bound.require_codebook()
         decode = {name: not_released.decode if name in shown else coding.decode for name in bound.variables}
         codes = records.codes
@@ -140,6 +144,7 @@ def content_of(
     """
     if hasattr(parts, "columns"):
         raise UsageError(sentence("one frame is not a list of parts", fix="give a list of frames, or call perturb"))
+    require_whole(mechanism)
     key, total, seen = as_release_key(release_key), Content(), [np.zeros(0, dtype=np.uint64)]
     checks = UnitChecks(wants_of(mechanism))
     for part in parts:

@@ -100,7 +100,8 @@ class LocalEngine(Engine):
         """Perturb and write; see :class:`postrand.engines.base.Engine`."""
         names = check_columns(source, mechanism, columns, record_key)
         bound = self.content(source, mechanism, key, record_key=record_key) if content is None else content
-        perturber = Perturber.of(mechanism, key, names, bound, fresh)
+        members = self.members(source, mechanism, key, bound, record_key=record_key)
+        perturber = Perturber.of(mechanism, key, names, bound, fresh, members)
         step, with_words = progress or silent, shuffle or record_key is not None
         choices: list[Any] = [mechanism.digest(), list(names), record_key, with_words, bound.tag().hex()]
         choices += [] if fresh is None else [fresh.name, fresh.turn]

@@ -19,6 +19,7 @@ from postrand.data.households import Renumbering
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.split_records import SplitDraws
+from postrand.engines.unit_members import Chosen
 from postrand.engines.units import BlockDraws, units_of
 from postrand.mechanism import Mechanism
 from postrand.support.randomness import ReleaseKey, StreamKeys, derive, words
@@ -45,25 +46,26 @@ class Perturber:
         columns: Sequence[str],
         content: Content,
         fresh: Renumbering | None = None,
+        members: Chosen | None = None,
     ) -> Perturber:
         """Prepare a mechanism that is bound to its codebook; ``columns`` are the released ones, in order.
 
         ``content`` is that of all records that are perturbed, batch by batch: the words are bound to it. ``fresh``
-        draws household numbers anew.
+        draws household numbers anew. ``members`` are who was chosen, see :mod:`postrand.engines.unit_members`.
         """
         codebook = mechanism.require_codebook()
         reader, tag = ContentReader.of(mechanism, key), content.tag()
-        keys = derive(key, mechanism.digest(), tag)
+        keys, chosen = derive(key, mechanism.digest(), tag), members or Chosen()
         # A block of which nothing is released keeps its place, so that the others keep their words.
         return cls(
             codebook,
             tuple(columns),
             reader.cells,
-            BlockDraws.of(mechanism, key, keys.draw, tag),
+            BlockDraws.of(mechanism, key, keys.draw, tag, chosen.ones),
             keys,
             reader,
             fresh,
-            SplitDraws.of(mechanism, reader.split),
+            SplitDraws.of(mechanism, reader.split, chosen.split),
         )
 
     @property

@@ -168,9 +168,10 @@ class SparkEngine(Engine):
         numbered = record_key is None or not shuffle
         if content is None:
             content = self.content(source, mechanism, key, record_key=record_key)
+        members = self.members(source, mechanism, key, content, record_key=record_key)
         known = content.records if whole else None
         with self._rows(plain, inputs, numbered, known) as (frame, by_file, total), self._folder(sink) as folder:
-            perturber = Perturber.of(mechanism, key, names, content, fresh)
+            perturber = Perturber.of(mechanism, key, names, content, fresh, members)
             cores = frame.sparkSession.sparkContext.defaultParallelism
             parts = max(1, self.parts or max(min(cores, total), -(-total // PART_ROWS)))
             suffix = sink.suffix if isinstance(sink, FolderSink) else ".arrow"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import code_of
 from postrand.engines.cells import Cells
+from postrand.engines.units import showing
 from postrand.mechanism import Mechanism
 from postrand.mechanism.sampling import Sampler
 from postrand.mechanism.split import Split
@@ -91,20 +92,26 @@ def _index(cells: Cells, codes: Mapping[str, NDArray[np.int32]]) -> NDArray[np.i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitDraws:
-    """Hold what a split needs to release any batch; threads can share it. ``blocks`` come before it in the words."""
+    """Hold what a split needs to release any batch; threads can share it. ``blocks`` come before it in the words.
+
+    ``members``: the keys of the records that show something, ascending; None where all do.
+    """
 
     cells: SplitCells
     ends: NDArray[np.int64]
     laws: tuple[Sampler, ...]
     blocks: int
+    members: NDArray[np.uint64] | None = None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, cells: SplitCells) -> SplitDraws | None:
+    def of(
+        cls, mechanism: Mechanism, cells: SplitCells, members: NDArray[np.uint64] | None = None
+    ) -> SplitDraws | None:
         """Prepare the samplers; None where there is no split."""
         if mechanism.split is None:
             return None
         laws = tuple(subset_sampler(block.matrix) for block in mechanism.split.blocks)
-        return cls(cells, cumulated(mechanism.split), laws, len(mechanism.blocks))
+        return cls(cells, cumulated(mechanism.split), laws, len(mechanism.blocks), members)
 
     def released(
         self, draw_key: bytes, record_keys: NDArray[np.uint64], codes: Mapping[str, NDArray[Any]]
@@ -115,8 +122,11 @@ class SplitDraws:
         """
         shown = [variable for variable in self.cells.variables if variable.name in self.cells.shown]
         made = {v.name: np.full_like(codes[v.name], code_of(v)) for v in shown}
+        who = showing(self.members, record_keys)
         choosing, drawing = split_words(draw_key, record_keys, self.blocks)
-        for k, at in grouped(chosen(self.ends, choosing), len(self.laws)):
+        places = chosen(self.ends, choosing)
+        for k, found in grouped(places if who is None else places[who], len(self.laws)):
+            at = found if who is None else who[found]
             cells, words = self.cells.subsets[k], drawing[at].reshape(1, -1, 1)
             true = np.ascontiguousarray(cells.positions({name: codes[name][at] for name in cells.names}))
             drawn = np.empty_like(true)

@@ -22,6 +22,7 @@ from postrand.columns.source import check_released
 from postrand.engines.base import released_schema
 from postrand.engines.cells import Cells
 from postrand.engines.joint import JointCounts, covering
+from postrand.engines.split_members import Members
 from postrand.engines.split_summary import SplitCounter
 from postrand.engines.unit_summary import HouseholdCounter
 from postrand.errors import DataError, raise_all, sentence
@@ -45,7 +46,8 @@ class Summary:
     Of a split, ``subsets`` (T,) are the records that show each subset, ``subset_cells[t]``, (K_t,), those in each of
     its cells, and its variables have shape (S + 1,): the last counts records that do not show them. ``subsets_among``:
     the records that show each subset by the values of another variable, (S, T). ``households[b]``, (2, K): households
-    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records.
+    in each cell of block b, where it is drawn for them, and the sums of squares of their numbers of records. Where one
+    member of each household shows a subset, ``members`` is about them.
     """
 
     records: int
@@ -58,6 +60,7 @@ class Summary:
     subset_cells: tuple[NDArray[np.int64], ...] = ()
     subsets_among: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     households: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    members: Members = field(default_factory=Members)
 
 
 def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
@@ -93,12 +96,14 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list
 def check_margins(summary: Summary, mechanism: Mechanism) -> int:
     """Check that the matrices could produce these counts from any true records; return the number of tables tested.
 
-    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`.
+    A right release is refused with a probability of at most 1e-9; see :mod:`postrand.mechanism.margins`. So it is by
+    the members who show a split: see :meth:`postrand.engines.split_members.Members.odd`.
 
     Raises
     ------
     DataError
-        Naming the blocks, and pairs of blocks, whose tables are as good as impossible.
+        Naming the blocks, and pairs of blocks, whose tables are as good as impossible, and the variables whose values
+        had a say in which members show the split.
     """
     counts = [
         n if block.unit == "record" else summary.households[place][0] if place in summary.households else None
@@ -110,8 +115,12 @@ def check_margins(summary: Summary, mechanism: Mechanism) -> int:
         tables += split_tables(mechanism.split, mechanism.require_codebook(), *counted)
     what = "the matrix almost never produces such counts, for any true records"
     fix = "do not use this release: its records were not drawn with its matrices"
-    raise_all(DataError, [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)])
-    return len(tables)
+    problems = [sentence(what, where=f"block {name}", fix=fix) for name in impossible(tables)]
+    what = "the members who show the split were almost certainly not chosen at random"
+    fix = "do not use this release: who shows something must not depend on what a record says"
+    odd = summary.members.odd([*summary.subsets_among])
+    raise_all(DataError, [*problems, *(sentence(what, where=f"variable {name!r}", fix=fix) for name in odd)])
+    return len(tables) + len(summary.members.traits)
 
 
 def check_bytes(path: Path, mechanism: Mechanism) -> None:
@@ -180,6 +189,7 @@ class _Counter:
         groups += [(block,) for block in range(len(self.cells)) if not any(block in group for group in groups)]
         self.joint = [JointCounts(group, self.sizes, kept) for group in groups]
         self.split = None if mechanism.split is None else SplitCounter(mechanism.split, codebook)
+        self.house = "" if mechanism.units is None else mechanism.units.household
         self.partly = frozenset(mechanism.partly)
         categorical = [v for v in shown_codebook(codebook, mechanism.partly).variables if v.is_categorical]
         self.known = {v.name: set(coding.category_values(v).to_pylist()) for v in categorical}
@@ -201,7 +211,8 @@ class _Counter:
         for name, counts in self.others.items():
             counts += _count(codes[name], counts.size)
         if self.split is not None:
-            self.split.add(codes)
+            of = self.house if self.split.members is not None else None
+            self.split.add(codes, None if of is None else batch.column(batch.schema.get_field_index(of)))
         positions = [_positions(cells, codes) for cells in self.cells]
         for joint in self.joint:
             joint.add(positions)
@@ -220,8 +231,10 @@ class _Counter:
         found = Summary(self.records, blocks, counted, self.pair, pair_counts, tested, households=houses)
         if self.split is None:
             return found
-        cells, among = tuple(self.split.cells), self.split.among
-        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among)
+        cells, among, members = tuple(self.split.cells), self.split.among, Members()
+        if self.split.members is not None:
+            members = self.split.members.found([counts.size for counts in cells])
+        return replace(found, subsets=self.split.records, subset_cells=cells, subsets_among=among, members=members)
 
     def margin(self, *blocks: int) -> NDArray[np.int64]:
         """Return the table of these blocks, in ascending order, from the first table that has them."""

@@ -147,7 +147,8 @@ def wants_of(mechanism: Mechanism) -> tuple[UnitRecords, ...]:
     """Return what must be known of the file before it is drawn for; nothing where the mechanism has no units."""
     read: dict[str, list[str]] = {}
     for block in mechanism.blocks:
-        read.setdefault(block.unit, []).extend(block.variables)
+        if block.one is None:  # else members differ by right
+            read.setdefault(block.unit, []).extend(block.variables)
     return unit_wants(mechanism.units, read)
 
 
@@ -178,8 +179,9 @@ def _problems(want: UnitRecords, found: Found, count: Count | None) -> Iterator[
     if names:
         many = "variables that describe it" if count is None else f"{len(names)} variable{'s' * (len(names) > 1)}"
         what = f"records of one {unit} differ in {many}"
-        fix = f"correct the records, or take such variables out of {unit}_variables: they are then drawn and counted "
-        yield sentence(what, where=few(names), wanted="one value", fix=f"{fix}for each record")
+        fix = "correct the records, set differing = 'most frequent' in [unit], or take such variables out of "
+        more = f"{unit}_variables: they are then drawn and counted for each record"
+        yield sentence(what, where=few(names), wanted="one value", fix=fix + more)
     if answers[nested].differ if nested in answers else bool(want.inside):
         what = "a person has records in several households, or several records without a household number"
         yield sentence(what, where=f"{want.column}, {want.inside}", fix="correct the numbers, or leave 'person' out")

@@ -17,6 +17,7 @@ from postrand.codebook import Codebook
 from postrand.data.households import identities, together
 from postrand.errors import DataError, sentence
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import OneMember
 
 _WAITING = 1 << 20
 
@@ -28,10 +29,14 @@ class HouseholdCounter:
         units = mechanism.units
         self.name = "" if units is None else units.household
         self._most = 0 if units is None else units.largest_household
-        self.places = [place for place, block in enumerate(mechanism.blocks) if block.unit == "household"]
+        of_houses = [place for place, block in enumerate(mechanism.blocks) if block.unit == "household"]
+        self.places = [place for place in of_houses if mechanism.blocks[place].one is None]
         self._sizes = [mechanism.blocks[place].matrix.size for place in self.places]
-        if self.places and self.name not in codebook:
-            what = "households share draws, but their numbers are not released, so nobody could tell which records do"
+        ones = [place for place in of_houses if place not in self.places]
+        self._ones = {place: OneCounter(OneMember.of_block(mechanism.blocks[place], codebook)) for place in ones}
+        chosen = mechanism.split is not None and mechanism.split.of_members
+        if (of_houses or chosen) and self.name not in codebook:
+            what = "draws are for households, but their numbers are not released, so nobody could tell whose they are"
             raise DataError(sentence(what, where=f"variable {self.name!r}", fix="release it, with role 'household'"))
         self.is_counted = bool(self.name) and self.name in codebook
         self._alone = [np.zeros(size, dtype=np.int64) for size in self._sizes]
@@ -41,6 +46,8 @@ class HouseholdCounter:
     def add(self, column: pa.Array, positions: Sequence[NDArray[Any]]) -> None:
         """Count the records of a batch; ``positions`` are the released cells of every block of the mechanism."""
         names, there = identities(column, self.name)
+        for place, one in self._ones.items():
+            one.add(names, there, positions[place])
         cells = [positions[place] for place in self.places]
         for counts, found in zip(self._alone, cells, strict=True):
             counts += _counted(found[~there], counts.size)
@@ -63,7 +70,8 @@ class HouseholdCounter:
         Raises
         ------
         DataError
-            If a household shows two values, or is larger than the mechanism says.
+            If a household shows two values, is larger than the mechanism says, or has not exactly one member with a
+            category that one has.
         """
         if self._waiting:
             self._merge()
@@ -71,6 +79,8 @@ class HouseholdCounter:
         if sizes.size and sizes.max() > self._most:
             what, wanted = "a household has more records than the mechanism says", f"at most {self._most}"
             raise DataError(sentence(what, where=f"variable {self.name!r}", wanted=wanted))
+        for one in self._ones.values():
+            one.check()
         found = {}
         for k, (place, alone) in enumerate(zip(self.places, self._alone, strict=True)):
             cells = self._held[2 + k] if self._held else np.zeros(0, dtype=np.int32)
@@ -79,6 +89,50 @@ class HouseholdCounter:
             np.add.at(squares, cells[kept], sizes[kept].astype(np.int64) ** 2)
             found[place] = np.stack([alone + _counted(cells, alone.size), alone + squares])
         return found
+
+
+class OneCounter:
+    """Add up households: their records, those with a category that exactly one has, and the sizes that they say."""
+
+    def __init__(self, law: OneMember) -> None:
+        self._law, self._wrong = law, False
+        self._held: list[NDArray[Any]] = []
+        self._waiting: list[list[NDArray[Any]]] = []
+
+    def add(self, names: NDArray[np.uint64], there: NDArray[np.bool_], cells: NDArray[Any]) -> None:
+        """Add records (n,)."""
+        has, sizes = self._law.has[cells].astype(np.int64), self._law.sizes[cells]
+        self._wrong |= bool(((has != 1) | (sizes != 1))[~there].any())
+        rows = [names, np.ones(has.size, dtype=np.int64), has, sizes, sizes]
+        self._waiting.append(_ones([row[there] for row in rows]))
+        known = self._held[0].size if self._held else 0
+        if sum(one[0].size for one in self._waiting) > max(known, _WAITING):
+            self._merge()
+
+    def _merge(self) -> None:
+        parts = [*([self._held] if self._held else []), *self._waiting]
+        self._held, self._waiting = _ones([np.concatenate(columns) for columns in zip(*parts, strict=True)]), []
+
+    def check(self) -> None:
+        """Raise DataError where a household has not exactly one, or not as many records as its size says."""
+        if self._waiting:
+            self._merge()
+        if self._held:
+            _, count, has, low, high = self._held
+            self._wrong |= bool(((has != 1) | (low != count) | (high != count)).any())
+        if self._wrong:
+            what = "a household does not have exactly one member with a category that one has, or not its size"
+            fix = "do not use this release: its records were not drawn with its mechanism"
+            raise DataError(sentence(what, fix=fix))
+
+
+def _ones(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    order, first, _ = together(columns[0])
+    names, count, has, low, high = (column[order] for column in columns)
+    if not first.size:
+        return [names, count, has, low, high]
+    sums = [np.add.reduceat(count, first), np.add.reduceat(has, first)]
+    return [names[first], *sums, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
 
 
 def _counted(cells: NDArray[Any], size: int) -> NDArray[np.int64]:

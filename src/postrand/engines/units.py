@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from postrand.data.households import identities
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import OneMember
 from postrand.mechanism.sampling import Sampler, perturb_codes, sampler
 from postrand.support.randomness import ReleaseKey, UnitKeys, derive_unit
 
@@ -35,9 +36,10 @@ def units_of(columns: Mapping[str, str], value: Callable[[str], Any]) -> dict[st
 
 
 def drawn_by(mechanism: Mechanism) -> dict[str, str]:
-    """Return the columns by which blocks are drawn, by unit; none where every block is drawn for each record."""
+    """Return the columns by which blocks are drawn, or members chosen, by unit; none where records are on their own."""
     held = {} if mechanism.units is None else mechanism.units.columns
-    return {unit: name for unit, name in held.items() if unit in mechanism.shared}
+    of_split = "record" if mechanism.split is None else mechanism.split.unit  # who is together says who shows it
+    return {unit: name for unit, name in held.items() if unit in (*mechanism.shared, of_split)}
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -51,25 +53,44 @@ def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 class BlockDraws:
     """Draw the released cells of all blocks of a mechanism; threads can share it.
 
-    ``places`` are the blocks that are drawn for each record; ``shared`` the others, by unit, with the unit's keys.
+    ``places`` are the blocks that are drawn for each record; ``shared`` the others, by unit, with the unit's keys;
+    ``ones`` those of which one member of a household shows a category: the place, the record keys of these members, and
+    the cells with and without it of each cell, (K, 2).
     """
 
     laws: tuple[Sampler, ...]
     draw_key: bytes = field(repr=False)
     places: tuple[int, ...]
     shared: tuple[tuple[str, tuple[int, ...], UnitKeys], ...] = ()
+    ones: tuple[tuple[int, NDArray[np.uint64], NDArray[np.intp]], ...] = ()
 
     @classmethod
-    def of(cls, mechanism: Mechanism, key: ReleaseKey, draw_key: bytes, content: bytes) -> BlockDraws:
-        """Prepare the samplers and the keys of units; ``draw_key`` is that of records, ``content`` a tag."""
+    def of(
+        cls,
+        mechanism: Mechanism,
+        key: ReleaseKey,
+        draw_key: bytes,
+        content: bytes,
+        chosen: Mapping[int, NDArray[np.uint64]] | None = None,
+    ) -> BlockDraws:
+        """Prepare the samplers and the keys of units; ``draw_key`` is that of records, ``content`` a tag.
+
+        ``chosen``: the record keys of the members who show a category of a block, ascending, by its place.
+        """
         laws = tuple(sampler(block.matrix) for block in mechanism.blocks)
         places: dict[str, list[int]] = {"record": []}
+        ones, book = [], mechanism.codebook
         for place, block in enumerate(mechanism.blocks):
-            places.setdefault(block.unit, []).append(place)
+            if block.one is None:
+                places.setdefault(block.unit, []).append(place)
+                continue
+            assert chosen is not None
+            assert book is not None
+            ones.append((place, chosen[place], OneMember.of_block(block, book).pairs))
         own = tuple(places.pop("record"))
         digest = mechanism.digest() if places else ""
         shared = [(unit, tuple(at), derive_unit(key, digest, content, unit)) for unit, at in places.items()]
-        return cls(laws, draw_key, own, tuple(shared))
+        return cls(laws, draw_key, own, tuple(shared), tuple(ones))
 
     def draw(
         self, record_keys: NDArray[np.uint64], units: Mapping[str, Identities], positions: list[NDArray[Any]]
@@ -81,7 +102,11 @@ class BlockDraws:
         DataError
             If a position is outside its matrix.
         """
-        if not self.shared:
+        for place, members, pairs in self.ones:
+            side = np.ones(record_keys.size, dtype=np.intp)
+            side[showing(members, record_keys)] = 0
+            positions[place][:] = pairs[positions[place], side]
+        if not self.shared and not self.ones:
             return perturb_codes(self.laws, self.draw_key, record_keys, positions, in_place=True)
         self._draw(self.draw_key, record_keys, self.places, positions)
         for unit, places, keys in self.shared:
@@ -102,3 +127,17 @@ class BlockDraws:
         if places:
             laws, part = [self.laws[p] for p in places], [positions[p] for p in places]
             perturb_codes(laws, key, names, part, in_place=True)
+
+
+def showing(members: NDArray[np.uint64] | None, keys: NDArray[np.uint64]) -> NDArray[np.intp] | None:
+    """Return the places of the records that show something; None where all do.
+
+    >>> showing(np.array([3, 7], np.uint64), np.array([7, 1, 3], np.uint64)).tolist()
+    [0, 2]
+    """
+    if members is None:
+        return None
+    if not members.size:
+        return np.zeros(0, dtype=np.intp)
+    at = np.searchsorted(members, keys).clip(max=members.size - 1)
+    return np.flatnonzero(members[at] == keys)

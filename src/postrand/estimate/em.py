@@ -25,6 +25,7 @@ from postrand.estimate.axes import (
 from postrand.estimate.intervals import Binomial
 from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate, Part
+from postrand.estimate.split_members import require_alike
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
 from postrand.mechanism import Mechanism
@@ -83,6 +84,7 @@ def maximum_likelihood(
     ----------
     Dempster, Laird & Rubin (1977); Varadhan & Roland (2008), scheme S3.
     """
+    require_alike(mechanism, [*variables], "the likelihood")
     counted = tally(frame, variables, mechanism, weights, strata, combine=False)
     return from_tally_ml(counted, tolerance=tolerance, max_steps=max_steps)
 

@@ -54,6 +54,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
     mechanism.require_own_draws("a joint model")
+    mechanism.require_all_members("a joint model")
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
     table = released_table(frame, needed, mechanism)
     if table.num_rows < 2:

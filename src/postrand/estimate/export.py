@@ -77,7 +77,8 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     They hold nothing that the mechanism and its codebook do not: matrices with 17 significant digits (which float64
     reads back exactly), rows true and columns released. A split is in ``r_split.csv``, one row for each variable of
     each subset with the chances to stay and to move to any one other cell; where these are not the same for all cells,
-    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``.
+    and where some combinations are not feasible, they are empty, and the matrix is in ``r_subset_k.csv``. Where one
+    member of each household shows a subset, the last column names that of household numbers.
 
     Raises
     ------
@@ -106,7 +107,10 @@ def _split_files(mechanism: Mechanism, book: Codebook) -> dict[str, str]:
         else:
             law = (repr(pair[0] / UNIT), repr(pair[1] / UNIT))
         rows += [[str(number), name, repr(subset.probability), *law] for name in subset.variables]
-    return {"r_split.csv": _csv(["subset", "variable", "probability", "stays", "moves"], rows)} | files
+    head = ["subset", "variable", "probability", "stays", "moves"]
+    if mechanism.split.of_members and mechanism.units is not None:
+        head, rows = [*head, "household"], [[*row, mechanism.units.household] for row in rows]
+    return {"r_split.csv": _csv(head, rows)} | files
 
 
 def matrix_csv(block: Block, shape: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ from postrand.estimate.survey_columns import require_as_is, stratum_codes, weigh
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
-from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, needed_columns
+from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, read_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
 
@@ -187,7 +187,7 @@ def read(
     hidden = [n for n in dict.fromkeys(variables) if n in mechanism.variables]
     clear = [n for n in dict.fromkeys(variables) if n not in mechanism.variables]
     asked = [*groups, *hidden]
-    columns = needed_columns(asked, mechanism) if asked else []
+    columns = read_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
     shared = within_units(sample, mechanism, asked, frame)
     if not shared:

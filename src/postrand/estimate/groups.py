@@ -14,6 +14,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
+from postrand.estimate.nominal import nominal_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
 from postrand.estimate.survey_design import design_of, refuse_design
@@ -215,6 +216,7 @@ def estimate_of(
         dropped=records.dropped,
         method=method,
         perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
+        notes=nominal_warnings(mechanism.codebook, variables),
     )
 
 

@@ -18,6 +18,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.split_axis import SplitAxis
+from postrand.estimate.split_members import require_alike
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
@@ -108,6 +109,7 @@ def expected_precision(
     ([0.1, 0.1], 26)
     """
     warn_shared(mechanism, variables)
+    require_alike(mechanism, [*variables], "the precision to expect")
     if not records > 0:
         raise UsageError(sentence("the number of records is not a positive number", got=records))
     plan = layout(mechanism.require_codebook(), variables, mechanism)

@@ -75,14 +75,16 @@ postrand_read <- function(dir = ".") {
   }
   blocks <- lapply(list.files(dir, "^r_matrix_[0-9]+[.]csv$"), law_of)
   split <- list()
+  household <- NULL
   if (file.exists(file.path(dir, "r_split.csv"))) {
     rows <- read("r_split.csv")
     split <- lapply(split(rows, as.numeric(rows$subset)), function(x) {
       law <- if (x$stays[1] == "") law_of(sprintf("r_subset_%s.csv", x$subset[1]))
       list(shown = x$variable, stays = as.numeric(x$stays[1]), moves = as.numeric(x$moves[1]), law = law)
     })
+    household <- rows$household[1]
   }
-  list(categories = read("r_categories.csv"), blocks = blocks, split = split)
+  list(categories = read("r_categories.csv"), blocks = blocks, split = split, household = household)
 }
 
 postrand_table <- function(data, variables, release, weights = NULL) {
@@ -95,6 +97,8 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   split <- Filter(function(axis) !is.null(axis$parts), axes)
   w <- postrand_weights(weights, data)[complete]
   if (length(split)) w <- w * split[[1]]$weight[cells[[which(!vapply(axes, function(a) is.null(a$parts), TRUE))]][complete]]
+  of_members <- length(split) && !is.null(release$household)
+  if (of_members) w <- w * postrand_members(data, release)[complete]
   operators <- lapply(axes, function(axis) if (is.null(axis$parts)) axis$show %*% solve(t(axis$law)) else axis$operator)
   sizes <- vapply(operators, ncol, 1)
   index <- rep(1, length(w))
@@ -109,7 +113,7 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   n <- length(w)
   value <- postrand_apply(operators, summed(w)) / sum(w)
   square <- w^2
-  if (length(split) && is.null(weights)) {  # exactly unbiased, subsets having unequal weights
+  if (length(split) && is.null(weights) && !of_members) {  # exactly unbiased, subsets having unequal weights
     if (max(w) >= sum(w) / 2) stop("too few records show every variable of the table")
     square <- (w / sum(w))^2 / (1 - 2 * w / sum(w))
     square <- sum(w)^2 * square / (1 + sum(square)) * (n - 1) / n
@@ -118,6 +122,26 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   spread <- postrand_apply(squares, summed(square)) - 2 * value * cross + sum(square) * value^2
   error <- sqrt(pmax(n / (n - 1) * spread, 0)) / sum(w)
   postrand_frame(axes, variables, release, value, error)
+}
+
+# The number of records of each one's household, where one random member of each shows something of the split: that
+# member stands for all. A record without a household number is a household of its own.
+postrand_members <- function(data, release) {
+  house <- data[[release$household]]
+  if (is.null(house)) stop("the data do not have a column '", release$household, "'")
+  alone <- is.na(house)
+  key <- ifelse(alone, paste("alone", seq_along(house)), paste("house", format(house, digits = 17, trim = TRUE)))
+  partly <- unique(unlist(lapply(release$split, function(subset) subset$shown)))
+  shows <- Reduce(`|`, lapply(partly, function(name) !postrand_hidden(name, data, release)))
+  if (any(rowsum(1 * shows, key) != 1)) stop("not every household has one member that shows something: use all records of the release")
+  as.numeric(table(key)[key])
+}
+
+# Whether records do not show a variable of the split.
+postrand_hidden <- function(name, data, release) {
+  if (is.null(data[[name]])) stop("the data do not have a column '", name, "'")
+  known <- release$categories$value[release$categories$variable == name]
+  as.character(data[[name]]) %in% c("(not released)", setdiff(c(".n", ".N"), known))
 }
 
 # A weight for each record: 1, a column by its name, or the numbers themselves.
@@ -219,11 +243,7 @@ postrand_split_axis <- function(shown, release) {
 # The released cell of each record on the axis of a split; NA if it does not show all variables, or misses one.
 postrand_split_cells <- function(axis, data, release) {
   partly <- unique(unlist(lapply(release$split, function(subset) subset$shown)))
-  hidden <- vapply(partly, function(name) {
-    if (is.null(data[[name]])) stop("the data do not have a column '", name, "'")
-    known <- release$categories$value[release$categories$variable == name]
-    as.character(data[[name]]) %in% c("(not released)", setdiff(c(".n", ".N"), known))
-  }, logical(nrow(data)))
+  hidden <- vapply(partly, postrand_hidden, logical(nrow(data)), data, release)
   for (name in partly) {
     given <- data[[name]]
     kind <- release$categories$type[release$categories$variable == name][1]

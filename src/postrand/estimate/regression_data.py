@@ -27,7 +27,7 @@ from postrand.estimate.survey_columns import require_as_is, stratum_codes, weigh
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
-from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns
+from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns, read_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
 
@@ -122,7 +122,7 @@ def read(
     shared = within_units(sample, mechanism, asked, frame)
     if not shared:
         warn_shared(mechanism, asked)
-    table = released_table(frame, list(dict.fromkeys([*needed_columns(asked, mechanism), *extra])), mechanism)
+    table = released_table(frame, list(dict.fromkeys([*read_columns(asked, mechanism), *extra])), mechanism)
     clear = [n for n in asked if n not in mechanism.variables]
     if groups and set(groups) - set(clear):
         raise UsageError(sentence("groups must be unperturbed columns", got=list(groups)))

@@ -12,12 +12,14 @@ from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
+from postrand.estimate.nominal import nominal_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
 from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
+from postrand.estimate.split_members import require_alike
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_regression import Fit, surveyed_fit
 from postrand.mechanism import Mechanism
@@ -120,6 +122,7 @@ def regression(
     data = read(formula, frame, mechanism, family, weights, groups, strata, design)
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
+        require_alike(mechanism, [*perturbed], "the likelihood")
         return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
     fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved
@@ -137,7 +140,13 @@ def regression(
         method="corrected estimating equations",
         design="" if data.sample is None else str(data.sample),
         perturbation=fit.perturbation,
+        notes=_nominal(data),
     )
+
+
+def _nominal(data: Data) -> tuple[str, ...]:
+    """Return the warning of a response whose codes only name categories; other families do not calculate with them."""
+    return nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
 
 
 def _solved(data: Data) -> Fit:
@@ -162,7 +171,7 @@ def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance:
         perturbed=perturbed,
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
         tests=tests,
-        notes=notes,
+        notes=(*notes, *_nominal(data)),
     )
 
 

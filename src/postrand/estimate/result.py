@@ -50,7 +50,7 @@ class Estimate:
     ``perturbation`` are (L, L) matrices over its cells in C order. ``covariance`` is the sum of the two parts: the
     variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
     would bias them (``estimate.maximum_likelihood`` never leaves the simplex). ``span`` is the length of the range of
-    all possible values, 1 for shares; None where there is none.
+    all possible values, 1 for shares; None where there is none. ``notes`` are warnings about what was asked.
     """
 
     variables: tuple[str, ...]
@@ -63,6 +63,7 @@ class Estimate:
     method: str
     perturbed: tuple[str, ...]
     span: float | Array | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def covariance(self) -> Array:
@@ -111,7 +112,7 @@ class Estimate:
         long as the range of all possible values (for shares [0, 1]): as long as if there were three or four unperturbed
         records.
         """
-        said = tuple(getattr(self.law, "warnings", ()))
+        said = (*self.notes, *getattr(self.law, "warnings", ()))
         if self.span is None:
             return said
         low, high = self.interval()

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from postrand.codebook import Codebook, coding, not_released
 from postrand.errors import DataError, EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Operator
+from postrand.estimate.split_members import standing_for
 from postrand.estimate.split_parts import Part, parts_of
 from postrand.mechanism import Block, Split
 from postrand.mechanism.split_shown import subsets_shown
@@ -98,10 +99,15 @@ class CoveringLaw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitAxis(Axis):
-    """Describe the axis of the variables of a split that are asked; ``matrix`` is the law of what is released."""
+    """Describe the axis of the variables of a split that are asked; ``matrix`` is the law of what is released.
+
+    ``household`` names the column of household numbers where one random member of each household shows a subset; a
+    record then has the weight of its subset times the number of records of its household.
+    """
 
     split: Split
     book: Codebook
+    household: str = ""
 
     def __post_init__(self) -> None:
         """Accept a law from the cells asked to more released ones."""
@@ -164,7 +170,10 @@ class SplitAxis(Axis):
                 mine = np.flatnonzero(place == k)
                 index = _index(self.split.blocks[k], {**codes, **given}, mine, self, closed=part.closed)
                 cell[mine] = np.where(index >= 0, index + at.start, -1)
-        return cell, self.weights[place]
+        weight = np.append(self.weights, 0.0)[place]
+        if self.household:
+            weight *= standing_for(table.column(self.household), self.household, place < len(self.split.subsets))
+        return cell, weight
 
     def _given(self) -> list[str]:
         used = [self.split.blocks[k] for part in self.law.parts for k in part.places]
@@ -172,14 +181,20 @@ class SplitAxis(Axis):
 
 
 def split_axis(
-    split: Split, book: Codebook, variables: Sequence[str], prior: Mapping[str, ArrayLike] | None = None
+    split: Split,
+    book: Codebook,
+    variables: Sequence[str],
+    prior: Mapping[str, ArrayLike] | None = None,
+    household: str = "",
+    *,
+    shared: Sequence[str] = (),
 ) -> SplitAxis:
     """Return the axis of some variables of a split; raises as :func:`postrand.estimate.split_parts.parts_of`."""
-    cells, parts = parts_of(split, book, variables, prior)
+    cells, parts = parts_of(split, book, variables, prior, shared=shared)
     shares = _probabilities(split, parts)
     labels = tuple(book[name].code_labels for name in variables)
     law = CoveringLaw(parts, shares / shares.sum())
-    return SplitAxis(tuple(variables), labels, law, cells, tuple(range(len(labels))), split, book)
+    return SplitAxis(tuple(variables), labels, law, cells, tuple(range(len(labels))), split, book, household)
 
 
 def _probabilities(split: Split, parts: Sequence[Part]) -> Array:

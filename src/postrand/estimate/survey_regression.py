@@ -46,17 +46,18 @@ def surveyed_fit(data: Data, sample: Sample) -> Fit:
     solved, terms = solve_equations(held)
     noise = None if data.shared else perturbation_part(held, solved)
     check_divided(sample.drawn, noise is not None, "this regression")
+    drawn: float | Array = 0.0
+    if sample.drawn is not None:
+        part = perturbation_part(held, solved, sample.drawn_of(solved.records.stratum))
+        drawn = 0.0 if part is None else part
     if sample.replicates is not None:
         found = sample.deviations(_replicates(data, sample), solved.theta)
-        freedom = np.full(found.shape[1], sample.freedom)
-        zero = np.zeros(found.shape[1])
-        return Fit(solved, terms, found.T @ found, Pivot((found**2).sum(axis=0), zero, zero, freedom), noise)
+        freedom, zero = np.full(found.shape[1], sample.freedom), np.zeros(found.shape[1])
+        covariance = found.T @ found + drawn
+        return Fit(solved, terms, covariance, Pivot(np.diag(covariance).copy(), zero, zero, freedom), noise)
     pull, share = (_by_group(solved, each, sample) for each in (solved.influence, solved.leverage))
     freedom = np.full(pull.shape[1], sample.freedom)
-    covariance = pull.T @ pull
-    if sample.drawn is not None:
-        drawn = perturbation_part(held, solved, sample.drawn_of(solved.records.stratum))
-        covariance = covariance + (0.0 if drawn is None else drawn)
+    covariance = pull.T @ pull + drawn
     pivot = Pivot(np.diag(covariance).copy(), (pull * share).sum(axis=0), (share**2).sum(axis=0), freedom)
     return Fit(solved, terms, covariance, pivot, noise)
 

@@ -30,7 +30,8 @@ class Sample:
     ``weight`` (n,) are the sampling weights. Sums are taken in G groups. Without replicate weights the ``group`` (n,)
     of a record is its PSU, or with calibrated weights the part of a PSU with one row of ``margins`` (G, q);
     ``unit`` (G,) is the PSU of each, ``stratum`` (P,) the stratum of each PSU, and ``rest`` (H,) is ``1 − f``. With
-    ``replicates`` (n, R) G is R, and ``factors`` (R,) multiply squares.
+    ``replicates`` (n, R) G is R, and ``factors`` (R,) multiply squares; the ``group`` of a record, its unit and its
+    stratum are then those of the records with the same share drawn.
     """
 
     design: SurveyDesign
@@ -133,11 +134,9 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
         columns = np.stack([weight_column(table, name) for name in design.replicates], axis=1)
         values = np.linalg.svd(columns / columns.max(), compute_uv=False)
         freedom = float((values > _RANK * values[0]).sum() - 1)
-        nothing = np.zeros(n, dtype=np.int64)
-        sample = Sample(
-            design, weight, nothing, nothing[:1], nothing[:1], np.ones(1), None, columns,
-            np.array(design.factors), freedom,
-        )  # fmt: skip
+        share, group = (np.zeros(1), np.zeros(n, dtype=np.int64)) if design.fpc is None else _shares(table, design.fpc)
+        of, factors = np.arange(share.size, dtype=np.int64), np.array(design.factors)
+        sample = Sample(design, weight, group, of, of, 1 - share, None, columns, factors, freedom)
         _check_freedom(sample)
         return sample
     h = np.zeros(n, dtype=np.int64) if design.strata is None else stratum_codes(table, design.strata)
@@ -207,6 +206,17 @@ def _fraction(table: Any, name: str, stratum: Index, counts: Index) -> Array:
         what = "a stratum has more primary sampling units in the sample than in the population"
         raise DataError(sentence(what, where=where, fix="give numbers of units, not of persons, or shares up to 1"))
     return np.asarray(share)
+
+
+def _shares(table: Any, name: str) -> tuple[Array, Index]:
+    """Return the different shares of units that were drawn, and which one each record has, (n,)."""
+    values = number_column(table, name, "finite population corrections")
+    if not (np.isfinite(values).all() and (values > 0).all() and (values <= 1).all()):
+        what = "the finite population correction of replicate weights is not a share"
+        fix = "give the share of the units of the stratum that was drawn: they do not say how many a stratum has"
+        raise DataError(sentence(what, where=f"column {name!r}", wanted="above 0, and 1 at most", fix=fix))
+    share, group = np.unique(values, return_inverse=True)
+    return share, group.astype(np.int64)
 
 
 def _by_margins(table: Any, design: SurveyDesign, unit: Index) -> tuple[Index, Index, Array]:

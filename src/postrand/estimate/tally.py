@@ -19,6 +19,7 @@ from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, SpecificationError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
+from postrand.estimate.split_members import household_of
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -202,7 +203,7 @@ def tally(
     shared = within_units(sample, mechanism, variables, frame)
     if not shared:
         warn_shared(mechanism, variables)
-    table = released_table(frame, list(dict.fromkeys([*needed_columns(variables, mechanism), *extra])), mechanism)
+    table = released_table(frame, list(dict.fromkeys([*read_columns(variables, mechanism), *extra])), mechanism)
     layout = layout_of(table, variables, mechanism, prior)
     shape = tuple(axis.size for axis in layout.axes)
     if math.prod(shape) > MAX_CELLS:
@@ -228,10 +229,11 @@ def tally(
         counted = _count(layout, shape, cells, weight, group)
     else:
         counted = _count(layout, shape, cells, share if weight is None else share * weight, group)
-        if weight is None and strata is None and sample is None:
+        members = bool(household_of(mechanism, [*variables]))  # terms of households of different sizes: as weights
+        if weight is None and strata is None and sample is None and not members:
             counted = replace(counted, squares=_exact_squares(counted.counts, cells, layout, share), weighted=False)
         else:
-            counted = replace(counted, weighted=weight is not None)
+            counted = replace(counted, weighted=weight is not None or members)
     if sample is not None:
         surveyed = _surveyed(sample, cells, layout, shape, share)
         counted = replace(counted, surveyed=replace(surveyed, shared=shared))
@@ -285,6 +287,12 @@ def needed_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
     return list(dict.fromkeys([*held, *mechanism.partly, *mechanism.split.given]))
 
 
+def read_columns(variables: Sequence[str], mechanism: Mechanism) -> list[str]:
+    """Return the same, and the household numbers where these say for how many records one stands."""
+    held, household = needed_columns(variables, mechanism), household_of(mechanism, [*variables])
+    return held if not household or household in held else [*held, household]
+
+
 def _blocks(variables: Sequence[str], mechanism: Mechanism) -> dict[tuple[str, ...], list[str]]:
     """Return the variables grouped by the axis that shows them: a block's, or their own if they are unperturbed.
 
@@ -325,7 +333,9 @@ def layout(
     axes: list[Axis] = []
     for held, shown in _blocks(variables, mechanism).items():
         if mechanism.split is not None and held[0] in mechanism.partly:
-            axes.append(split_axis(mechanism.split, book, held, prior))
+            shared = [name for names in mechanism.shared.values() for name in names]
+            inner = household_of(mechanism, [*held])
+            axes.append(split_axis(mechanism.split, book, held, prior, inner, shared=shared))
             continue
         perturbed = [name for name in shown if name in mechanism.variables]
         block = mechanism[perturbed[0]] if perturbed else None

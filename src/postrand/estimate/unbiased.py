@@ -297,6 +297,9 @@ class LinearLaw:
         if len(self.counted.records) > 1:
             what = "with strata, the covariance of a table of a split is not divided into sampling and perturbation"
             raise EstimationError(sentence(what, fix="use the total, or leave out the strata"))
+        if any(isinstance(axis, SplitAxis) and axis.household for axis in self.counted.layout.axes):
+            what = "the covariance of what one member of each household shows is not divided into sampling and "
+            raise EstimationError(sentence(f"{what}perturbation", fix="use the total"))
         mean = self.mean
         sampling = self.counted.whole.unit * (diagonal(mean) - outer(mean, mean) + total)
         return np.asarray(sampling if part == "sampling" else total - sampling)

@@ -80,6 +80,7 @@ __all__ = [
     "sign_of",
     "suffix_of",
     "unfit_settings",
+    "usual_of",
     "values_of",
     "written_as",
     "written_names",

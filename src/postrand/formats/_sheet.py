@@ -92,6 +92,12 @@ def detected(path: Path, given: ReadSettings) -> ReadSettings:
         return ReadSettings(sheet=_chosen(book, path, given.sheet).title)
 
 
+def sheets_of(path: Path) -> list[str]:
+    """Return the names of the sheets of a workbook; raises as :func:`read`."""
+    with _opened(path) as book:
+        return [sheet.title for sheet in book.worksheets]
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a workbook; what cannot be read is a DataError, and shows no cell."""

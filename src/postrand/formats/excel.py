@@ -25,6 +25,19 @@ MAX_ROWS = 1_048_575
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+def sheets_of(path: Path) -> list[str]:
+    """Return the names of the sheets of a workbook.
+
+    Raises
+    ------
+    UsageError
+        If openpyxl is not installed.
+    DataError
+        If it is not a workbook that can be read.
+    """
+    return _sheet.sheets_of(path)
+
+
 def write_tables(path: str | Path, tables: Mapping[str, pa.Table]) -> None:
     """Write each table on a sheet of its own, with its column names; equal tables give equal bytes.
 

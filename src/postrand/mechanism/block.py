@@ -15,7 +15,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_classes import moves, parts
 from postrand.mechanism.units import UNITS, Unit
 from postrand.support.exact import log_upper
-from postrand.support.inputs import finite, is_names, listed
+from postrand.support.inputs import finite, is_names, is_whole, listed
 
 Provenance = Literal["public", "dp", "confidential", "unstated"]
 """The origin of the prior behind a matrix: a matrix that is tuned to confidential counts reveals a little of them."""
@@ -43,6 +43,9 @@ class Block:
     ``unit`` is what the block describes: with ``household``, all records of a household have one true cell and one
     released cell, drawn by the household's number; see :class:`postrand.mechanism.units.Units`.
 
+    ``one``, with ``household``, is the code of a category that exactly one member of each household has: one draw
+    chooses the member who shows it; see :mod:`postrand.mechanism.one_member`.
+
     Raises
     ------
     SpecificationError
@@ -58,6 +61,7 @@ class Block:
     prior_epsilon: float = 0.0
     budget: Provenance = "public"
     unit: Unit = "record"
+    one: int | None = None
 
     def __post_init__(self) -> None:
         names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
@@ -132,6 +136,9 @@ def _block_problems(block: Block) -> Iterable[str]:
             yield sentence(f"unknown {what} {shown(origin, repr)}", where=where, wanted=", ".join(PROVENANCES))
     if not isinstance(block.unit, str) or block.unit not in UNITS:
         yield sentence(f"unknown unit {shown(block.unit, repr)}", where=where, wanted=", ".join(UNITS))
+    if block.one is not None and not (is_whole(block.one) and block.unit == "household" and block.given):
+        what = "'one' is not the code of a category in a block of a household that reads its size"
+        yield sentence(what, where=where, got=shown(block.one, repr))
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:

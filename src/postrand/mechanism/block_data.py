@@ -14,7 +14,9 @@ from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
 
-BLOCK_FIELDS = frozenset({"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget", "unit"})
+BLOCK_FIELDS = frozenset(
+    {"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget", "unit", "one"}
+)
 
 
 def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
@@ -28,7 +30,8 @@ def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
     if block.prior_epsilon:
         data["prior_epsilon"] = block.prior_epsilon
     data |= {"budget": block.budget} if block.budget != "public" else {}
-    return data | ({"unit": block.unit} if block.unit != "record" else {})
+    data |= {"unit": block.unit} if block.unit != "record" else {}
+    return data | ({"one": block.one} if block.one is not None else {})
 
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
@@ -95,6 +98,7 @@ def block_from_dict(entry: Mapping[str, Any], matrix: TransitionMatrix | None = 
         prior_epsilon=entry.get("prior_epsilon", 0.0),
         budget=entry.get("budget", "public"),
         unit=entry.get("unit") or "record",
+        one=entry.get("one"),
     )
     if matrix is None and json.dumps(weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the only valid form of their matrix")

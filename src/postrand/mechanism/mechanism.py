@@ -17,6 +17,7 @@ from postrand.mechanism.block import Block
 from postrand.mechanism.block_data import BLOCK_FIELDS, block_from_dict, block_to_dict, declared_size, refuse_unknown
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import Constant
+from postrand.mechanism.one_member import one_member_problems
 from postrand.mechanism.reading import reading_problems
 from postrand.mechanism.split import Split
 from postrand.mechanism.split_data import entries_of, sizes_of, split_from_dict, split_to_dict
@@ -166,6 +167,12 @@ class Mechanism:
             fix = "perturb these variables in blocks, or use perturb and the estimators alone"
             raise SpecificationError(sentence(text, fix=fix))
 
+    def require_all_members(self, what: str, fix: str = "use perturb and the unbiased estimators alone") -> None:
+        """Raise SpecificationError where one member of each household shows the split: ``what`` weighs all alike."""
+        if self.split is not None and self.split.of_members:
+            text = f"one random member of each household shows {few(self.partly)}, and {what} does not know this law"
+            raise SpecificationError(sentence(text, fix=fix))
+
     def require_own_draws(self, what: str, fix: str = "use perturb and the estimators alone") -> None:
         """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
         for unit, names in self.shared.items():
@@ -303,12 +310,11 @@ def _mechanism_problems(mechanism: Mechanism) -> Iterable[str]:
     yield from dict.fromkeys(p for blocks in mechanism.alternatives for p in reading_problems(blocks))
     roles = {} if mechanism.codebook is None else {v.name: v.role for v in mechanism.codebook.variables}
     yield from unit_problems(mechanism.units, mechanism.every_block, roles)
-    if mechanism.split is not None and any(block.unit != "record" for block in mechanism.split.blocks):
-        yield sentence("a subset of the split is drawn for each record", fix="leave 'unit' out, or put it in a block")
     yield from column_problems(mechanism.numerical, (*names, *mechanism.given), mechanism.codebook)
     if mechanism.codebook is not None:
         for block in mechanism.every_block:
-            yield from _fit_problems(block, mechanism.codebook)
+            fits = [*_fit_problems(block, mechanism.codebook)]
+            yield from fits or one_member_problems(block, mechanism.codebook)
         yield from not_released_problems(mechanism.codebook, partly)
 
 

@@ -11,6 +11,7 @@ from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.mechanism.block import Block
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT
+from postrand.mechanism.units import Unit
 from postrand.support.inputs import is_whole, listed, real_array
 
 MAX_SUBSETS = 1 << 14
@@ -59,11 +60,15 @@ class Split:
     The law of a record is ``P(T, y | x) = π_T M_T[x_T, y]`` with ``π_T = weight / 2^53``: two true records have the
     same π_T, so the exact level is the *largest* ε of the matrices and not their sum.
 
+    Where the blocks describe the household, one member of each household is drawn at random, and shows a subset; the
+    others show nothing of the split. Then the household as a whole spends that level once.
+
     Raises
     ------
     SpecificationError
         If the weights do not sum to exactly 2^53, two subsets show the same variables, a subset reads (``given``) a
-        variable that another shows, or the subsets state priors or budgets of different origin: one design made them.
+        variable that another shows, the blocks describe different units, or the subsets state priors or budgets of
+        different origin: one design made them.
 
     Examples
     --------
@@ -130,6 +135,16 @@ class Split:
         return self._blocks
 
     @property
+    def unit(self) -> Unit:
+        """What shows one subset: each record, or one random member of each household."""
+        return self.subsets[0].block.unit
+
+    @property
+    def of_members(self) -> bool:
+        """Whether one random member of each household shows a subset, and the others nothing."""
+        return self.unit == "household"
+
+    @property
     def epsilon(self) -> float:
         """The largest ε of the subsets' matrices, rounded up; inf where one of them changes nothing or excludes."""
         return max(block.epsilon for block in self.blocks)
@@ -178,6 +193,14 @@ def _split_problems(subsets: Sequence[Subset]) -> Iterable[str]:
         what = f"a subset reads {name!r}, which records of other subsets show perturbed"
         yield sentence(what, where=where, fix="show it in the subset, or take it out of the split")
     blocks = [subset.block for subset in subsets]
+    if len({block.unit for block in blocks}) > 1:
+        what = "some subsets are shown by each record, others by one member of a household"
+        yield sentence(what, where=where, fix="give all blocks the same unit")
+    if any(block.one is not None for block in blocks):
+        yield sentence("a subset chooses one member of each household by a rule", where=where, fix="use a block")
+    if any(block.unit == "person" for block in blocks):
+        what = "one record of a person cannot be chosen: the numbers of persons are not released"
+        yield sentence(what, where=where, fix="use unit 'household' or 'record'")
     if len({(block.provenance, block.prior_epsilon, block.budget) for block in blocks}) > 1:
         what = "the subsets state different origins of prior or budget, but one design made them all"
         yield sentence(what, where=where, fix="give all blocks one provenance, prior_epsilon and budget")

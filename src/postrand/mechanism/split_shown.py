@@ -15,7 +15,8 @@ from postrand.mechanism.split import Split
 def subsets_shown(codes: Mapping[str, NDArray[Any]], split: Split, sizes: Mapping[str, int]) -> NDArray[np.uint16]:
     """Return the place of the subset that each record shows, shape (n,).
 
-    ``codes`` (n,) are released ones of every variable of the split; the code ``sizes[name]`` is "not released".
+    ``codes`` (n,) are released ones of every variable of the split; the code ``sizes[name]`` is "not released". Where
+    one member of each household shows a subset, the others show nothing: their place is T, the number of subsets.
 
     Raises
     ------
@@ -39,7 +40,9 @@ def subsets_shown(codes: Mapping[str, NDArray[Any]], split: Split, sizes: Mappin
     order = np.argsort(masks)
     ascending = masks[order]
     at = np.searchsorted(ascending, pattern).clip(max=len(masks) - 1)
-    if (ascending[at] != pattern).any():
+    known = ascending[at] == pattern
+    silent = (pattern == 0) & split.of_members
+    if not (known | silent).all():
         what = "a record shows a set of variables that is no subset of the split"
         raise DataError(sentence(what, fix="use the released records with all variables of the split"))
-    return np.asarray(order.astype(np.uint16)[at])
+    return np.where(silent, np.uint16(len(masks)), order.astype(np.uint16)[at])

@@ -115,8 +115,13 @@ def unit_problems(units: Units | None, blocks: Sequence[Any], roles: Mapping[str
 
 
 def warn_shared(mechanism: Any, variables: Iterable[str], stacklevel: int = 3) -> None:
-    """Warn (SharedDrawsWarning) where ``variables`` hold values that records of one unit share."""
+    """Warn (SharedDrawsWarning) where ``variables`` hold values that records of one unit share.
+
+    Records that count for a split of households are of different ones, and share nothing.
+    """
     asked = set(variables)
+    if mechanism.split is not None and mechanism.split.of_members and not asked.isdisjoint(mechanism.partly):
+        return
     for unit, names in mechanism.shared.items():
         if held := [name for name in names if name in asked]:
             text = wordings.limit({"code": f"shared_{unit}", "variables": held})

@@ -18,6 +18,7 @@ from postrand.codebook.not_released import NOT_RELEASED, released_variable
 from postrand.codebook.variable import Scalar
 from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import kept_rules
 from postrand.metadata.description import Described, Description, packed
 
 NAMESPACE = "ddi:codebook:2_5"
@@ -111,6 +112,11 @@ NOT_SHOWN = (
     "that it does not show the variable: this is not a missing value, and tells nothing of the true one."
 )
 
+ONE_MEMBER = (
+    "One random member of each household shows some of the variables of the split, drawn without looking at records. "
+    f"{NOT_RELEASED} says that a record does not show the variable: this is not a missing value, and tells nothing of "
+    "the true one. In tables of these variables a record counts as often as its household has records."
+)
 
 COPIES = (
     "{file} has {copies} copies of the records with plausible true values, drawn from this release alone, for analyses "
@@ -121,7 +127,14 @@ COPIES = (
 def processing(mechanism: Mechanism, completed: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Return in sentences what was done to the records, and which file has completed copies of them."""
     copies = [] if completed is None else [COPIES.format(file=completed["file"], copies=completed["copies"])]
-    return (PROCESSING, *([NOT_SHOWN] if mechanism.partly else []), *copies)
+    return (PROCESSING, *not_shown(mechanism), *copies)
+
+
+def not_shown(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what a value that is not released means, nothing without a split."""
+    if mechanism.split is None:
+        return ()
+    return (ONE_MEMBER if mechanism.split.of_members else NOT_SHOWN,)
 
 
 def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:
@@ -169,6 +182,8 @@ def _done_to(variable: Variable, mechanism: Mechanism) -> Iterable[str]:
         joint = f", jointly with {', '.join(n for n in together if n != variable.name)}"
         said = "Perturbed by post-randomisation" + (joint if len(together) > 1 else "")
         yield f"{said}; see mechanism.json."
+        rules = kept_rules(mechanism.blocks, mechanism.require_codebook())
+        yield from [rules[variable.name]] if variable.name in rules else []
     for column in mechanism.numerical:
         if column.variable == variable.name:
             yield f"{column.done}; see mechanism.json."

@@ -26,7 +26,11 @@ def unsuited(plan: Plan, shapes: Sequence[LinkedCells | None], where: str) -> It
     """Say which blocks ask for what does not go together, and which structures would do."""
     for block, shape in zip(plan.blocks, shapes, strict=False):
         privacy: Any = plan.privacy if is_share(block.privacy) else block.privacy
-        if block.matrix is not None or (is_share(block.privacy) and not plan.privacy.traits.budget):
+        if (
+            block.one_member is not None
+            or block.matrix is not None
+            or (is_share(block.privacy) and not plan.privacy.traits.budget)
+        ):
             continue
         classes = block.rarer_than > 0 or not (shape is None or shape.is_simple)
         size = plan.cells_of(block) if shape is None else 0
@@ -117,6 +121,9 @@ def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     split, part = plan.split, f"{where} [split]"
     if split is None:
         return
+    if split.of_members and (plan.unit is None or not plan.unit.household):
+        what, fix = "no column tells who lives together", 'add [unit] with household = "hid" and largest_household'
+        yield sentence(f"one member of each household shows a subset, and {what}", where=part, fix=fix)
     if not needs_file(plan.privacy):
         for model in (plan.privacy, *plan.also):
             yield from (f"{where} [privacy]: {problem}" for problem in split_problems(model, split.variables))
@@ -148,8 +155,10 @@ def units_problems(plan: Plan, shapes: Sequence[LinkedCells | None], where: str)
     if unit is None:
         return
     elsewhere = [*(n for entry in plan.numerical for n in entry.variables)]
-    elsewhere += [] if plan.split is None else [*plan.split.variables, *plan.split.given]
-    yield from unit_problems(unit, plan.blocks, elsewhere, part)
+    in_split = [] if plan.split is None else [*plan.split.variables, *plan.split.given]
+    one = plan.split is not None and plan.split.of_members
+    elsewhere += [] if one else in_split
+    yield from unit_problems(unit, plan.blocks, elsewhere, part, in_split if one else [])
     read = [
         [*block.variables, *block.given] if shape is None else [*shape.variables]
         for block, shape in zip(plan.blocks, shapes, strict=False)
@@ -159,14 +168,15 @@ def units_problems(plan: Plan, shapes: Sequence[LinkedCells | None], where: str)
         what = "the unit has an epsilon, and the record's claim has none"
         yield sentence(what, where=part, fix="set [privacy] model = 'differential', or remove epsilon here")
     shared = [n for names in unit.variables.values() for n in names if n in plan.perturbed]
-    if not shared:
+    if not shared and not one:
         return
     if needs_file(plan.privacy):
         what = "the record's claim takes the draws of all records as independent"
         yield sentence(what, where=part, fix="set [privacy] model = 'differential'")
     if plan.release.completed is not None:
-        what = "completed files are not made where records share a draw: their model takes draws as independent"
+        what = "completed files are not made where records share a draw, or one member of a household is shown: their "
+        what += "model takes the draws of all records as independent"
         yield sentence(what, where=f"{where} [release] completed", fix="remove 'completed'")
     if plan.file is not None and plan.file.epsilon is not None:
-        what = "the file has no level where the records of a unit share a draw"
+        what = "the file has no level where the records of a unit share a draw, or one member of a household is shown"
         yield sentence(what, where=f"{where} [privacy] file_epsilon", fix="remove file_epsilon and delta")

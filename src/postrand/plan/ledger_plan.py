@@ -11,21 +11,23 @@ from postrand.certification.series import KINDS
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.support.inputs import finite, has_controls
 
-NAMES = ("file", "population", "kind", "limit", "disjoint", "reason", "allow_infinite")
+NAMES = ("file", "population", "kind", "limit", "delta", "disjoint", "reason", "allow_infinite")
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlan:
     """Count the release in the ledger ``file`` as one of ``population``; without a name, of the one that it has.
 
-    ``kind`` says what the release is, "" for the first. ``limit`` is the largest total ε. ``disjoint`` is the reason
-    why no record is in an earlier release, ``allow_infinite`` why a release without a finite level is made, or "".
+    ``kind`` says what the release is, "" for the first. ``limit`` is the largest total ε; with ``delta``, of the total
+    at this δ (:meth:`postrand.certification.series.Level.at`). ``disjoint`` is the reason why no record is in an
+    earlier release, ``allow_infinite`` why a release without a finite level is made, or "".
     """
 
     file: Path
     population: str = ""
     kind: str = ""
     limit: float | None = None
+    delta: float | None = None
     disjoint: str = ""
     allow_infinite: str = ""
 
@@ -49,11 +51,9 @@ def ledger_of(section: Any, folder: Path, where: str) -> LedgerPlan | None:
         raise SpecificationError(sentence("expected a table", where=where, fix='write file = "population.ledger"'))
     raise_all(SpecificationError, list(_problems(section, where)))
     texts = {name: str(section.get(name, "")) for name in ("population", "kind", "allow_infinite")}
-    limit = section.get("limit")
+    limit, delta = (None if name not in section else float(section[name]) for name in ("limit", "delta"))
     disjoint = section["reason"] if section.get("disjoint") else ""
-    return LedgerPlan(
-        folder / section["file"], limit=None if limit is None else float(limit), disjoint=disjoint, **texts
-    )
+    return LedgerPlan(folder / section["file"], limit=limit, delta=delta, disjoint=disjoint, **texts)
 
 
 def _problems(section: Mapping[str, Any], where: str) -> Any:
@@ -71,6 +71,10 @@ def _problems(section: Mapping[str, Any], where: str) -> Any:
         yield sentence("unknown 'kind'", where=where, got=shown(section["kind"], repr), wanted=", ".join(KINDS))
     if "limit" in section and not finite(section["limit"]) > 0:
         yield sentence("'limit' is not a positive number", where=where, got=shown(section["limit"], repr))
+    if "delta" in section and not 0 < finite(section["delta"]) < 1:
+        yield sentence("'delta' is outside its range", where=where, got=shown(section["delta"], repr), wanted="(0, 1)")
+    elif "delta" in section and "limit" not in section:
+        yield sentence("'delta' is given without the limit that it belongs to", where=where, fix="set limit")
     disjoint = section.get("disjoint", False)
     if not isinstance(disjoint, bool):
         yield sentence("'disjoint' is not true or false", where=where, got=shown(disjoint, repr))

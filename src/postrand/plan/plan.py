@@ -27,6 +27,7 @@ from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, units_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
 from postrand.plan.ledger_plan import ledger_of
+from postrand.plan.one_member import one_member_problems
 from postrand.plan.policy import columns_of, policy_of, unknown_columns
 from postrand.plan.split_plan import split_from
 from postrand.plan.unit_plan import unit_from
@@ -171,6 +172,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
     check.problems += unsuited(plan, shapes or (), where)
     check.problems += units_problems(plan, shapes or (), where)
+    check.problems += one_member_problems(plan, shapes or (), where)
     raise_all(SpecificationError, check.problems)
     return plan
 
@@ -288,7 +290,8 @@ class _Check:
         self.problems += _file_problems(entry, privacy, f"{self.where} {part}")
         if len(self.problems) > before:
             return None
-        extra = {"given": tuple(entry.get("given", ())), "rarer_than": entry.get("rarer_than", 0)}
+        extra: dict[str, Any] = {n: entry[n] for n in ("rarer_than", "one_member") if n in entry}
+        extra["given"] = tuple(entry.get("given", ()))
         return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices, **extra)
 
 

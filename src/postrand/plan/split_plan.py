@@ -18,6 +18,7 @@ from postrand.designers.split.splitting import MAX_CELLS
 from postrand.designers.split.workload import workload_of
 from postrand.errors import PostrandError, SpecificationError, nearest, raise_all, sentence, shown
 from postrand.mechanism.matrix import MAX_SIZE
+from postrand.mechanism.units import Unit
 from postrand.objectives import EstimatorVariance
 from postrand.privacy import DifferentialPrivacy
 from postrand.support import options
@@ -25,9 +26,10 @@ from postrand.support.inputs import finite, is_names, is_whole
 
 SplitPrior = Literal["uniform", "file", "dp"] | TablePrior
 PRIORS = ("uniform", "file", "dp")
+SPLIT_UNITS = ("record", "household")
 FIELDS = (
     "variables", "epsilon", "workload", "core", "given", "structure", "objective", "max_cells", "prior",
-    "prior_epsilon",
+    "prior_epsilon", "unit",
 )  # fmt: skip
 
 
@@ -39,6 +41,7 @@ class SplitPlan:
     record's. ``prior`` is ``uniform``, ``file`` (the file's own tables of the workload: confidential, and certified as
     such), ``dp`` (the file's tables of single variables with exact noise, which spend ``prior_epsilon`` together), or
     published tables. ``given``: variables that stay as they are, with matrices for each of their combinations.
+    ``unit``: each record shows a subset, or one random member of each household.
     """
 
     variables: tuple[str, ...]
@@ -51,6 +54,12 @@ class SplitPlan:
     max_cells: int = MAX_CELLS
     prior: SplitPrior = "uniform"
     prior_epsilon: float = 0.0
+    unit: Unit = "record"
+
+    @property
+    def of_members(self) -> bool:
+        """Whether one random member of each household shows a subset, and the others nothing."""
+        return self.unit == "household"
 
     @property
     def reads_file(self) -> bool:
@@ -60,8 +69,13 @@ class SplitPlan:
     @property
     def spent(self) -> float:
         """The ε that the plan itself names: of the subsets, where it is given, and of a private prior."""
+        return (self.epsilon or 0.0) + self.prior_spent
+
+    @property
+    def prior_spent(self) -> float:
+        """The part of it that a private prior spends of each record's."""
         noisy = self.prior == "dp" or (isinstance(self.prior, TablePrior) and self.prior.provenance == "dp")
-        return (self.epsilon or 0.0) + (self.prior_epsilon if noisy else 0.0)
+        return self.prior_epsilon if noisy else 0.0
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:
@@ -92,8 +106,15 @@ class SplitPlan:
             "max_cells": self.max_cells,
             "prior": published or prior,
             "prior_epsilon": self.prior_epsilon,
+            "unit": self.unit,
         }
-        usually = {"workload": "pairs", "max_cells": MAX_CELLS, "prior": "uniform", "prior_epsilon": 0.0}
+        usually = {
+            "unit": "record",
+            "workload": "pairs",
+            "max_cells": MAX_CELLS,
+            "prior": "uniform",
+            "prior_epsilon": 0.0,
+        }
         return {n: value for n, value in data.items() if value not in (None, []) and value != usually.get(n)}
 
 
@@ -139,7 +160,7 @@ def split_from(
     if reader.problems or workload is None:
         return None, reader.problems
     epsilon = finite(data["epsilon"]) if "epsilon" in data else None
-    rest = {n: given[n] for n in ("max_cells", "prior_epsilon") if n in given}
+    rest = {n: given[n] for n in ("max_cells", "prior_epsilon", "unit") if n in given}
     asked = {"core": core, "given": _names(data, "given"), "structure": family, "objective": objective, "prior": prior}
     return SplitPlan(names, workload, epsilon, **asked, **rest), []
 
@@ -183,6 +204,12 @@ def _problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
     if not (is_whole(most, 1) and most <= MAX_SIZE):
         wanted = f"a whole number in 1..{MAX_SIZE:,}"
         yield sentence("max_cells is not valid", where=where, got=shown(most, repr), wanted=wanted)
+    unit = data.get("unit", "record")
+    if unit not in SPLIT_UNITS:
+        fix = "'household' shows one random member of each household, 'record' something of each record"
+        yield sentence(
+            "unit is not valid", where=where, got=shown(unit, repr), wanted=" or ".join(SPLIT_UNITS), fix=fix
+        )
     spent = data.get("prior_epsilon", 0.0)
     if not finite(spent) >= 0:
         yield sentence("prior_epsilon is not a number >= 0", where=where, got=shown(spent, repr))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, sentence, shown
@@ -12,6 +12,9 @@ from postrand.mechanism.units import Unit, Units
 from postrand.privacy import needs_file
 from postrand.support.inputs import finite, is_names
 from postrand.support.showing import few
+
+Differing = Literal["refuse", "most frequent"]
+"""What is done with a variable of a unit whose records differ in it: refuse the file, or take the most frequent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class UnitPlan:
     unit is not used. ``household_variables`` describe the household: all its records have one value of each, and show
     one draw. ``largest_household`` and ``most_records`` are the most records of one unit, decided without the file.
     ``epsilon`` is the budget of the largest household (without households, of the person with most records); None: it
-    is stated, and not asked for.
+    is stated, and not asked for. ``differing`` is what is done with records of a unit that differ in its variables;
+    :mod:`postrand.engines.unit_values` has the rule.
     """
 
     household: str = ""
@@ -32,6 +36,12 @@ class UnitPlan:
     person_variables: tuple[str, ...] = ()
     most_records: int = 0
     epsilon: float | None = None
+    differing: Differing = "refuse"
+
+    @property
+    def settles(self) -> bool:
+        """Whether records that differ get one value, by the rule, where the file would be refused."""
+        return self.differing != "refuse"
 
     @property
     def units(self) -> Units:
@@ -61,6 +71,8 @@ OPTIONS = tuple(field.name for field in fields(UnitPlan))
 def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPlan | None, list[str]]:
     """Return the section's plan, None without one or with problems, and the problems.
 
+    A plan that says something of households, and not their column, means the one variable of this role.
+
     >>> unit_from({"household": "hid", "largest": 6}, None, "plan [unit]")[1][0].partition(";")[0]
     "plan [unit]: unknown option 'largest'"
     """
@@ -73,6 +85,7 @@ def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPla
         for name in data
         if name not in OPTIONS
     ]
+    data = _housed(data, codebook)
     problems += _value_problems(data, where)
     if problems:
         return None, problems
@@ -88,6 +101,12 @@ def unit_from(data: Any, codebook: Codebook | None, where: str) -> tuple[UnitPla
     return (None if problems else plan), problems
 
 
+def _housed(data: Mapping[str, Any], codebook: Codebook | None) -> Mapping[str, Any]:
+    known = [] if codebook is None else [variable.name for variable in codebook.with_role("household")]
+    asked = "household" not in data and not {"household_variables", "largest_household"}.isdisjoint(data)
+    return {**data, "household": known[0]} if asked and len(known) == 1 else data
+
+
 def _value_problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
     for unit in ("household", "person"):
         names = data.get(f"{unit}_variables", [])
@@ -99,6 +118,10 @@ def _value_problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
             yield sentence(f"'{unit}_variables' is given without {unit!r}", where=where, fix=fix)
     if "epsilon" in data and not finite(data["epsilon"]) > 0:
         yield sentence("epsilon is not a positive number", where=where, got=shown(data["epsilon"], repr))
+    known = get_args(Differing)
+    if "differing" in data and data["differing"] not in known:
+        got = shown(data["differing"], repr)
+        yield sentence(f"unknown 'differing' {got}{nearest(got, known)}", where=where, wanted=", ".join(known))
 
 
 def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str, dict[str, str]]]:
@@ -108,7 +131,9 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
             continue
         role = codebook[name].role
         if unit == "household" and role != "household":
-            yield f"{name!r} has no household numbers", {"got": f"role {role!r}", "wanted": "role 'household'"}
+            fix = "set this role in the codebook: the release has new numbers in place of the file's"
+            more = {"got": f"role {role!r}", "wanted": "role 'household'", "fix": fix}
+            yield f"{name!r} has no household numbers", more
         if unit == "person" and role in ("household", "weight", "record_key"):
             fix = "name the column that numbers persons, with role 'drop' where it is not released"
             yield f"{name!r} does not number persons", {"got": f"role {role!r}", "fix": fix}
@@ -117,14 +142,25 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
         yield f"{few(both)}: described as of a household and of a person", {"fix": "keep one of the two"}
 
 
-def unit_problems(plan: UnitPlan, blocks: Sequence[Any], elsewhere: Sequence[str], where: str) -> Iterable[str]:
-    """Yield why the blocks of a plan do not fit its units; ``elsewhere`` are perturbed variables outside of blocks."""
+def unit_problems(
+    plan: UnitPlan, blocks: Sequence[Any], elsewhere: Sequence[str], where: str, of_members: Sequence[str] = ()
+) -> Iterable[str]:
+    """Yield why the blocks of a plan do not fit its units; ``elsewhere`` are perturbed variables outside of blocks.
+
+    ``of_members`` are those of a split of which one random member of each household shows a subset: whatever they
+    describe, they are shown once.
+    """
     for unit, names in plan.variables.items():
-        used = {name for block in blocks for name in (*block.variables, *block.given)}
+        used = {name for block in blocks for name in (*block.variables, *block.given)}.union(of_members)
         for name in names:
             if name in elsewhere:
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
-                yield sentence(what, where=where, fix=f"put it in [[blocks]], or take it out of {unit}_variables")
+                fix = f"put it in [[blocks]], or in [split] with unit = 'household', or take it out of {unit}_variables"
+                yield sentence(what, where=where, fix=fix)
+            elif name in of_members and plan.settles:
+                what = f"{name!r} is shown by one member of each household, and records that differ in it are settled"
+                fix = "perturb it in [[blocks]], or set differing = 'refuse' in [unit]"
+                yield sentence(what, where=where, fix=fix)
             elif name not in used:
                 what = f"{name!r} is in {unit}_variables, but no block perturbs or reads it"
                 yield sentence(what, where=where, fix="add a block for it, or take it out")
@@ -149,12 +185,17 @@ def _block_problems(plan: UnitPlan, block: Any, where: str) -> Iterable[str]:
     if block.rarer_than:
         what = "'rarer_than' counts records, and this block describes a unit of several"
         yield sentence(what, where=about, fix="remove 'rarer_than'")
+    if plan.settles and block.prior == "dp":
+        what = "a private prior counts records, and one record can settle the value of several"
+        yield sentence(what, where=about, fix="use another prior, or set differing = 'refuse' in [unit]")
 
 
 def reading_problems(plan: UnitPlan, blocks: Sequence[Any], read: Sequence[Sequence[str]], where: str) -> Iterable[str]:
     """Yield which blocks of a unit read what can differ within it; ``read`` are the variables of each block's cells."""
     for block, names in zip(blocks, read, strict=True):
         unit = plan.unit_of(block.variables)
+        if plan.settles:
+            yield from _settled_elsewhere(plan, unit, names, f"block {'*'.join(block.variables)!r}")
         if unit == "record":
             continue
         held = {*plan.household_variables, *(plan.person_variables if unit == "person" else ())}
@@ -162,3 +203,11 @@ def reading_problems(plan: UnitPlan, blocks: Sequence[Any], read: Sequence[Seque
             what = f"a block of the {unit} reads {few(differing)} ('given', or a rule of the codebook)"
             fix = f"name them in {unit}_variables if all records of a {unit} have one value, or perturb the block's "
             yield sentence(what, where=f"block {'*'.join(block.variables)!r}", fix=f"{fix}variables for each record")
+
+
+def _settled_elsewhere(plan: UnitPlan, unit: Unit, read: Sequence[str], about: str) -> Iterable[str]:
+    """Yield which values of other units a block reads: one record could then change the draws of other records."""
+    for other, names in plan.variables.items():
+        if other != unit and (settled := [name for name in read if name in names]):
+            what = f"a block of the {unit} reads {few(settled)}, whose values other records of the {other} can settle"
+            yield sentence(what, where=about, fix="do not read them there, or set differing = 'refuse' in [unit]")

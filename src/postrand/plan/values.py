@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from postrand.certification.certificate import Claim
 from postrand.codebook import Codebook
+from postrand.codebook.variable import Scalar
 from postrand.columns.planned import NumericalPlan
 from postrand.designers import Objective, Structure
 from postrand.designers.budget import BudgetShare, is_share
@@ -41,7 +42,8 @@ class BlockPlan:
     ``dp`` (a histogram of the file with exact noise, which spends ``prior_epsilon`` of the record's budget).
     ``given``: variables that stay as they are, with a transition matrix for each of their values. ``rarer_than``: only
     records are perturbed whose combination of the block's variables occurs in fewer records. A ``BudgetShare`` as
-    privacy uses part of the record's remaining budget. If the privacy depends on the file's frequencies, so does the
+    privacy uses part of the record's remaining budget. ``one_member``: the category that exactly one member of each
+    household has, and shows. If the privacy depends on the file's frequencies, so does the
     prior.
     """
 
@@ -54,6 +56,7 @@ class BlockPlan:
     matrix: tuple[tuple[float, ...], ...] | None = None
     given: tuple[str, ...] = ()
     rarer_than: int = 0
+    one_member: Scalar | None = None
 
     @property
     def reads_file(self) -> bool:
@@ -67,7 +70,8 @@ class ReleaseOptions:
     """Hold the form of the release: format of the data file, order of records, with or without record identifiers.
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
-    ``as_is`` lists unperturbed columns that are released as they are although they single out many records. Household
+    ``as_is`` lists unperturbed columns that are released as they are although they single out many records, or all but
+    settle true values of perturbed variables. Household
     numbers are replaced by new ones, or released ``as they are``. ``completed`` is the number of copies with plausible
     true values that the release has beside its data, None for no copies. ``target`` is the database table for the
     released data.

@@ -68,7 +68,7 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[s
 
 
 def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
-    """Return ``[[blocks]]`` with ``variables`` and, on one line, ``privacy`` if it has its own.
+    """Return ``[[blocks]]`` with every option of a block on one line.
 
     >>> entry = {"variables": ["sex"], "privacy": {"model": "differential", "epsilon": 1.0}}
     >>> print(tomlkit.dumps({"blocks": blocks_of([entry])}), end="")
@@ -79,9 +79,8 @@ def blocks_of(entries: Iterable[Mapping[str, Any]]) -> tomlkit.items.AoT:
     blocks = tomlkit.aot()
     for entry in entries:
         block = tomlkit.table()
-        block["variables"] = entry["variables"]
-        if "privacy" in entry:
-            block["privacy"] = _inline(entry["privacy"])
+        for name, value in entry.items():
+            block[name] = _inline(value)
         blocks.append(block)
     return blocks
 

@@ -49,6 +49,8 @@ def dependent(mechanism: Mechanism, facts: Any, models: Iterable[Any]) -> Iterat
         yield {"code": "reused_key"}
     for unit, names in mechanism.shared.items():
         yield from _naming(f"shared_{unit}", names)
+    if mechanism.split is not None and mechanism.split.of_members:
+        yield from _naming("one_member", mechanism.partly)
     blocks = mechanism.every_block
     classes = {b: classes_of(block.matrix) for b, block in enumerate(blocks) if block.matrix.ratio is None}
     yield from _blocks("strata", [block.variables for block in blocks if block.given])

@@ -28,7 +28,7 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     used = pc.unique(held.indices).drop_null()  # what else a dictionary lists need have no place
     values = held.dictionary.take(used)
     present = _present(values, missing)
-    made = kind.to_arrow(_prepared(kind, values.filter(present), where))
+    made = kind.to_arrow(prepared(kind, values.filter(present), where))
     if made.null_count:
         what = f"the column has a value that has no place in its {kind.name}"
         raise DataError(
@@ -49,7 +49,7 @@ def result_type(kind: Recoding, of: pa.DataType) -> pa.DataType:
     """Return the type of the result for a column of a type: text, or that of the recoded numbers."""
     of = of.value_type if pa.types.is_dictionary(of) else of
     plain = pa.nulls(0, pa.float64() if kind.reads == "numbers" and _is_text(of) else of)
-    return kind.to_arrow(_prepared(kind, plain, "recode")).type
+    return kind.to_arrow(prepared(kind, plain, "recode")).type
 
 
 def reads_as(reads: Reads) -> str:
@@ -68,7 +68,7 @@ def _present(values: pa.Array, missing: Collection[Scalar]) -> pa.Array:
     )
 
 
-def _prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
+def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
     """Return values in a type that the kind reads."""
     if kind.reads != "numbers" or pa.types.is_integer(values.type):
         return values

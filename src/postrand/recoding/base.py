@@ -27,17 +27,19 @@ class Recoding(Protocol):
 
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
     files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
-    meaning, has ``labels_of(values) -> texts``.
+    meaning, has ``labels_of(values) -> texts``. One that looks at the file has ``settled(counts) -> kind``.
     """
 
     name: ClassVar[str]
     """What people call the kind."""
     marks: ClassVar[tuple[str, ...]]
     """The options by which an entry is known to be of this kind."""
-    confidential: ClassVar[bool]
-    """Whether its options follow from the confidential file."""
     remedy: ClassVar[str]
     """The next step where a value of the column has no place in the result."""
+
+    @property
+    def confidential(self) -> bool:
+        """Whether its options follow from the confidential file."""
 
     @property
     def reads(self) -> Reads:
@@ -68,6 +70,16 @@ def kinds() -> tuple[type[Any], ...]:
 
 def _is_kind(value: object) -> bool:
     return isinstance(value, type) and isinstance(vars(value).get("marks"), tuple)
+
+
+def steps_of(kind: Any) -> tuple[Any, ...]:
+    """Return what a kind does in order: the steps of one that has several, of any other the kind itself."""
+    return tuple(getattr(kind, "steps", (kind,)))
+
+
+def is_settled(kind: Any) -> bool:
+    """Whether every rule on rare categories has looked at a file: ``merged`` says what it found."""
+    return all(not hasattr(step, "settled") or step.merged is not None for step in steps_of(kind))
 
 
 def key_of(value: object) -> str:

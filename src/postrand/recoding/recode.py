@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.recoding.base import Recoding, Scalar, kinds
+from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.recoding.base import Recoding, Scalar, steps_of
 from postrand.recoding.base import twice as repeated
-from postrand.support import options as _options
+from postrand.recoding.entries import kind_from
 from postrand.support.inputs import has_controls, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OWN = ("variable", "from", "type", "missing", "provenance")
 _PROVENANCES = ("public", "confidential")
 
 
@@ -72,6 +71,15 @@ class Recode:
         """Whether what the recode does follows from the confidential file."""
         return self.provenance == "confidential"
 
+    @property
+    def kinds(self) -> str:
+        """The names of what is done, in order.
+
+        >>> Recode.from_dict({"variable": "age", "steps": [{"top": 85}, {"bands": [0, 18]}]}).kinds
+        'top and bottom coding, then bands'
+        """
+        return ", then ".join(step.name for step in steps_of(self.kind))
+
     def apply(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the recoded column: text dictionary-encoded, numbers as numbers; missing values stay missing.
 
@@ -99,9 +107,7 @@ class Recode:
         own = {"variable": self.variable, "from": self.source, "type": self.type, "missing": list(self.missing)}
         own |= {"provenance": self.provenance} if self.is_confidential else {}
         kept = {name: value for name, value in own.items() if value and (name != "from" or value != self.variable)}
-        fields = dataclasses.fields(self.kind)  # type: ignore[arg-type]  # every kind is a dataclass
-        chosen = {f.name: (getattr(self.kind, f.name), f.default) for f in fields}
-        return kept | {name: _plain(value) for name, (value, usual) in chosen.items() if value != usual}
+        return kept | _options_of(self.kind)
 
     @classmethod
     def from_dict(cls, entry: Any, where: str = "recode", folder: Path | None = None) -> Recode:
@@ -115,23 +121,13 @@ class Recode:
         if not isinstance(entry, Mapping):
             raise SpecificationError(sentence("a recode is not a table", where=where))
         where = f"recode of {entry['variable']!r}" if isinstance(entry.get("variable"), str) else where
-        named = [kind for kind in kinds() if set(kind.marks) & entry.keys()]
-        if len(named) != 1:
-            known = ", ".join(mark for kind in kinds() for mark in kind.marks)
-            close = next(
-                (hint for name in entry if name not in _OWN and (hint := nearest(name, known.split(", ")))), ""
-            )
-            what = "two kinds of recoding in one recode" if named else f"no kind of recoding{close}"
-            raise SpecificationError(sentence(what, where=where, wanted=f"one of {known}"))
         own = {name: entry.get(name, "") for name in ("variable", "type", "provenance")}
-        chosen, problems = {name: value for name, value in entry.items() if name not in _OWN}, []
         kind: Any = None
+        problems = list[str]()
         try:
-            if hasattr(named[0], "opened"):
-                chosen = named[0].opened(chosen, folder)
-            kind = _options.build(named[0], chosen, where)
+            kind = kind_from(entry, where, folder)
         except SpecificationError as error:
-            problems += [text if text.startswith(where) else f"{where}: {text}" for text in error.problems]
+            problems += error.problems
         try:
             made = cls(kind=kind, source=entry.get("from", ""), missing=entry.get("missing", ()), **own)
         except SpecificationError as error:
@@ -179,8 +175,15 @@ def _problems(recode: Recode) -> Iterable[str]:
         yield sentence("'missing' is not a list of values", got=shown(recode.missing, repr), fix="set missing = [99]")
 
 
+def _options_of(kind: Any) -> dict[str, Any]:
+    chosen = {f.name: (getattr(kind, f.name), f.default) for f in dataclasses.fields(kind)}
+    return {name: _plain(value) for name, (value, usual) in chosen.items() if value != usual}
+
+
 def _plain(value: Any) -> Any:
-    """Return a value without tuples; pairs of a name and more become a table."""
+    """Return a value without tuples; pairs of a name and more become a table, as do the options of a step."""
+    if dataclasses.is_dataclass(value):
+        return _options_of(value)
     if not isinstance(value, tuple):
         return value
     if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):

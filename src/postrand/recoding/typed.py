@@ -9,16 +9,18 @@ from typing import Any
 
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.recoding.base import kinds
+from postrand.recoding.entries import OWN
 from postrand.recoding.recode import twice
 
-FORM = "RESULT=KIND:VALUE, RESULT=COLUMN:KIND:VALUE, each with ;OPTION=VALUE behind it"
+FORM = "RESULT=KIND:VALUE, RESULT=COLUMN:KIND:VALUE, each with ;OPTION=VALUE behind it, or with ' then KIND:VALUE'"
 _LISTS = ("bands", "labels", "missing", "merged")
 
 
 def entry_of(text: str) -> dict[str, Any]:
     """Return a recode in one line as the plain data of a ``[[recodes]]`` entry.
 
-    ``,`` separates the entries of a list, ``|`` groups, ``;`` more options; ``@`` is before the level of a hierarchy.
+    ``,`` separates the entries of a list, ``|`` groups, ``;`` more options; ``@`` is before the level of a hierarchy,
+    and ``then`` between recodings that follow one another.
 
     Raises
     ------
@@ -31,25 +33,38 @@ def entry_of(text: str) -> dict[str, Any]:
     {'variable': 'age', 'bands': [0, 15, 30], 'missing': [99]}
     >>> entry_of("nuts1=area:hierarchy:nuts.csv@2")
     {'variable': 'nuts1', 'from': 'area', 'hierarchy': 'nuts.csv', 'level': 2}
+    >>> entry_of("age=top:85 then bands:0,18,65")
+    {'variable': 'age', 'steps': [{'top': 85}, {'bands': [0, 18, 65]}]}
     >>> entry_of("marital=groups:Couple=Married,Cohabiting|Single=Single;others=Other")["groups"]
     {'Couple': ['Married', 'Cohabiting'], 'Single': ['Single']}
     """
-    marks = [mark for kind in kinds() for mark in kind.marks]
+    marks = [mark for kind in kinds() for mark in kind.marks if mark != "steps"]
     result, _, rest = text.partition("=")
     found = re.fullmatch(rf"(?:(?P<source>[^:]+):)?(?P<kind>{'|'.join(marks)}):(?P<value>.+)", rest, re.DOTALL)
     if not result or found is None:
         fix = 'for example --recode "age=bands:0,15,30,45,60,75"'
         wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
         raise SpecificationError(sentence("the recode has another form", got=text, wanted=wanted, fix=fix))
-    value, *more = found["value"].split(";")
     entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}
-    entry |= _value(found["kind"], value)
+    parts = re.split(rf"\s+then\s+(?=(?:{'|'.join(marks)}):)", f"{found['kind']}:{found['value']}")
+    steps = [_options(part) for part in parts]
+    if len(steps) == 1:
+        return entry | steps[0]
+    own = {name: value for step in steps for name, value in step.items() if name in OWN}  # of the recode as a whole
+    return entry | own | {"steps": [{n: v for n, v in step.items() if n not in OWN} for step in steps]}
+
+
+def _options(step: str) -> dict[str, Any]:
+    """Return the options of one recoding in one line, ``KIND:VALUE;OPTION=VALUE``."""
+    kind, _, rest = step.partition(":")
+    value, *more = rest.split(";")
+    found = _value(kind, value)
     for option in more:
         name, _, held = option.partition("=")
-        entry |= _value(name.strip(), held)
-    if "table" in entry and len(entry.get("bands", ())) == 1:
-        entry["bands"] = entry["bands"][0]  # how many bands, not an edge
-    return entry
+        found |= _value(name.strip(), held)
+    if "table" in found and len(found.get("bands", ())) == 1:
+        found["bands"] = found["bands"][0]  # how many bands, not an edge
+    return found
 
 
 def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -21,6 +21,8 @@ from postrand.engines import engine as engine_named
 from postrand.engines.database import Table, open_records
 from postrand.engines.resources import Resources
 from postrand.engines.summary import Summary
+from postrand.engines.unit_records import wants_of
+from postrand.engines.unit_values import settled
 from postrand.errors import ReleaseError, sentence
 from postrand.mechanism import Mechanism
 from postrand.release.bundle import Release, records_of
@@ -34,7 +36,7 @@ def with_file(
 ) -> Certificate:
     """Certify all claims again; those that need the file are checked on this file."""
     codebook, engine = mechanism.require_codebook(), LocalEngine()
-    source = _confidential(file, codebook)
+    source = _confidential(file, codebook, mechanism, certificate.facts)
     records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
     if records != summary.records:
         what = "the release and this file differ in the number of records: the release was made from another file"
@@ -53,21 +55,28 @@ def same_values(
     """Compare each numerical column with that of the file, record by record if the order is the same."""
     codebook = mechanism.require_codebook()
     shown = shown_codebook(codebook, mechanism.partly)
-    true, released = _confidential(file, codebook), open_data(root / manifest["data"], shown)
+    true, released = (
+        _confidential(file, codebook, mechanism, certificate.facts),
+        open_data(root / manifest["data"], shown),
+    )
     for column in mechanism.numerical:
         mine, theirs = (whole_column(source, column.variable) for source in (true, released))
         check_against(mine, theirs, column, in_order=not certificate.facts.order_is_shuffled)
     return True
 
 
-def _confidential(file: Path | formats.File | Table, codebook: Codebook) -> formats.Source:
-    """Open the confidential records, which can have more columns than the release."""
+def _confidential(
+    file: Path | formats.File | Table, codebook: Codebook, mechanism: Mechanism, facts: Facts
+) -> formats.Source:
+    """Open the confidential records, which can have more columns than the release, as the run read them."""
     more = [
         Variable(field.name, "drop", type=str(coding.value_type(field.type)))
         for field in open_records(file).schema
         if field.name not in codebook and field.name not in {recode.source for recode in codebook.recodes}
     ]
-    return open_records(file, dataclasses.replace(codebook, variables=(*codebook.variables, *more)))
+    book = dataclasses.replace(codebook, variables=(*codebook.variables, *more))
+    source = open_records(file, book)
+    return settled(source, book, wants_of(mechanism)) if facts.differing_are_settled else source
 
 
 def redrawn(
@@ -85,7 +94,7 @@ def redrawn(
     """
     mechanism, name = release.mechanism, release.data_path.name
     engine = engine_named("local", resources=resources)
-    source = _confidential(file, release.codebook)
+    source = _confidential(file, release.codebook, mechanism, facts)
     content = engine.content(source, mechanism, key, record_key=record_key)
     house = next((v.name for v in release.codebook.with_role("household")), None)
     renumbers = facts.households_are_renumbered and house is not None

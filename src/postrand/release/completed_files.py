@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from postrand.release import atomic, canonical_json, rendering
 from postrand.release.bundle import COMPLETED, README, REPORT, Complete, Release, file_digest, records_of
 from postrand.release.table import TABLE, open_data, table_schema
 from postrand.support.progress import Stage, stage
+from postrand.support.warned import warn
 
 SCHEMA = "postrand/completed/1"
 _LIBRARIES = ("numpy", "numba")
@@ -104,7 +104,7 @@ def putting(copies: int) -> Complete:
         columns = columns_of(data, mechanism, as_table)
         told = put(path, columns, mechanism, completion.complete(frame, mechanism, copies=copies))
         for text in told["problems"]:
-            warnings.warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
+            warn(f"the model of the completed files failed a test: {text}", CompletedWarning, stacklevel=2)
 
         def end(name: str) -> dict[str, Any]:
             finish(folder, told, folder, name, [path.name])

@@ -10,40 +10,30 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from postrand.certification.series import KINDS, Series
+from postrand.certification.series import KINDS, Level, Series
 from postrand.errors import PrivacyError, UsageError, raise_all, sentence
-from postrand.release.ledger_lines import Book, Entry, Line, canonical, header, line_of, parse, total_of
+from postrand.release.ledger_lines import (
+    Book,
+    Entry,
+    Line,
+    canonical,
+    header,
+    line_of,
+    parse,
+    total_of,
+    unit_totals,
+)
+from postrand.release.ledger_terms import Terms as Terms  # who charges states them
+from postrand.release.ledger_terms import at_delta, left_of, limit_words
 from postrand.support.entropy import format_lower
 
 _LONGEST = 1 << 26  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the curator states of a release that is to be counted.
-
-    ``again``: the same key may be used for other content, as the ledger of a key asks. In a population's ledger
-    ``population`` names it, ``kind`` says what the release is, ``limit`` is the largest total ε, and ``disjoint`` and
-    ``exception`` are reasons: why no record is in an earlier release, and why no finite level is needed.
-    """
-
-    again: bool = False
-    population: str | None = None
-    kind: str = ""
-    limit: float | None = None
-    disjoint: str = ""
-    exception: str = ""
-
-    @property
-    def of_key(self) -> bool:
-        """Whether these are the terms of a key's own ledger."""
-        return self.population is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +61,22 @@ class Charge:
             If the file cannot be written; it is then as it was.
         """
         self.ledger.add(dataclasses.replace(self.entry, manifest=manifest), self.terms, stated=self.series)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a population's ledger would say of a release: totals before and after, and why it would refuse it.
+
+    ``units`` are the totals ε of other units, with it. ``is_known``: a release of the same mechanism is in the ledger.
+    """
+
+    terms: Terms
+    entry: Entry
+    before: Level
+    after: Level
+    problems: tuple[str, ...]
+    units: Mapping[str, float | None]
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,15 @@ class Ledger:
         """
         self._check_place()
         return self._charged(self.read(), entry, terms)
+
+    def outlook(self, entry: Entry, terms: Terms) -> Outlook:
+        """Return what the ledger of a population would say of a release, as new; raises UsageError as :meth:`read`."""
+        book, entry = self.read(), _stated(entry, terms)
+        known = [old for old in book.entries if old.population == entry.population]
+        problems = tuple(_problems(book, entry, terms, self.path.name))
+        is_known = any(old.mechanism == entry.mechanism for old in known)
+        units = unit_totals([*known, entry])
+        return Outlook(terms, entry, total_of(known), total_of([*known, entry]), problems, units, is_known)
 
     def add(self, entry: Entry, terms: Terms | None = None, *, stated: Series | None = None) -> None:
         """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""
@@ -172,13 +187,7 @@ class Ledger:
             kind = KINDS[bool(book.lines)]
             entry = dataclasses.replace(entry, kind=kind)
         else:
-            entry = dataclasses.replace(
-                entry,
-                population=terms.population or "",
-                kind=terms.kind or KINDS[0],
-                disjoint=terms.disjoint,
-                exception=terms.exception,
-            )
+            entry = _stated(entry, terms)
             raise_all(PrivacyError, _problems(book, entry, terms, self.path.name))
         if not book.head:
             first = header(terms.population or "", _as_text(self.path))
@@ -202,6 +211,17 @@ class Ledger:
 def _noted(book: Book, entry: Entry, terms: Terms) -> Line | None:
     """Return the line of the same release; one of schema 1 has no place in a chain, so a population counts it anew."""
     return next((o for o in book.lines if entry.same_release(o.entry) and (terms.of_key or o.previous)), None)
+
+
+def _stated(entry: Entry, terms: Terms) -> Entry:
+    """Return the entry of a population's ledger, as the curator states it."""
+    return dataclasses.replace(
+        entry,
+        population=terms.population or "",
+        kind=terms.kind or KINDS[0],
+        disjoint=terms.disjoint,
+        exception=terms.exception,
+    )
 
 
 def _as_text(path: Path) -> str:
@@ -240,17 +260,11 @@ def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[st
     if not terms.exception and after.epsilon is None and (before.epsilon is not None or not entry.is_finite):
         fix = 'perturb what has no finite level, or state why: allow_infinite = "reason" in [ledger]'
         yield sentence("with this release there is no finite level of all together", where=where, got=costs, fix=fix)
-    if terms.limit is not None and (after.epsilon is None or after.epsilon > terms.limit):
-        spent = 0.0 if entry.disjoint else before.epsilon
-        left = 0.0 if spent is None else max(terms.limit - spent, 0.0)
+    if not terms.allows(after):
+        left = left_of(Level(0.0, 0.0, 0.0) if entry.disjoint else before, terms)
         fix = f"at most ε = {format_lower(left)} is left for a release of these records"
-        yield sentence(
-            "the release would pass the limit of the ledger",
-            where=where,
-            got=costs,
-            wanted=f"at most {terms.limit:g}",
-            fix=fix,
-        )
+        what, wanted = "the release would pass the limit of the ledger", f"at most {limit_words(terms)}"
+        yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
 
 
 def _flush_folder(folder: Path) -> None:

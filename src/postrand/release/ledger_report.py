@@ -11,8 +11,9 @@ from postrand.certification.series import Level
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.release.bundle import CERTIFICATE
 from postrand.release.checks import load
-from postrand.release.ledger import Ledger
+from postrand.release.ledger import Ledger, Outlook
 from postrand.release.ledger_lines import Book, Line, total_of, unit_totals
+from postrand.release.ledger_terms import at_delta, limit_words
 
 LIMITS = (
     "The digests show a line that was changed, removed or moved, but not lines removed at the end, nor a ledger that "
@@ -79,6 +80,37 @@ def _row(line: Line) -> tuple[str, ...]:
 
 def _data(level: Level) -> dict[str, float | None]:
     return {"epsilon": level.epsilon, "delta": level.delta, "rho": level.rho}
+
+
+def outlook_lines(found: Outlook) -> tuple[str, ...]:
+    """Return what a population's ledger would say of a release, before it is made, in sentences for its curator."""
+    entry, terms = found.entry, found.terms
+    costs = f"so far {found.before}, together {found.after}{at_delta(found.after, terms)}"
+    lines = [f"The ledger of {entry.population} would charge a record ε {entry.level} for this release: {costs}."]
+    for unit, epsilon in found.units.items():
+        lines.append(f"A {unit} of the largest size: ε <= {Level(epsilon)} together.")
+    if found.is_known:
+        lines.append("The same content with the same key as a release that is listed there costs nothing.")
+    if found.problems:
+        return (*lines, *(f"'postrand protect' would refuse the release: {text}" for text in found.problems))
+    limit = "The ledger has no limit." if terms.limit is None else f"The limit, {limit_words(terms)}, allows it."
+    return (*lines, limit)
+
+
+def outlook_data(found: Outlook) -> dict[str, Any]:
+    """Return the same as plain data for JSON; ``at_delta`` is the total at the δ of the limit."""
+    terms, after = found.terms, found.after
+    at = {} if terms.delta is None else {"delta": terms.delta, "at_delta": after.at(terms.delta)}
+    return {
+        "population": found.entry.population,
+        "level": _data(found.entry.level),
+        "before": _data(found.before),
+        "total": _data(after) | at,
+        "units": dict(found.units),
+        "limit": terms.limit,
+        "allowed": not found.problems,
+        "sentences": list(outlook_lines(found)),
+    }
 
 
 def verify_ledger(ledger: Ledger, heads: Sequence[str] = (), releases: Sequence[str | Path] = ()) -> Book:

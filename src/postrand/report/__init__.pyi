@@ -1,6 +1,7 @@
 from .columns import columns_report
 from .completed import completed_report, completed_section
-from .html import internal_report, public_report
+from .html import public_report
+from .internal import decision_page, internal_report
 from .release_readme import columns_readme, readme
 from .values import page_values
 
@@ -9,6 +10,7 @@ __all__ = [
     "columns_report",
     "completed_report",
     "completed_section",
+    "decision_page",
     "internal_report",
     "page_values",
     "public_report",

@@ -34,7 +34,7 @@ def histogram(unit: str, edges: Sequence[float], shown: Sequence[str], lengths: 
         )
     tall = _TOP + ROW * len(bars) + 6
     return Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" role="img" style="max-width:{w}px" '
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" role="img" width="{w}" class="histogram" '
         'font-family="sans-serif" font-size="11" fill="currentColor"><title>{title}</title>'
         "<desc>One bar for each range of risk, with its number of {unit}.</desc>"
         '<text x="{x}" y="14" text-anchor="end">risk</text><text x="{left}" y="14">{unit}</text>{bars}</svg>'

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from importlib import resources
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from postrand.formats import format_of
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.matrix import UNIT
+from postrand.mechanism.one_member import kept_rules
 from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
@@ -48,8 +51,6 @@ PRIORS = {
     "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
-Sections = Mapping[str, Sequence[Mapping[str, object]]]
-"""Further tables by title: each a sequence of rows, each row its cells by column name."""
 
 
 def public_report(
@@ -66,52 +67,12 @@ def public_report(
     the :func:`postrand.report.values.page_values` of the release, where they are known already; ``completed`` is the
     section on completed files, if there are any.
     """
-    return _page(mechanism, certificate, summary, data_name, {}, {}, internal=False, found=found, completed=completed)
-
-
-def internal_report(
-    mechanism: Mechanism,
-    certificate: Certificate,
-    summary: Summary,
-    data_name: str,
-    sections: Sections,
-    pictures: Mapping[str, str] | None = None,
-    captions: Mapping[str, Sequence[str]] | None = None,
-) -> str:
-    """Return the same page, marked as internal, with further tables such as risk values for authorised staff.
-
-    ``pictures`` are SVG texts by the title of the section whose table they draw; they are not escaped. ``captions`` are
-    paragraphs above the table of a section, by its title.
-    """
-    return _page(
-        mechanism, certificate, summary, data_name, sections, pictures or {}, internal=True, captions=captions or {}
-    )
-
-
-def _page(
-    mechanism: Mechanism,
-    certificate: Certificate,
-    summary: Summary,
-    data_name: str,
-    sections: Sections,
-    pictures: Mapping[str, str],
-    *,
-    internal: bool,
-    captions: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    found: Values | None = None,
-    completed: Markup | None = None,
-) -> str:
     found, split = found or page_values(mechanism, summary), split_view(mechanism, summary)
+    kept = kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     return (
         environment()
         .get_template("report.html")
         .render(
-            internal=internal,
-            sections=sections,
-            pictures=pictures,
-            captions=captions,
-            places={title: place for place, title in enumerate(sections, 1)},
-            nothing=[title for title, rows in sections.items() if not rows and title not in pictures],
             key_is_private=certificate.facts.key_is_private,
             data_name=data_name,
             records=summary.records,
@@ -119,7 +80,7 @@ def _page(
             claims=_claims(certificate, mechanism),
             account=_account(mechanism, certificate),
             file=_file(certificate),
-            units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism)),
+            units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism), *kept),
             recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
@@ -162,6 +123,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.globals |= {"style": _style, "style_source": _style_source}
     made.filters |= {
         "count": lambda n: f"{n:,}",
         "decimal": text.decimal,
@@ -177,6 +139,18 @@ def environment() -> Environment:
         "bar": svg.bar,
     }
     return made
+
+
+def _style(*names: str) -> Markup:
+    """Return style sheets of the package as the text of a ``style`` element."""
+    folder = resources.files("postrand.report").joinpath("templates")
+    return Markup("\n" + "".join(folder.joinpath(name).read_text("utf-8") for name in names))
+
+
+def _style_source(*names: str) -> Markup:
+    """Return what a content security policy calls exactly these style sheets, so that it allows no others."""
+    digest = hashlib.sha256(_style(*names).encode()).digest()
+    return Markup("'sha256-{}'").format(base64.b64encode(digest).decode())
 
 
 def _worded(rows: Sequence[Mapping[str, object]]) -> set[str]:
@@ -278,11 +252,20 @@ def _block(view: BlockView, metric: MetricPrivacy | None, draw: bool) -> dict[st
         "rows": rows,
         "warnings": found.warnings if found is not None else (),
         "axis": svg.axis(ends),
-        "heat": list(zip(view.labels, view.matrix.tolist(), strict=True)) if view.draw else [],
+        "panels": _panels(view),
         "spread": _spread(view.diagonal),
         "largest": largest,
         "moves": _moves(view, metric, draw) if metric else {},
     }
+
+
+def _panels(view: BlockView) -> list[tuple[str, list[tuple[str, list[float]]]]]:
+    """Return the name and the labelled rows of each part of the matrix that is drawn."""
+    if not view.panels:
+        return []
+    matrix = view.matrix
+    parts = ((one, matrix[np.ix_(one.cells, one.cells)].tolist()) for one in view.panels)
+    return [(one.name, list(zip(one.labels, rows, strict=True))) for one, rows in parts]
 
 
 def _split_table(found: Estimate) -> dict[str, Any]:

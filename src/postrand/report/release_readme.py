@@ -10,6 +10,7 @@ import numpy as np
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.completion.readme import file_list, heading, how_to, named, wrapped
 from postrand.mechanism import Mechanism
+from postrand.mechanism.one_member import kept_rules
 from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
@@ -38,10 +39,10 @@ def readme(
     changed = _changed(mechanism, found, [limit for limit in limits if limit["code"] == FRESH])
     parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *changed]
     if completed is None:
-        more = (
-            "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
-            "postrand complete, which makes copies of the file for any software, from this folder alone."
-        )
+        more = "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
+        more += "postrand complete, which makes copies of the file for any software, from this folder alone."
+        if mechanism.split is not None and mechanism.split.of_members:  # of which no copies can be made
+            more = "postrand estimate (a command for tables, means and regressions) and postrand.R (tables in R)."
         parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
     else:
         parts += ["", *how_to(completed)]
@@ -89,8 +90,11 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
         yield example
     for unit, shared in mechanism.shared.items():
         yield wordings.limit({"code": f"shared_{unit}", "variables": shared})
+    yield from kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     if mechanism.partly:
         yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
+    if mechanism.split is not None and mechanism.split.of_members:
+        yield wordings.limit({"code": "one_member", "variables": mechanism.partly})
 
 
 def _example(found: Values) -> str:
@@ -150,7 +154,8 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
         lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
     if split := mechanism.split:
         chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
-        shown = "of the records show it, with values changed at random"
+        who = "members who were chosen" if split.of_members else "records"
+        shown = f"of the {who} show it, with values changed at random"
         lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
         if len(chances) > MAX_LISTED:
             lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")
@@ -165,7 +170,7 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
         only = {r.variable: "" if r.variable in treated else "; not perturbed" for r in recodes}
         by = {r.variable: "; by confidential counts" if r.is_confidential else "" for r in recodes}
         made = [
-            f"  {_name(r.variable)}: from {_name(r.source)}, {r.kind.name}{by[r.variable]}{only[r.variable]}"
+            f"  {_name(r.variable)}: from {_name(r.source)}, {r.kinds}{by[r.variable]}{only[r.variable]}"
             for r in recodes
         ]
         made = made[:MAX_LISTED]

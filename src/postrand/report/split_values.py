@@ -90,6 +90,7 @@ class SplitView:
     covered: int
     mean: tuple[float, float] | None
     tables: tuple[Estimate, ...]
+    of_members: bool = False
 
     @property
     def never(self) -> list[tuple[str, str]]:
@@ -131,6 +132,7 @@ def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
         covered,
         _means(pairs) if len(pairs) == covered else None,
         tuple(tables),
+        split.of_members,
     )
 
 
@@ -199,7 +201,9 @@ def _unchanged(block: Block, name: str, book: Codebook) -> tuple[float, float]:
 
 def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) -> Estimate | None:
     try:
-        found = from_tally(from_split_counts(names, mechanism, summary.subsets, summary.subset_cells))
+        found = from_tally(
+            from_split_counts(names, mechanism, summary.subsets, summary.subset_cells, summary.members.cells)
+        )
     except EstimationError:
         return None
     return found if np.isclose(found.value.sum(), 1.0) else None  # a matrix that says next to nothing: only noise

@@ -45,15 +45,25 @@ def axis_end(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[float
     return start, max(end, step)
 
 
-def interval(released: float, value: float, low: float, high: float, axis: tuple[float, float]) -> Markup:
-    """Return a row of a dot plot: the released share (ring), the corrected share (dot) and its 95% interval (line)."""
+def interval(
+    released: float, value: float, low: float, high: float, axis: tuple[float, float], before: float | None = None
+) -> Markup:
+    """Return a row of a dot plot: the released share (ring), the corrected share (dot) and its 95% interval (line).
+
+    ``before``, on internal pages alone: the share in the file before it was perturbed (upright line).
+    """
     x = [number(_place(v, axis)) for v in (0.0, low, high, released, value)]
     middle = HEIGHT / 2
+    mark = (
+        ""
+        if before is None
+        else Markup('<path class="before" d="M{} 1V{}"/>').format(number(_place(before, axis)), HEIGHT - 1)
+    )
     return Markup(
         '<svg class="dots" viewBox="0 0 {w} {h}" aria-hidden="true"><path class="zero" d="M{0} 0V{h}"/>'
         '<path class="line" d="M{1} {m}H{2}"/><circle class="ring" cx="{3}" cy="{m}" r="4"/>'
-        '<circle class="dot" cx="{4}" cy="{m}" r="3.5"/></svg>'
-    ).format(*x, w=WIDTH, h=HEIGHT, m=number(middle))
+        '<circle class="dot" cx="{4}" cy="{m}" r="3.5"/>{mark}</svg>'
+    ).format(*x, w=WIDTH, h=HEIGHT, m=number(middle), mark=mark)
 
 
 def axis(ends: tuple[float, float]) -> Markup:

@@ -53,7 +53,7 @@ def together(names: Sequence[str], shares: NDArray[np.float64]) -> Markup:
         desc += f" The pairs range from {text.percent(float(whole.min()))}% to {text.percent(float(whole.max()))}%."
     desc += " The squares on the diagonal are the single variables. The numbers are in the table below."
     return Markup(
-        '<svg class="together" viewBox="0 0 {w} {h}" style="max-width:{w}px" role="img"><title>{title}</title>'
+        '<svg class="together" viewBox="0 0 {w} {h}" width="{w}" role="img"><title>{title}</title>'
         "<desc>{desc}</desc>{squares}</svg>"
     ).format(
         w=svg.number(left + size + 2),

@@ -16,6 +16,7 @@ from postrand.estimate import Estimate, from_counts, from_tally
 from postrand.estimate.axes import Axis, Layout
 from postrand.estimate.tally import Tally
 from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.block import given_codes
 from postrand.mechanism.matrix import TransitionMatrix
 
 MAX_HEAT = 25
@@ -46,18 +47,31 @@ class VariableView:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """A part of a block's matrix that is drawn by itself: one stratum, or the whole matrix with the name "".
+
+    ``cells`` are its rows and columns in the matrix, ``labels`` their texts without those of the stratum.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    cells: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
 class BlockView:
     """Show one block: its matrix where it is small, and its categories.
 
-    ``shown`` are the positions of the categories listed: all, or the most frequent released ones. ``corrected`` is
-    None where the release does not identify the true shares; ``reason`` then says why. ``positions`` are the codes of
-    each cell, shape (K, J).
+    ``panels`` are the parts of the matrix that are drawn; none of a large one. ``shown`` are the positions of the
+    categories listed: all, or the most frequent released ones. ``corrected`` is None where the
+    release does not identify the true shares; ``reason`` then says why. ``positions`` are the codes of each cell, shape
+    (K, J).
     """
 
     name: str
     labels: tuple[str, ...]
     law: TransitionMatrix
-    draw: bool
+    panels: tuple[Panel, ...]
     shown: tuple[int, ...]
     released: NDArray[np.float64]
     records: int
@@ -191,18 +205,17 @@ def _blocks(parts: Iterable[tuple[Block, NDArray[np.int64], Estimate | str]], bo
     """Yield blocks until the page is full; the page states that others are left out."""
     heat, rows = HEAT_BUDGET, ROW_BUDGET
     for block, counts, found in parts:
-        size = block.matrix.size
-        draw = size <= MAX_HEAT and size * size <= heat
+        drawn = panels(block, book, heat)
         frequent = np.argsort(-counts, kind="stable")[:MAX_ROWS]
         rows -= frequent.size
         if rows < 0:
             return
-        heat -= size * size * draw
+        heat -= sum(panel.cells.size**2 for panel in drawn)
         yield BlockView(
             name=" × ".join(block.variables),
             labels=code_labels(block, book),
             law=block.matrix,
-            draw=draw,
+            panels=drawn,
             shown=tuple(int(k) for k in np.sort(frequent)),
             released=counts / max(int(counts.sum()), 1),
             records=int(counts.sum()),
@@ -212,12 +225,30 @@ def _blocks(parts: Iterable[tuple[Block, NDArray[np.int64], Estimate | str]], bo
         )
 
 
-def code_labels(block: Block, book: Codebook) -> tuple[str, ...]:
-    """Return a text for each cell of a block, shape (K,)."""
-    variables = [book[name] for name in block.variables]
-    texts = [v.code_labels for v in variables]
-    cells = block.cell_table(tuple(v.size for v in variables))
-    return tuple(" × ".join(str(t[c]) for t, c in zip(texts, row, strict=True)) for row in cells.tolist())
+def panels(block: Block, book: Codebook, budget: int) -> tuple[Panel, ...]:
+    """Return the parts of a block's matrix to draw, one for each stratum; () if one is large, or all are too many.
+
+    The matrix is zero between strata, so that the parts are all of it.
+    """
+    if not block.given:
+        small = block.matrix.size <= MAX_HEAT and block.matrix.size**2 <= budget
+        return (Panel("", code_labels(block, book), np.arange(block.matrix.size)),) if small else ()
+    _, stratum = np.unique(given_codes(block), axis=0, return_inverse=True)
+    sizes = np.bincount(stratum)
+    if sizes.max() > MAX_HEAT or int(np.sum(sizes**2)) > budget:
+        return ()
+    names, labels = code_labels(block, book, block.given), code_labels(block, book, block.perturbed)
+    parts = (np.flatnonzero(stratum == k) for k in range(sizes.size))
+    return tuple(Panel(names[cells[0]], tuple(labels[c] for c in cells), cells) for cells in parts)
+
+
+def code_labels(block: Block, book: Codebook, of: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return a text for each cell of a block, shape (K,), of its variables or of some of them."""
+    cells = block.cell_table(tuple(book[name].size for name in block.variables))
+    named = block.variables if of is None else of
+    columns = [cells[:, block.variables.index(name)].tolist() for name in named]
+    texts = [[str(book[name].code_labels[c]) for c in column] for name, column in zip(named, columns, strict=True)]
+    return tuple(" × ".join(row) for row in zip(*texts, strict=True))
 
 
 def _table(mechanism: Mechanism, summary: Summary) -> TableView | None:

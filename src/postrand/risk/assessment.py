@@ -101,13 +101,21 @@ def assess(
         missing=missing,
         partly=() if mechanism is None else mechanism.partly,
     )
+    return report_of(file, mechanism)
+
+
+def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
+    """Return the report of a file that is read: as :func:`assess`, which says what it takes and raises.
+
+    Of a file as it is, the model is fitted once for all that ask the same ``file``.
+    """
     stage(Stage.RISK)
     keys, cells, frequency = file.keys, file.cells, file.frequency()
     law = None if mechanism is None else law_of(mechanism, keys.names, true_shape(keys, mechanism.partly))
-    result = modelled(keys, cells, file.inclusion(), model, file.rules, law)
+    result = file.modelled() if law is None else modelled(keys, cells, file.inclusion(), file.model, file.rules, law)
     risk = None if file.weights is None or keys.has_wildcards else file.individual()
     of_member = None
-    if file.household is not None and not keys.has_wildcards:
+    if file.household is not None and file.has_inclusion and not keys.has_wildcards:
         of_member = file.individual() if law is None else result.risk2
     of_household = None if of_member is None else household_risk(of_member, _numbers(file))
     return RiskReport(

@@ -27,7 +27,7 @@ class Exposure:
     ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
     ``register_whole`` that of households with at least one, and all members identified; None where not known.
     ``joint`` and ``register_joint`` are those of households to attackers who know the keys of all members
-    (:mod:`postrand.risk.joint_households`); None after a split, too.
+    (:mod:`postrand.risk.joint_households`); after a split the latter is None, too.
     """
 
     file: Informed
@@ -95,9 +95,9 @@ class TrueFile:
 
     def _joint(self, law: Law | None) -> tuple[FloatArray | None, FloatArray | None]:
         """Return the risks of households to attackers who know the keys of all members; None where not known."""
-        if self.household is None or isinstance(law, SplitLaw):
+        if self.household is None:
             return None, None
         informed_risk = np.concatenate(informed_joint_risk(self.keys, self.household, law))
-        if self.weights is None:
+        if self.weights is None or isinstance(law, SplitLaw):
             return informed_risk, None
         return informed_risk, register_joint_risk(self.keys, self.weights, self.household, law)

@@ -181,11 +181,18 @@ def household_numbers(column: Any, name: str = "") -> IntArray:
     codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
     codes = np.where(coding.is_null(codes.indices), -1, coding.index_values(codes.indices).astype(np.int64))
     alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
-    if codes.size >= 2 * MEMBERS and np.unique(alone).size * MEMBERS < codes.size:
-        where, fix = f"column {name!r}" if name else "", "name the column of household numbers, or leave it out"
-        what = f"is this a household number? It puts more than {MEMBERS} records into a household on average"
-        warnings.warn(sentence(what, where=where, fix=fix), HouseholdWarning, stacklevel=3)
+    if (doubt := household_doubt(alone, name)) is not None:
+        warnings.warn(doubt, HouseholdWarning, stacklevel=3)
     return alone
+
+
+def household_doubt(household: IntArray, name: str = "") -> str | None:
+    """Return why numbers of households (n,) are probably none, as a sentence, or None where they can be."""
+    if household.size < 2 * MEMBERS or np.unique(household).size * MEMBERS >= household.size:
+        return None
+    where, fix = f"column {name!r}" if name else "", "name the column of household numbers, or leave it out"
+    what = f"is this a household number? It puts more than {MEMBERS} records into a household on average"
+    return sentence(what, where=where, fix=fix)
 
 
 def no_inclusion(what: str) -> str:

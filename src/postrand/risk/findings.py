@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, coding
-from postrand.errors import SpecificationError, sentence
+from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.risk.linked import columns_of, links
@@ -22,6 +22,7 @@ from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 from postrand.risk.singled_together import Together, together
+from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
 
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
@@ -31,6 +32,8 @@ CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
+MAX_CATEGORIES = 1_000
+"""Different values with which a weight is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Finding:
     """Hold one thing that a curator must know, in a sentence without counts.
 
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
-    true values of the perturbed variable ``about``), ``linked`` (one is a function of others, and they are not
+    true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
+    singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together) or ``household`` (a variable of a household is perturbed for each member).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` are confidential.
@@ -60,37 +64,48 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Hold all findings on a file and a plan, most serious first, and what they rest on."""
+    """Hold all findings on a file and a plan, most serious first, and what they rest on.
+
+    ``largest_household`` is the most records of one household of the file, 0 where it is not known.
+    """
 
     found: tuple[Finding, ...] = ()
     singled: tuple[Singled, ...] = ()
     pairs: tuple[PairReveal, ...] = ()
     shared: tuple[Shared, ...] = ()
     not_tried: tuple[str, ...] = ()
+    largest_household: int = 0
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """The columns for which the plan must state whether they are released as they are."""
-        return tuple(name for finding in self.found if finding.is_open for name in finding.variables)
+        return tuple(dict.fromkeys(name for finding in self.found if finding.is_open for name in finding.variables))
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
+        shares = {s.name: s.alone for s in self.singled}
+        open_ = [finding for finding in self.found if finding.is_open]
+        single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in open_ if not f.about]
+        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in open_ if f.about]
+        as_is = "[release] as_is = [" + ", ".join(f'"{name}"' for name in self.undecided) + "]"
+        alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
+        settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
+        drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {as_is}"
+        said = (
+            (alone, single, f"name each in {as_is}, or give it a rank law in [[numerical]] or the role 'drop'"),
+            (settle, certain, drop),
+        )
+        return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 
     @property
     def refusal(self) -> str:
-        """Why nothing is released yet, naming all columns at once; empty where all is decided."""
-        if not self.undecided:
-            return ""
-        shares = {s.name: s.alone for s in self.singled}
-        named = ", ".join(f"{name} ({share_text(shares[name])})" for name in self.undecided)
-        listed = ", ".join(f'"{name}"' for name in self.undecided)
-        return sentence(
-            f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone: {named}",
-            where="plan",
-            fix=f"name each in [release] as_is = [{listed}], or give it a rank law in [[numerical]] or the role 'drop'",
-        )
+        """The refusals as one text, a line each; empty where all is decided."""
+        return "\n".join(self.refusals)
 
     def require_decisions(self) -> None:
         """Raise SpecificationError where a column needs a decision that the plan does not make."""
-        if self.refusal:
-            raise SpecificationError(self.refusal)
+        raise_all(SpecificationError, self.refusals)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -173,7 +188,8 @@ def sample_of(
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
-    return Sample((*perturbed, *clear), clear, house) if clear or house is not None or units > 1 else None
+    names = (*perturbed, *clear, *hidden_of(codebook, clear))
+    return Sample(names, clear, house) if clear or house is not None or units > 1 else None
 
 
 def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
@@ -181,17 +197,20 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
-    pairs, joint, left = _told_pairs(sample, codebook, _perturbed(mechanism), [s.name for s in singled])
+    coded = [v.name for v in codebook.variables if v.is_categorical]
+    pairs, joint, left = _told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     found = [
         *_singling(singled, as_is, larger),
-        *_telling(pairs, joint),
-        *_linked(sample, mechanism, clear, pairs, joint),
+        *_telling(pairs, joint, as_is),
+        *_weighing(sample, codebook, mechanism, pairs, as_is),
+        *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
     ]
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
-    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)))
+    largest = sample.largest_household if sample.is_whole else 0
+    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
 def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
@@ -201,6 +220,21 @@ def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
     return tuple(one.sentence for one in _singling(singled, (), _larger(sample, singled)))
+
+
+def settling(
+    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns, alone or two together, that all but settle others, and which: those need a decision.
+
+    ``coded`` are the categorical variables.
+    """
+    pairs, joint, _ = _told_pairs(sample, coded, perturbed, clear)
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
+        if pair.is_certain:
+            found[names] = (*found.get(names, ()), pair.perturbed)
+    return found
 
 
 def _larger(sample: Sampled, singled: Sequence[Singled]) -> Together | None:
@@ -241,25 +275,68 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
 
 
-def _telling(pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]]) -> Iterator[Finding]:
-    """Yield one finding for each perturbed variable that others reveal, alone or two together."""
-    much: dict[str, list[PairReveal]] = {}
+def _telling(
+    pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]], as_is: Collection[str]
+) -> Iterator[Finding]:
+    """Yield for each perturbed variable what others reveal, alone or two together, and what needs a decision apart."""
+    much: dict[tuple[str, bool], list[PairReveal]] = {}
     for pair in pairs:
         if pair.is_much:
-            much.setdefault(pair.perturbed, []).append(pair)
+            is_open = pair.is_certain and pair.clear not in as_is
+            much.setdefault((pair.perturbed, is_open), []).append(pair)
     fix = "drop these variables, or perturb them too"
-    for name, held in much.items():
+    for (name, is_open), held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
         text = (
             f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}; {_guess(held)}"
         )
-        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures)
+        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
         about = f"true values of {found.perturbed}, which is perturbed"
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {_guess([found])}"
-        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures)
+        is_open = found.is_certain and not set(clear) <= set(as_is)
+        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures, is_open)
+
+
+def _weighing(
+    sample: Sampled, codebook: Codebook, mechanism: Mechanism, pairs: Sequence[PairReveal], as_is: Collection[str]
+) -> Iterator[Finding]:
+    """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
+    perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    hidden = hidden_of(codebook, list(sample.alone))
+    for name in weights_of(codebook, list(sample.alone)):
+        exact, bins = sample.codes(name), _classes(sample, name, codebook[name].is_categorical, MAX_BINS)
+        seen = None if bins is None else frequent(exact, bins)
+        asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
+        true = _usable({other: _categories(sample, codebook, other) for other in asked})
+        held = [
+            told(_table(codes, seen), other, name)
+            for other, codes in true.items()
+            if seen is not None and codes[1] * seen[1] <= MAX_CELLS
+        ]
+        much = [pair for pair in held if pair.is_much]
+        alone = sample.share_alone(name) > MAX_ALONE
+        if not much and not alone:
+            continue
+        about = tuple(pair.perturbed for pair in much)
+        text = f"the weights {name} have {values_text(exact[1])}"
+        text += f" and reveal {_listed(about)}, which is perturbed or not released: {_guess(much)}" if much else ""
+        groups = {other: codes for other, codes in true.items() if other in perturbed}
+        number = _numbers(sample, name)
+        cost = None if number is None else rounded(number, groups)
+        text += "" if cost is None else f"; {cost.in_words}"
+        figures = {} if cost is None else asdict(cost)
+        yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
+
+
+def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
+    """Return the values of a column as classes, also where it is not released and has no categories; None of many."""
+    codes, size = sample.codes(name)
+    if size <= MAX_CATEGORIES:
+        return codes, size
+    return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
 def _guess(held: Sequence[PairReveal]) -> str:
@@ -273,14 +350,20 @@ def _linked(
     clear: Sequence[str],
     pairs: Sequence[PairReveal],
     joint: Sequence[tuple[tuple[str, str], PairReveal]],
+    as_is: Collection[str],
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
-    names = [name for name in sample.table.column_names if name in units or name in clear]
+    numbers = () if mechanism.units is None else mechanism.units.columns.values()
+    # What a household or person has once is a function of its number, which says nothing of the value by itself.
+    names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     told |= {(found.perturbed, name) for both, found in joint for name in both}
-    for one in torn_apart(links(columns_of(sample, names)), units, clear, told):
-        yield Finding("linked", one.clear, one.about, one.text)
+    certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
+    certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
+    for one in torn_apart(links(columns_of(sample, names)), units, clear, told, certain):
+        is_open = one.is_certain and not set(one.clear) <= set(as_is)
+        yield Finding("linked", one.clear, one.about, one.text, is_open=is_open)
 
 
 def _of_household(one: Shared) -> Finding:
@@ -306,12 +389,12 @@ def _of_household(one: Shared) -> Finding:
 
 
 def _told_pairs(
-    sample: Sampled, codebook: Codebook, perturbed: Sequence[str], clear: Sequence[str]
+    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
 ) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
     """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
-    true = _usable({name: _classes(sample, codebook, name, RANKED_BINS) for name in perturbed})
-    seen = _usable({name: _classes(sample, codebook, name, bins) for name in clear})
+    true = _usable({name: _classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
+    seen = _usable({name: _classes(sample, name, name in coded, bins) for name in clear})
     tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
     pairs = [told(_table(true[p], seen[c]), p, c) for p, c in tried]
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
@@ -332,22 +415,29 @@ def _usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
     return {name: held for name, held in classes.items() if held is not None}
 
 
-def _classes(sample: Sampled, codebook: Codebook, name: str, bins: int) -> Codes | None:
+def _classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | None:
     """Return the values of a column as few classes: categories, or bins of numbers; None of text with many values."""
     codes, size = sample.codes(name)
-    if codebook[name].is_categorical or size <= bins:
+    if is_coded or size <= bins:
         return codes, size
-    column = sample.table.column(name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        number = coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    number = _numbers(sample, name)
+    if number is None:
         return None
     cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]
     classes = np.searchsorted(cuts, number, side="right").astype(np.int64)
     classes[np.isnan(number)] = cuts.size + 1
     return classes, int(cuts.size + 2)
+
+
+def _numbers(sample: Sampled, name: str) -> NDArray[np.float64] | None:
+    """Return a column as numbers, NaN for missing ones; None of text that is none."""
+    column = sample.table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return coding.to_floats(column.cast(pa.float64(), safe=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ The joint key of a household is its size and the multiset of its members' keys. 
 household numbers, so that joint keys can be compared; the order of members is not known. Members are perturbed
 independently, so that true members x are released as z, in any order, with probability ``perm(M[x_i, z_j]) / Π m_k!``:
 the permanent of an s x s matrix, m_k counting equal released members. Where members share a draw this is not their law.
+After a split, ``M[x, z] = π_T M_T[x_T, z_T]`` of a member that shows the keys T.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw, releases
+from postrand.risk.split_law import Law, Part, SplitLaw
 from postrand.risk.weights import expected_inverse
 
 LARGEST = 12
@@ -22,6 +25,8 @@ LARGEST = 12
 WORK = 4_000_000
 """Steps for the pairs of households of one size; of more households, a random part stands for the rest."""
 RELEASES = 3
+NO_JOINT = "the risk to a register attacker who knows all members is not computed after a split"
+"""Why: the households of a register that match are different ones for each way in which members show their keys."""
 _HELD = 1 << 20
 
 
@@ -92,14 +97,15 @@ def register_joint_risk(
 
 
 def informed_joint_risk(
-    keys: KeyCodes, household: IntArray, law: KeyLaw | None = None, seed: int = 0
+    keys: KeyCodes, household: IntArray, law: Law | None = None, seed: int = 0
 ) -> tuple[FloatArray, ...]:
     """Return the posterior of the best link of each household, one release after the other: (H,), in no order.
 
     The attacker knows that the household is in the file, the matrices, and how frequent true joint keys are in the
     file: ``P(released household r is the target) = w_r / Σ_s w_s`` with ``w_r = P(z_r | x) / q(z_r)``, q being the mean
     of ``P(z_r | x')`` over the households x' of the size. Other households count as independent draws of q. Without a
-    law it is ``1/f``, f households of the file having the joint key. The mean is near the share of right links.
+    law it is ``1/f``, f households of the file having the joint key. The mean is near the share of right links. After a
+    split he sees which keys each member shows, and a member shows T with probability ``π_T``, whatever its values.
 
     Of a size with many households a random part stands for the rest, as targets and in the sums.
 
@@ -118,7 +124,8 @@ def informed_joint_risk(
     first = np.unique(household[order], return_index=True)[1]
     sized = list(by_size(cells.record_cell, household))
     found = []
-    for drawn in releases(law, keys, rng.integers(2**31, size=RELEASES).tolist()):
+    seeds = rng.integers(2**31, size=RELEASES).tolist()
+    for drawn in law.drawn(keys, seeds) if isinstance(law, SplitLaw) else releases(law, keys, seeds):
         shown = table(drawn)
         members, risks = _Members(law, cells.codes, shown.codes), []
         for one in sized:
@@ -158,10 +165,14 @@ def best_links(likelihood: FloatArray, households: int) -> tuple[FloatArray, Flo
 
 
 class _Members:
-    """The likelihoods of released members, given true ones: cells by the codes of their keys."""
+    """The likelihoods of released members, given true ones: cells by the codes of their keys (K, J) and (L, J)."""
 
-    def __init__(self, law: KeyLaw, true: IntArray, released: IntArray) -> None:
-        self.law, self.true, self.released = law, law.groups(true), law.groups(released)
+    def __init__(self, law: Law, true: IntArray, released: IntArray) -> None:
+        self.of = law.shown(released) if isinstance(law, SplitLaw) else np.zeros(released.shape[0], dtype=np.int64)
+        self.parts = [
+            _Shown.of(part, true, released, self.of == k)
+            for k, part in enumerate(law.parts if isinstance(law, SplitLaw) else (Part(1.0, _every(true), law),))
+        ]
 
     def likelihood(self, true: IntArray, released: IntArray) -> FloatArray:
         """Return ``perm(M[x_i, z_j]) / Π m_k!`` of pairs of households, (m, s) and (m, s) → (m,)."""
@@ -170,16 +181,66 @@ class _Members:
         step = max(_HELD >> size, 1)
         for start in range(0, found.size, step):
             x, z = true[start : start + step], released[start : start + step]
-            entry = np.ones((x.shape[0], size, size))
-            for b, matrix in enumerate(self.law.matrices):
-                entry *= matrix[self.true[x, b][:, :, None], self.released[z, b][:, None, :]]
-            found[start : start + step] = permanent(entry) / _orders(z)
+            found[start : start + step] = permanent(self._entries(x, z)) / _orders(z)
         return found
+
+    def _entries(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Return ``M[x_i, z_j]`` of the members of each pair, (m, s) and (m, s) → (m, s, s)."""
+        if len(self.parts) == 1:
+            return self.parts[0].entries(true[:, :, None], released[:, None, :])
+        entry, of = np.empty((*true.shape, released.shape[1])), self.of[released]
+        for k, part in enumerate(self.parts):
+            pair, member = np.nonzero(of == k)
+            entry[pair, :, member] = part.entries(true[pair], released[pair, member][:, None])
+        return entry
 
     def likelihoods(self, true: IntArray, released: IntArray) -> FloatArray:
         """Return the likelihood of every pair, (m, s) and (m, s) → (m, m)."""
         m = true.shape[0]
         return self.likelihood(np.repeat(true, m, axis=0), np.tile(released, (m, 1))).reshape(m, m)
+
+
+def _every(codes: IntArray) -> tuple[int, ...]:
+    return tuple(range(codes.shape[1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown:
+    """The law of members that show the same keys: ``true`` and ``released`` are rows of its matrices, by cell.
+
+    ``blend`` are the number of each true cell, and of each released one with the probability that it is drawn anew.
+    """
+
+    part: Part
+    true: IntArray
+    released: IntArray
+    blend: tuple[IntArray, IntArray, FloatArray] | None
+
+    @classmethod
+    def of(cls, part: Part, true: IntArray, released: IntArray, inside: NDArray[np.bool_]) -> _Shown:
+        """Take true cells, and those of the released ones that are ``inside`` the part."""
+        law, at = part.law, list(part.positions)
+        if law is None:
+            return cls(part, true[:, :0], released[:, :0], None)
+        rows = np.zeros((released.shape[0], len(law.positions)), dtype=np.int32)
+        rows[inside] = law.groups(released[inside][:, at])
+        if law.blend is None:
+            return cls(part, law.groups(true[:, at]), rows, None)
+        keys = [at[j] for j in law.blend.positions]
+        numbers, redrawn = np.full(released.shape[0], -1), np.zeros(released.shape[0])
+        numbers[inside], redrawn[inside] = law.blend.rows(released[inside][:, keys])
+        return cls(part, law.groups(true[:, at]), rows, (law.blend.rows(true[:, keys])[0], numbers, redrawn))
+
+    def entries(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Return ``π_T M_T[x, z]`` of cells x and z, arrays that are broadcast."""
+        found = np.full(np.broadcast_shapes(true.shape, released.shape), self.part.probability)
+        law = self.part.law
+        for b, matrix in enumerate(() if law is None else law.matrices):
+            found *= matrix[self.true[true, b], self.released[released, b]]
+        if law is not None and law.blend is not None and self.blend is not None:
+            own, numbers, redrawn = self.blend
+            found *= np.where(own[true] == numbers[released], law.blend.stays, 0.0) + redrawn[released]
+        return found
 
 
 def _orders(members: IntArray) -> FloatArray:

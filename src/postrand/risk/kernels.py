@@ -51,6 +51,18 @@ def leverage(covariance, index, out):  # type: ignore[no-untyped-def]  # numba f
 
 
 @compiled
+def sum_products(index, mu, matrix):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add each cell's ``mu`` to every pair of the columns that its row of ``index`` names, the earlier margin first."""
+    cells, margins = index.shape
+    for i in range(cells):
+        value = mu[i]
+        for a in range(margins):
+            first = index[i, a]
+            for b in range(a, margins):
+                matrix[first, index[i, b]] += value
+
+
+@compiled
 def match_draws(own, others, expected, single, scale, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Draw the matches of a released file, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
 

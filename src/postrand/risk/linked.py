@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import coding
+from postrand.risk.linked_dates import days_of, same_time
 from postrand.risk.linked_sums import sums
 from postrand.risk.sample import Sampled
 
@@ -28,16 +29,20 @@ MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
 _SCREEN, _SLACK = 2_000, 0.05
 Ints = NDArray[np.int64]
-Kind = Literal["recode", "function", "near", "sum", "dummies"]
+Kind = Literal["recode", "function", "near", "sum", "dummies", "time"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Hold the codes of a column, (n,), -1 where missing, how many there are, and its values if they are numbers."""
+    """Hold the codes of a column, (n,), -1 where missing, how many there are, and its values if they are numbers.
+
+    Dates are numbers of days, and ``is_date``.
+    """
 
     codes: Ints
     size: int
     numbers: NDArray[np.float64] | None = None
+    is_date: bool = False
 
     @property
     def repeats(self) -> bool:
@@ -50,13 +55,14 @@ class Link:
     """Hold one link: each of ``variables`` follows from ``of``; or they are dummies, of which exactly one is 1.
 
     ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
-    sum ``v = ± a ± b ...``.
+    sum ``v = ± a ± b ...``. ``time``: a number is a date counted in a ``unit``, up to a constant.
     """
 
     kind: Kind
     variables: tuple[str, ...]
     of: tuple[str, ...] = ()
     signs: tuple[int, ...] = ()
+    unit: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,6 +82,7 @@ class Link:
             "recode": f"{first} and {of} are recodes of one another",
             "function": f"{first} {is_} of {of}",
             "near": f"{first} {is_} of {of} in nearly all records",
+            "time": f"{first} is {of} counted in {self.unit}s, up to a constant",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
 
@@ -105,7 +112,9 @@ def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:
             codes, size = codes - 1, size - 1
         if size == 2 and _is_turned(column, codes):
             codes = np.where(codes < 0, codes, 1 - codes)
-        found[name] = Column(codes, size, _numbers(column))
+        numbers = _numbers(column)
+        days = None if numbers is not None else _days(column)
+        found[name] = Column(codes, size, numbers if days is None else days, days is not None)
     return found
 
 
@@ -131,7 +140,19 @@ def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
     sets = [Link("dummies", own) for own in dummy_sets(held) if not _same_parent(own, derived)]
     known = {*derived, *(name for link in sets for name in link.names)}
     derived |= _of_two({name: column for name, column in held.items() if name not in known})
-    return (*sets, *derived.values())
+    return (*sets, *derived.values(), *_times(held, derived))
+
+
+def _times(held: Mapping[str, Column], derived: Mapping[str, Link]) -> Iterator[Link]:
+    """Yield the numbers that are dates in another form, where no closer link of the two is known."""
+    numbers = {n: c.numbers for n, c in held.items() if c.numbers is not None and c.size > 2 and not c.is_date}
+    dates = {n: c.numbers for n, c in held.items() if c.numbers is not None and c.is_date}
+    told: set[str] = set()
+    for date, number, unit in same_time(dates, numbers):
+        known = [derived[name] for name in (date, number) if name in derived]
+        if number not in told and not any({date, number} <= set(link.names) for link in known):
+            told.add(number)
+            yield Link("time", (number,), (date,), unit=unit)
 
 
 def _of_two(held: Mapping[str, Column]) -> dict[str, Link]:
@@ -284,6 +305,17 @@ def _is_turned(column: pa.ChunkedArray, codes: Ints) -> bool:
     """Whether the first of two codes is that of the larger value, "yes" beside "no": codes are given as values come."""
     first, second = (column[int(np.argmax(codes == code))].as_py() for code in (0, 1))
     return bool(first > second)
+
+
+def _days(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Return dates as days, NaN where missing; None for all other values."""
+    held = column.combine_chunks()
+    held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
+    held = held if pa.types.is_dictionary(held.type) else held.dictionary_encode()
+    days = days_of(held.dictionary)
+    if days is None:
+        return None
+    return np.append(days, np.nan)[np.where(coding.is_null(held.indices), -1, coding.index_values(held.indices))]
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:

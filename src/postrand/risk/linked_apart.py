@@ -11,11 +11,15 @@ from postrand.risk.linked import Link, gathered
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Hold a link that a release tears apart: ``clear`` of its variables leave unperturbed, ``about`` are perturbed."""
+    """Hold a link that a release tears apart: ``clear`` of its variables leave unperturbed, ``about`` are perturbed.
+
+    ``is_certain``: true values of ``about`` can be computed from ``clear``.
+    """
 
     clear: tuple[str, ...]
     about: tuple[str, ...]
     text: str
+    is_certain: bool = False
 
 
 def units_of(mechanism: Mechanism) -> dict[str, str]:
@@ -30,11 +34,16 @@ def units_of(mechanism: Mechanism) -> dict[str, str]:
 
 
 def torn_apart(
-    links: Sequence[Link], units: Mapping[str, str], clear: Collection[str], told: Collection[tuple[str, str]]
+    links: Sequence[Link],
+    units: Mapping[str, str],
+    clear: Collection[str],
+    told: Collection[tuple[str, str]],
+    certain: Collection[tuple[str, str]] = (),
 ) -> Iterator[Apart]:
     """Yield the links whose variables are all released, but not perturbed together.
 
-    ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already.
+    ``told`` are pairs of a perturbed and an unperturbed variable that a curator is warned of already, ``certain``
+    those of them where the second all but settles the first.
     """
     released = [link for link in links if all(name in units or name in clear for name in link.names)]
 
@@ -49,10 +58,17 @@ def torn_apart(
             continue
         if len({units[name] for name in about}) > 1:
             yield Apart((), about, f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}")
-        if free and not all((name, other) in told for name in about for other in free):
+        settles = _settles(link, about)
+        known = certain if settles else told
+        if free and not all((name, other) in known for name in about for other in free):
             reason = "no epsilon prevents this: drop the unperturbed variables, or perturb all of them together"
             text = f"{link.text}; {', '.join(free)} released unperturbed reveal true values of {', '.join(about)}"
-            yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}")
+            yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}", settles)
+
+
+def _settles(link: Link, about: Sequence[str]) -> bool:
+    """Whether the other columns of a link say the values of these: a function's argument does not follow from it."""
+    return set(about) <= set(link.variables) if link.kind in ("function", "near") else len(about) == 1
 
 
 def _separately(about: Sequence[str], units: Mapping[str, str]) -> str:

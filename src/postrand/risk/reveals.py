@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
+MOST = 0.5
+"""From which share of settled records on a plan must decide; less is common: that children have no job, say."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
 CHANCE = 1e-3
@@ -41,7 +43,7 @@ class PairReveal:
         The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
         ``max_i n_i / n``.
 
-    All but the last two are 0 where the true values do not differ.
+    All but the last two are 0 where the true values, or those in clear, do not differ.
     """
 
     perturbed: str
@@ -56,6 +58,15 @@ class PairReveal:
     def is_much(self) -> bool:
         """Whether a curator is warned."""
         return self.guessed >= GUESSED or self.settled >= SETTLED or self.same >= SAME
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the plan must decide: one value all but says another, or half of the records are settled.
+
+        A value of few records that coincides with another by chance does not count.
+        """
+        is_one_fact = self.same >= SAME and (self.guessed >= GUESSED or self.settled >= SETTLED)
+        return is_one_fact or self.settled >= MOST
 
     @property
     def in_words(self) -> str:
@@ -77,7 +88,8 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     counts = np.asarray(table, dtype=np.float64)
     counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
     if min(counts.shape) < 2:
-        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0)
+        best = float(counts.sum(axis=1).max() / counts.sum()) if counts.size else 1.0  # a constant tells nothing
+        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0, best, best)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     base, sure = rows[top] / n, most / columns

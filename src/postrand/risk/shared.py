@@ -66,6 +66,8 @@ def shared_values(sample: Sampled, mechanism: Mechanism) -> tuple[Shared, ...]:
             alone = len(block.variables) == 1 and block.cells is None
             law = block.matrix.array if alone else None
             found.append(shared_value(name, household, codes, law, rng))
+    if mechanism.split is not None and mechanism.split.of_members:
+        return tuple(found)  # one member shows it: there is no majority
     for name in mechanism.partly:
         codes = coding.encode(sample.table.column(name), book[name])[there].astype(np.int64)
         found.append(shared_value(name, household, codes, shown_law(mechanism, name), rng, is_partly=True))

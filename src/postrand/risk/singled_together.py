@@ -58,6 +58,16 @@ def together(codes: Mapping[str, Codes], limit: float, trials: int = MAX_TRIALS)
     return Together(listed, every, len(search.held))
 
 
+def singled_by_all(codes: Mapping[str, Codes]) -> float:
+    """Return the share of the records that all these columns single out together; compared as :func:`together` does.
+
+    >>> a, b = (np.array([0, 0, 1, 1]), 2), (np.array([0, 1, 1, 1]), 2)
+    >>> singled_by_all({"a": a, "b": b}), singled_by_all({})
+    (0.5, 0.0)
+    """
+    return _Search(codes, 0.0, 0).share(list(codes)) if codes else 0.0
+
+
 def _orders(names: list[str]) -> Iterator[list[str]]:
     """Yield orders of the columns: a minimal set is one of the first of them that suffice."""
     yield names

@@ -217,6 +217,7 @@ Law = KeyLaw | SplitLaw
 def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> Law:
     """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError."""
     warn_shared(mechanism, names)
+    mechanism.require_all_members("a figure of risk", "")
     return (KeyLaw if mechanism.split is None else SplitLaw).of(mechanism, names, shape)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,15 @@ from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel
 MAX_SUBSETS = 200_000
 
 
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """A set of keys, the records that it singles out, and those of them that no part of it singles out."""
+
+    names: tuple[str, ...]
+    records: int
+    minimal: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Suda:
     """Hold the minimal sample uniques of n records on J keys.
@@ -22,7 +32,8 @@ class Suda:
     ``score`` (n,) sums ``Π_{i=k}^{M} (J−i)`` over a record's minimal sample uniques, k being the size of each and M
     the largest size below J that was searched; ``found`` (n,) is their number; ``smallest`` (n,) the size of the
     smallest, 0 where there is none. ``contribution`` has one entry for each key: the share of all scores that comes
-    from minimal sample uniques with that key.
+    from minimal sample uniques with that key. ``sets`` are all sets that were searched, by size; ``first`` (n,) is the
+    place there of a record's first minimal sample unique, -1 where it has none.
     """
 
     names: tuple[str, ...]
@@ -31,6 +42,8 @@ class Suda:
     found: IntArray
     smallest: IntArray
     contribution: FloatArray
+    sets: tuple[KeySet, ...]
+    first: IntArray
 
 
 def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
@@ -49,6 +62,8 @@ def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
     >>> keys = KeyCodes(("a", "b", "c"), (2, 2, 2), tuple(np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]]).T))
     >>> suda(keys).score.tolist(), suda(keys).smallest.tolist()
     ([1.0, 2.0, 2.0], [2, 1, 1])
+    >>> suda(keys).sets[0]
+    KeySet(names=('a',), records=1, minimal=1)
     """
     size = len(keys.names)
     largest = size if max_size is None else max_size
@@ -56,25 +71,40 @@ def suda(keys: KeyCodes, max_size: int | None = None) -> Suda:
         raise UsageError(found_wrong)
     cells = table(keys)
     candidates = np.flatnonzero(cells.uniques)
-    score, found = np.zeros(candidates.size), np.zeros(candidates.size, dtype=np.int64)
-    smallest, contribution = np.zeros(candidates.size, dtype=np.int64), np.zeros(size)
+    score, contribution = np.zeros(candidates.size), np.zeros(size)
+    found, smallest = np.zeros((2, candidates.size), dtype=np.int64)
+    first = np.full(candidates.size, -1, dtype=np.int64)
+    sets: list[KeySet] = []
+    for subset, unique, minimal in _searched(cells, candidates, largest):
+        k = len(subset)
+        worth = float(math.prod(size - i for i in range(k, min(largest, size - 1) + 1)))
+        score += worth * minimal
+        found += minimal
+        smallest[minimal & (smallest == 0)] = k
+        first[minimal & (first < 0)] = len(sets)
+        contribution[list(subset)] += worth * minimal.sum()
+        sets.append(KeySet(tuple(keys.names[j] for j in subset), int(unique.sum()), int(minimal.sum())))
+    total = score.sum()
+    contribution = contribution / total if total else contribution
+    score, found, smallest = (_to_records(cells, candidates, values, 0) for values in (score, found, smallest))
+    first = _to_records(cells, candidates, first, -1)
+    return Suda(keys.names, largest, score, found, smallest, contribution, tuple(sets), first)
+
+
+def _searched(
+    cells: CellTable, candidates: IntArray, largest: int
+) -> Iterator[tuple[tuple[int, ...], NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Yield each set of keys by size, and which candidate cells it singles out: with its parts, and without them."""
+    size = len(cells.names)
     before: dict[tuple[int, ...], NDArray[np.bool_]] = {(): np.zeros(candidates.size, dtype=bool)}
     for k in range(1, largest + 1):
-        worth = float(math.prod(size - i for i in range(k, min(largest, size - 1) + 1)))
         here = {}
         for subset in itertools.combinations(range(size), k):
             unique = _unique_on(cells, subset, candidates)
             covered = np.logical_or.reduce([before[part] for part in itertools.combinations(subset, k - 1)])
             here[subset] = unique | covered
-            minimal = unique & ~covered
-            score += worth * minimal
-            found += minimal
-            smallest[minimal & (smallest == 0)] = k
-            contribution[list(subset)] += worth * minimal.sum()
+            yield subset, here[subset], unique & ~covered
         before = here
-    total = score.sum()
-    contribution = contribution / total if total else contribution
-    return Suda(keys.names, largest, *_to_records(cells, candidates, score, found, smallest), contribution)
 
 
 def problem(keys: KeyCodes, largest: int) -> str | None:
@@ -99,12 +129,7 @@ def _unique_on(cells: CellTable, subset: tuple[int, ...], candidates: IntArray) 
     return unique
 
 
-def _to_records(
-    cells: CellTable, candidates: IntArray, score: FloatArray, found: IntArray, smallest: IntArray
-) -> tuple[FloatArray, IntArray, IntArray]:
-    whole = []
-    for values in (score, found, smallest):
-        of_cell = np.zeros(cells.counts.size, dtype=values.dtype)
-        of_cell[candidates] = values
-        whole.append(of_cell[cells.record_cell])
-    return whole[0], whole[1], whole[2]
+def _to_records(cells: CellTable, candidates: IntArray, values: IntArray, otherwise: int) -> IntArray:
+    of_cell = np.full(cells.counts.size, otherwise, dtype=values.dtype)
+    of_cell[candidates] = values
+    return of_cell[cells.record_cell]

@@ -206,13 +206,11 @@ def inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArra
     The columns of X, one for each margin cell, are dependent; gradients lie in their span, so that a ridge far below
     the diagonal makes the inverse exist and leaves quadratic forms as they are.
     """
-    matrix = np.zeros(size * size)
-    for a in range(index.shape[1]):
-        for b in range(a, index.shape[1]):
-            pair = index[:, a].astype(np.int64) * size + index[:, b]
-            low, high = int(pair.min()), int(pair.max()) + 1
-            matrix[low:high] += np.bincount(pair - low, weights=mu, minlength=high - low)
-    upper = np.triu(matrix.reshape(size, size))
+    from postrand.risk.kernels import sum_products
+
+    matrix = np.zeros((size, size))
+    sum_products(index, mu, matrix)
+    upper = np.triu(matrix)
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()
     whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12

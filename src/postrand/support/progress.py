@@ -6,6 +6,7 @@ anything on. A stage ends where the next one begins, so that no stage is complet
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -177,5 +178,6 @@ class _Line:
             self.paint("")
 
     def paint(self, text: str) -> None:
-        self.stream.write(f"\r\x1b[2K{text[:100]}")
+        width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be painted over
+        self.stream.write(f"\r\x1b[2K{text[:width]}")
         self.stream.flush()

@@ -221,6 +221,15 @@ def derive_unit(key: ReleaseKey, mechanism_digest: str, content: bytes, unit: st
     return UnitKeys(_expand(key.secret, b"numbered " + label), _expand(key.secret, b"alone " + label))
 
 
+def derive_members(key: ReleaseKey) -> bytes:
+    """Derive the key that chooses one member of each household; it needs no mechanism, for it reads no true value.
+
+    >>> len(derive_members(ReleaseKey.from_seed(1)))
+    32
+    """
+    return _expand(key.secret, b"members of unit household")
+
+
 class WordStream:
     """Produce the words of up to ``capacity`` records, up to ``slots`` slots at a time, in buffers that are used again.
 

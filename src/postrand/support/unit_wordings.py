@@ -7,6 +7,11 @@ from typing import Any
 
 from postrand.support.exact import format_upper
 
+COUNTED = {
+    "household": ", unless households are primary sampling units ('postrand estimate --psu', or a recorded design)"
+}
+"""How estimates can take account of shared draws: only household numbers are released."""
+
 
 def _of(unit: str, units: str) -> dict[str, str]:
     return {
@@ -14,7 +19,12 @@ def _of(unit: str, units: str) -> dict[str, str]:
         f"limit.shared_{unit}": (
             f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "
             "draws of different records as independent are wrong: standard errors, intervals and p-values are too "
-            "small, and risks of several records together are not those shown."
+            f"small{COUNTED.get(unit, '')}, and risks of several records together are not those shown."
+        ),
+        f"limit.settled_{unit}": (
+            f"Where records of one {unit} differed in {{variables:list}}, one value of each was taken before the draw: "
+            "the most frequent; of equally frequent ones the first of the codebook; a missing value only if there is "
+            f"no other. Not stated: whether, and how often, records of one {unit} differed."
         ),
         f"unit.{unit}": (
             f"{units} ({{column}}): the perturbed values of all records of one {unit} together are released under "
@@ -31,6 +41,13 @@ UNIT_WORDINGS: Mapping[str, str] = {
     **_of("person", "Persons"),
     **_of("household", "Households"),
     "unit.once": "; drawn once for all of them: {variables:list}",
+    "unit.member": "; shown by one random member: {member:list}",
+    "limit.one_member": (
+        "One random member of each household shows: {variables:list}. It stands for all records of its household: in "
+        "figures of these variables it counts as often as the household has records. Other records do not show them."
+    ),
+    "file.one_member": "one random member of each household shows these, so records do not have one law: "
+    "{variables:list}",
     "unit.none": (
         "No level of a {unit} is stated, because a released value excludes some true values, so there is no finite ε: "
         "{infinite:blocks}"

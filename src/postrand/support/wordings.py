@@ -325,6 +325,7 @@ def unit_levels(units: Entry) -> tuple[str, ...]:
 
 def _unit(unit: str, told: Entry) -> str:
     once = say("unit.once", variables=told["variables"]) if told["variables"] else ""
+    once += say("unit.member", member=told["member"]) if told.get("member") else ""
     within = say("then.within") if told.get("within") else ""
     return say(f"unit.{unit}", **{**told, "within": within, "once": once})
 

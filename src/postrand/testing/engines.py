@@ -184,6 +184,15 @@ def housed(rows: int = ROWS) -> pa.Table:
     return table.append_column("house", numbers)
 
 
+def members() -> Mechanism:
+    """Return a mechanism of sex, and of a split of which one random member of each household shows a subset."""
+    pair = Block(("age", "ill"), randomised_response(8, 2.0), unit="household")
+    alone = Block(("age",), randomised_response(4, 1.0), unit="household")
+    units = Units(household="house", largest_household=4)
+    sex = Block(("sex",), randomised_response(2, 1.0))
+    return Mechanism([sex], HOUSED, split=Split.of([0.5, 0.5], [pair, alone]), units=units)
+
+
 MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
     "independent": mechanism,
     "joint": partial(mechanism, joint=True),
@@ -191,12 +200,13 @@ MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
     "selected": selected,
     "split": split,
     "households": households,
+    "members": members,
 }
 
 
 def records_for(kind: str) -> pa.Table:
     """Return the records of the survey that a mechanism of ``MECHANISMS`` takes."""
-    if kind == "households":
+    if kind in ("households", "members"):
         return housed()
     table = survey()
     if kind not in ("joint", "split"):

@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "hierarchy": ({"hierarchy": "h.csv", "level": 1, "table": {"x": "A", "y": "A", "z": "B"}}, ["z", "x", "y"]),
     "merge_rare": ({"merge_rare": 2, "merged": ["y"], "others": "rest"}, ["x", "y", "z"]),
     "rounding": ({"rounding": 5}, [2, 13, -3]),
+    "steps": ({"steps": [{"top": 85}, {"bands": [0, 18, 65]}]}, [17, 99, 0, 40]),
     "top": ({"top": 10, "bottom": 0}, [-3, 4, 20]),
 }
 """For each kind, by its first mark, options and values that have a place."""

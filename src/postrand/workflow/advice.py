@@ -27,7 +27,7 @@ from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_bands import banded, unbanded
-from postrand.workflow.advice_candidates import Candidate, Subject, candidates
+from postrand.workflow.advice_candidates import Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
@@ -45,6 +45,7 @@ from postrand.workflow.advice_text import (
     reasons,
     share_option,
 )
+from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
@@ -111,6 +112,7 @@ def advise(
     require_outside(out)
     raise_all(ReleaseError, target_problems(out))
     require_measures(book, needs, fraction)
+    require_unit(book, needs)
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs, named)
     if subject.records is None:
@@ -124,7 +126,7 @@ def advise(
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-        more = made.more(chosen[0])
+        more = [*made.more(chosen[0]), *advised_unit(book, needs, made.risks.shared)]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:
@@ -162,7 +164,7 @@ class _Maker:
         """Return the trials to show, and every other way with the reason why it is left out."""
         trials, left = [], []
         for subject in self.subjects:
-            for candidate in candidates(subject):
+            for candidate in for_units(subject):
                 if candidate.way == "split" and subject is not self.subjects[-1] and self.is_long:
                     left.append(
                         (candidate.name, f"of more than {MANY_SPLIT} variables only the split with recodes is tried")

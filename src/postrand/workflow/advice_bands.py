@@ -1,4 +1,4 @@
-"""Bands that are proposed for variables with too many values: by public edges, fives and tens, never by the file."""
+"""Bands that are proposed for variables with too many values: by round edges, over the range of the codebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def banded(book: Codebook, names: tuple[str, ...]) -> tuple[Codebook, tuple[Mapp
     """Return the codebook with bands for whole numbers of many values, and the recodes as plain data; none: no change.
 
     The edges are multiples of 1, 2, 5, 10, 20, 50 and so on, whichever is the least that gives at most ten bands. They
-    follow from the lowest and highest category of the codebook alone, which is published with every release.
+    follow from the lowest and highest category of the codebook alone, which is published with every release; if the
+    categories were read from the file, so is their range.
 
     >>> ages = Variable("age", "key", tuple(range(96)), type="int64")
     >>> book, recodes = banded(Codebook((ages,)), ("age",))

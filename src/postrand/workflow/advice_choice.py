@@ -93,10 +93,10 @@ def tried(
         warnings.simplefilter("ignore")  # of plans that may never be shown; protect warns again
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
-        names = mechanism.variables
+        names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables
         one = table_worth(mechanism, [(name,) for name in names], n, EQUAL)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL)
-        widths = tuple(_half_width(mechanism, wanted, n) for wanted in needs.precisions)
+        widths = tuple(half_width(mechanism, wanted, n) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
 
 
@@ -107,7 +107,7 @@ def designed(plan: Plan) -> Mechanism:
     return mechanism_of(plan, design_blocks(plan))
 
 
-def _half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
+def half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
     """Return 100 times the half-width of the 95% interval of the worst cell, whatever its true share."""
     try:
         worst = expected_precision(mechanism, wanted.table, n).worst

@@ -86,13 +86,19 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Hold what is asked of a plan. ``look``: the records may choose blocks, levels and bands, not only be measured."""
+    """Hold what is asked of a plan. ``look``: the records may choose blocks, levels and bands, not only be measured.
+
+    ``largest_household``: the most members of a household, a public bound, where households are protected too; 0: they
+    are not. All members share the ``household_variables``.
+    """
 
     attacker: Attacker = "list"
     limits: tuple[Limit, ...] = (Limit("epsilon", DEFAULT_EPSILON),)
     uses: tuple[Use, ...] = ("tables",)
     precisions: tuple[Precision, ...] = ()
     look: bool = False
+    largest_household: int = 0
+    household_variables: tuple[str, ...] = ()
 
     @property
     def epsilon(self) -> float:
@@ -110,6 +116,9 @@ class Needs:
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
         told += [("use", f"{use}: {USES[use]}") for use in self.uses]
         told += [("precision", str(wanted)) for wanted in self.precisions]
+        if self.largest_household:
+            shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
+            told.append(("household", f"protected too, with up to {self.largest_household} members{shared}"))
         return [f"  {name:<9} {text}" for name, text in told]
 
 

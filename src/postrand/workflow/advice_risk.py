@@ -59,6 +59,7 @@ class Risks:
         self.registers = needs.attacker == "list"
         self._held: dict[Codebook, tuple[TrueFile | None, RiskReport | None]] = {}
         self._known: dict[Codebook, Known] = {}
+        self.shared: set[str] = set()  # the variables that all members of a household share, of plans that perturb them
 
     def of(self, trial: Trial) -> tuple[RiskFigure, ...]:
         """Return every measure of a trial's plan."""
@@ -83,6 +84,7 @@ class Risks:
         mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
+        self.shared |= {one.name for one in found.shared if one.is_much}
         told = (*found.headed, *([("Decide", found.refusal)] if found.undecided else []))  # protect asks for it
         certificate = certified(known, mechanism)
         return computed(known, mechanism, certificate, report, truth, name=name, told=found.sentences), told

@@ -7,9 +7,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from postrand.certification.plain_words import members_claims
+from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
 from postrand.report.table_worth import EQUAL, more_in_two, shown, worth_line
+from postrand.support.exact import format_upper
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
@@ -65,9 +68,20 @@ def claims_in_words(trial: Trial) -> Iterator[str]:
     """Yield the claim on the whole record as a plain sentence, and what a large ε means."""
     plan = trial.plan
     yield record_claim(plan)
+    yield from household_claim(trial)
     epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
+    yield from members_claims(plan.codebook, plan.unit, epsilon)
     yield from above_bound(epsilon)
     yield f"What epsilon means, and how to choose it: {GUIDE}."
+
+
+def household_claim(trial: Trial) -> Iterator[str]:
+    """Yield what the largest household has together, where the plan protects households."""
+    units = trial.mechanism.units
+    if units is not None and "household" in units.bounds:
+        most = units.bounds["household"]
+        level = unit_epsilon(trial.mechanism, "household", most)
+        yield f"All records of a household with up to {most} members together: epsilon = {format_upper(level)}."
 
 
 def record_claim(plan: Plan) -> str:
@@ -91,7 +105,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     if trial.candidate.recodes:
         bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
         rare = [str(entry["variable"]) for entry in trial.candidate.recodes if "merge_rare" in entry]
-        done = [f"{', '.join(bands)} in bands by public edges"] * bool(bands)
+        done = [f"{', '.join(bands)} in bands by round edges"] * bool(bands)
         done += [f"rare categories of {', '.join(rare)} merged"] * bool(rare)
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
@@ -129,12 +143,15 @@ def _basis(trial: Trial) -> str:
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     """Yield a plan in a few lines: claim, risk, worth, and what is asked."""
     trial, figures = plan.trial, plan.figures
+    epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
     level = f", epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else ""
     yield f"Plan {number}: {trial.candidate.name}{level} ({plan.path})"
     yield f"  {trial.candidate.what}"
     yield from (f"  {note}" for note in trial.candidate.notes)
     yield f"  Claim: {record_claim(trial.plan)}"
-    yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
+    members = members_claims(trial.plan.codebook, trial.plan.unit, epsilon, figures.largest_household)
+    yield from (f"  Claim: {text}" for text in (*members, *household_claim(trial)))
+    yield from (f"  {text}" for text in above_bound(epsilon))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"

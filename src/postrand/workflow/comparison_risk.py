@@ -16,6 +16,7 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
+from postrand.risk.joint_households import NO_JOINT
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
@@ -27,7 +28,6 @@ DRAWS, DRAWN_RECORDS = 10, 1_000_000
 CLASSES = (2, 3, 5, 10)
 NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
-NO_JOINT = "it is not computed after a split"
 NO_KEYS = "no categorical variable has the role 'key'"
 AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
 

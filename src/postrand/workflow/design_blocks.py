@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from postrand.objectives import MutualInformation, Objective, needs_joint, of_fi
 from postrand.objectives.base import truth_of
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
+from postrand.plan.one_member import one_member_of
 from postrand.plan.values import BlockPlan
 from postrand.privacy import (
     Bistochastic,
@@ -47,8 +47,9 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
+from postrand.support.warned import warn
 from postrand.workflow.known import Known, unit_of, variables_of
-from postrand.workflow.unit_budget import costs_of, divided, left_of
+from postrand.workflow.unit_budget import costs_of, divided, left_of, to_lower
 from postrand.workflow.whole_record_counts import beyond_clear
 
 MAX_CELLS = 1 << 13
@@ -74,7 +75,7 @@ class DesignedBlock:
     """A planned block with its matrix, and the design of the matrix (None if the plan contains the matrix).
 
     ``frequencies`` (K,) are the shares of its cells in the plan's prior, of all classes together, with sum 1.
-    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has the ``unit`` too.
+    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has ``unit`` and ``one`` too.
     """
 
     plan: BlockPlan
@@ -84,16 +85,18 @@ class DesignedBlock:
     frequencies: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     budget: Provenance = "public"
     unit: Unit = "record"
+    one: int | None = None
 
     @property
     def block(self) -> Block:
         """The block of the mechanism."""
-        provenance = "unstated" if self.design is None else self.design.provenance
+        provenance: Provenance = "unstated" if self.design is None else self.design.provenance
+        provenance = provenance if self.one is None else "public"
         spent = self.plan.prior_epsilon if provenance == "dp" else 0.0
         if self.shape is None:
             return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget, self.unit)
         cells = tuple(map(tuple, self.shape.cells.tolist()))
-        rest = (provenance, self.shape.given, spent, self.budget, self.unit)
+        rest = (provenance, self.shape.given, spent, self.budget, self.unit, self.one)
         return Block(self.shape.variables, self.matrix, cells, *rest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,6 +127,7 @@ class DesignedBlock:
             text += f", β >= {beta} (the part of the uncertainty about a value that stays)"
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
+        text += "; one draw chooses the one member of each household who shows it" if self.one is not None else ""
         if self.design is not None:
             text += f"\n  {self._reached(self.design)}"
         if self.budget != "public":
@@ -185,7 +189,7 @@ def _starved(made: DesignedBlock) -> DesignedBlock:
         f"The share of {made.block.name}, ε = {spent(made.plan.privacy):.3g}, keeps {kept / everything:.1g} of its "
         "information: almost nothing. Give it a 'floor', a 'least' or a larger 'weight', or drop the variable."
     )
-    warnings.warn(text, DesignWarning, stacklevel=3)
+    warn(text, DesignWarning, stacklevel=3)
     message = f"{made.design.message} {text}"
     return dataclasses.replace(made, design=dataclasses.replace(made.design, message=message))
 
@@ -309,6 +313,11 @@ def _prior(task: _Task, codebook: Codebook) -> Prior:
 def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     assert not is_share(privacy)  # budgets name every block that shares
     block = dataclasses.replace(task.plan, privacy=privacy)
+    if block.one_member is not None:
+        assert task.shape is not None
+        found = one_member_of(block, task.shape, codebook)
+        one = codebook[block.variables[0]].categories.index(block.one_member)
+        return DesignedBlock(block, found.law(level_of(privacy)), None, task.shape, _prior(task, codebook).p, one=one)
     if block.matrix is not None:
         columns = any(model.traits.columns_sum for model in models_of(privacy))
         exact = round_bistochastic if columns else TransitionMatrix.from_array
@@ -353,7 +362,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
         what = "the record's epsilon is used up: nothing is left to share"
-        raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+        raise DesignError(sentence(what, got=f"{left:g}", fix=f"raise [privacy] epsilon, or {to_lower(plan)}"))
     if plan.unit is not None and plan.unit.epsilon is not None:
         return _unit_budgets(plan, tasks, sharing, left)
     if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide
@@ -371,7 +380,6 @@ def _unit_budgets(
     """Return the budget of each block that shares what is ``left`` of the record's and of the unit's."""
     own = [math.fsum(e for model in models_of(t.plan.privacy) if (e := spent(model)) is not None) for t in tasks]
     besides = [t.plan.prior_epsilon for t in tasks if t.weights is not None and t.weights.provenance == "dp"]
-    besides += [] if plan.split is None else [plan.split.spent]
     of_unit = left_of(plan, own, math.fsum(besides))
     asked_for, costs = _criterion([tasks[b].plan for b in sharing]), costs_of(plan)
     curves = [_curve(tasks[b], asked_for, plan.codebook) for b in sharing]

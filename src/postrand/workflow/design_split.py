@@ -25,6 +25,7 @@ from postrand.privacy.histogram import noisy_counts
 from postrand.support.progress import Stage, stage
 from postrand.support.worth_basis import BASES, HARMONIC, WEIGHTED, WORST
 from postrand.workflow.known import Known
+from postrand.workflow.unit_budget import left_of, split_cost
 
 WHERE = "the split"
 
@@ -63,7 +64,10 @@ class DesignedSplit:
 
     def __str__(self) -> str:
         d = self.design
-        text = f"Split of {', '.join(d.variables)}: {d.text()}\nall tables: 1,000 released records are worth "
+        who = ""
+        if self.plan.of_members:
+            who = "one random member of each household shows a subset; such members are the released records below\n"
+        text = f"Split of {', '.join(d.variables)}: {who}{d.text()}\nall tables: 1,000 released records are worth "
         basis = BASES["equal" if self.plan.prior == "uniform" else "plan"]
         work = self.plan.workload
         mean = WORST if work.worst else HARMONIC if len({*work.weights}) <= 1 else WEIGHTED
@@ -129,6 +133,11 @@ def _epsilon(plan: Plan, asked: SplitPlan) -> float:
         what = "the record's epsilon is used up: nothing is left for the split"
         fix = "raise [privacy] epsilon, or lower those of the blocks and priors"
         raise DesignError(sentence(what, where=WHERE, got=f"{left:g}", fix=fix))
+    if plan.unit is not None and plan.unit.epsilon is not None:
+        own = [math.fsum(e for model in models_of(b.privacy) if (e := spent(model)) is not None) for b in plan.blocks]
+        priors = math.fsum(block.prior_epsilon for block in plan.blocks if block.prior == "dp")
+        of_unit, taken = left_of(plan, own, priors) / split_cost(plan), [*taken, 0.0]
+        left = min(left, of_unit)
     return min(left if not taken else left * (1 - _MARGIN), LARGEST_SHARE)
 
 
@@ -156,6 +165,9 @@ def _split(plan: Plan, design: SplitDesign) -> Split:
     assert asked is not None
     spent = asked.prior_epsilon if design.provenance == "dp" else 0.0
     split = design.split(plan.codebook, spent) if not reads else _within(plan.codebook, design, reads, spent)
+    if asked.unit != "record":
+        held = (dataclasses.replace(s, block=dataclasses.replace(s.block, unit=asked.unit)) for s in split.subsets)
+        split = Split(tuple(held))
     if left := [name for name in asked.variables if name not in split.variables]:
         what = f"no subset shows {', '.join(left)}"  # rounding took the last one: never release them unperturbed
         raise DesignError(sentence(what, where=WHERE, fix="give a larger weight to a table with it"))

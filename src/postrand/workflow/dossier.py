@@ -18,7 +18,8 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.formats import Source
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Block, Mechanism
+from postrand.report.internal import DECISION, DETAILS
 from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
@@ -32,6 +33,7 @@ from postrand.support.progress import Stage, stage
 from postrand.workflow.comparison import PlanFigures, computed
 from postrand.workflow.comparison_risk import Exposures
 from postrand.workflow.design_blocks import DesignedBlock
+from postrand.workflow.dossier_decision import decision_of
 from postrand.workflow.dossier_risk import (
     CAPTION,
     MEANING,
@@ -75,6 +77,8 @@ class Dossier:
     attacks: Exposures | None = None
     figures: PlanFigures | None = None
     policy: PolicyCheck | None = None
+    public: str = ""
+    """The address of the public report, for links from the pages of the dossier."""
 
     @property
     def text(self) -> str:
@@ -82,7 +86,7 @@ class Dossier:
         return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
 
     def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
-        """Return the internal report: the public page and tables of risk, worst combinations, designs and counts."""
+        """Return the internal report: tables of risk first, then worst combinations, designs and counts."""
         stage(Stage.RISK)
         after, note, said = None, "", str(self.data.get("risk_note", ""))
         if self.before is not None:
@@ -90,22 +94,23 @@ class Dossier:
             released = formats.read(data_path, shown_codebook(book, mechanism.partly))
             after, note = assess(released, book, mechanism, self.fraction)
         sections: dict[str, Sequence[Mapping[str, object]]] = {
+            RISK: [] if self.before is None else [*self.exposed(), *report_rows(self.before, after, (said, note))],
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
-            RISK: [] if self.before is None else [*report_rows(self.before, after, (said, note)), *self.exposed()],
             RARE: [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
-            "Records that unperturbed columns single out": [_singled(one) for one in self.findings.singled],
+            "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
-            "Designs": [_design(entry) for entry in self.data["designs"]],
+            **({"Designs": list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
             TABLES: [] if self.figures is None else worth_rows(self.figures.tables),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
         stage(Stage.CURVES)
-        curves = {f"Privacy and utility: {name}": curve for name, curve in self.curves(mechanism)}
+        compared = {f"Privacy and utility: {block.name}": (block.epsilon, c) for block, c in self.curves(mechanism)}
+        curves = {title: curve for title, (_, curve) in compared.items()}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
-        pictures = {title: curve.svg() for title, curve in curves.items()}
+        pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         if self.figures is not None:
             said = f"Before: {self.figures.before_is}."
@@ -119,9 +124,8 @@ class Dossier:
             pictures |= {title: drawn} if drawn else {}
             captions |= {title: words} if words else {}
         stage(Stage.REPORTS)
-        return report.internal_report(
-            mechanism, certificate, summary, data_path.name, {**sections, **tables}, pictures, captions
-        )
+        about = (mechanism, certificate, summary, data_path.name)
+        return report.internal_report(*about, {**sections, **tables}, pictures, captions, public=self.public)
 
     def exposed(self) -> list[dict[str, object]]:
         """Return the rows of the informed attacker, of persons and of households, before and after."""
@@ -136,15 +140,20 @@ class Dossier:
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
     ) -> dict[str, str | bytes]:
         """Return the files of the dossier by name."""
-        return {"dossier.json": self.text, "dossier.html": self.page(data_path, mechanism, certificate, summary)}
+        page = self.page(data_path, mechanism, certificate, summary)
+        files: dict[str, str | bytes] = {"dossier.json": self.text, DETAILS: page}
+        if self.figures is not None:
+            about = decision_of(self.figures, self.policy, mechanism, certificate)
+            files[DECISION] = report.decision_page(about, self.public)
+        return files
 
-    def curves(self, mechanism: Mechanism) -> Iterator[tuple[str, Comparison]]:
+    def curves(self, mechanism: Mechanism) -> Iterator[tuple[Block, Comparison]]:
         """Yield the privacy-utility curve of each small variable that is perturbed alone, for its own frequencies."""
         alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
         for block in alone[:MAX_CURVES]:
             counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
             if counts.size == block.matrix.size and counts.any():
-                yield block.name, compare(counts / counts.sum(), CURVE_EPSILONS)
+                yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
 
 
 def collect(
@@ -173,6 +182,7 @@ def collect(
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
+    stage(Stage.RISK)  # the file was read in between
     measured = None if truth is None else measures(source, codebook, truth)
     split = split_sections(known, max(certificate.account.split, default=0.0))
     if split:
@@ -211,7 +221,8 @@ def _combination(found: RiskyCombination) -> dict[str, object]:
     return {"Keys": ", ".join(found.variables), "Cells below 3 records": found.cells, "Records in them": found.records}
 
 
-def _singled(found: Singled) -> dict[str, object]:
+def singled_row(found: Singled) -> dict[str, object]:
+    """Return what one unperturbed column singles out, as a row of a page: internal."""
     return {
         "Column": found.name,
         "Alone": _percent(found.alone),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -29,13 +29,12 @@ from postrand.release.internal import require_outside
 from postrand.report.histogram import histogram
 from postrand.report.table_worth import LEAST_RECORDS
 from postrand.risk.data import read_columns
-from postrand.risk.findings import share_text
 from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import Sampled, sampled
-from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
+from postrand.workflow.draft_decisions import decision_notes, left_open, settled_by, singled_alone
 from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
@@ -68,10 +67,12 @@ format = "same" as the source, or {formats};
 shuffle: put the records in random order; release_ids: release the record identifiers.
 Households get new numbers; household_numbers = "as they are" keeps the file's numbers.
 completed = 20 adds that many copies with plausible true values, for analysts with ordinary software."""
-AS_IS_NOTE = """\
-Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
-for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
-in the codebook.
+LEDGER_NOTE = """\
+For a record that is in two releases the epsilons add up. A ledger counts every release of the same people
+(docs/series.md).
+[ledger]
+file = "population.ledger"
+population = "the people of this survey"
 """
 
 
@@ -80,7 +81,8 @@ class Started:
     """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
 
     ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
-    proposed for variables that follow from others. ``epsilon``: the plan's claim on a record.
+    proposed for variables that follow from others. ``epsilon``: the plan's claim on a record. ``settling``: the
+    unperturbed columns, alone or two together, that all but settle true values of a perturbed one.
     ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*`` releases as it is.
     """
 
@@ -93,6 +95,7 @@ class Started:
     linked: tuple[str, ...] = ()
     is_small: bool = False
     starred: tuple[str, ...] = ()
+    settling: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -171,8 +174,8 @@ def start(
         drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
-    singling = _singling(sample, left)
-    drafts = [_undecided(draft, singling, named) for draft in drafts]
+    singling = singled_alone(sample, left)
+    drafts = [left_open(draft, singling, named) for draft in drafts]
     weights = [d["name"] for d in drafts if not d["role"] and infer.looks_carried(d["name"])]
     linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, weights)
     drafts = list(linked.drafts)
@@ -182,7 +185,8 @@ def start(
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
-    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint)
+    settles = settled_by(sample, drafts, _perturbed(drafts))
+    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, settles)
     book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
@@ -198,7 +202,10 @@ def start(
     empty = tuple(d["name"] for d in drafts if not d["role"])
     is_small = sample.records < LEAST_RECORDS
     starred = tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
-    return Started(book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small, starred)
+    certain = tuple(dict.fromkeys(name for names in settles for name in names))
+    return Started(
+        book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small, starred, certain
+    )
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -229,35 +236,6 @@ def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tupl
         if d["role"] not in ("drop", "household", "record_key") and not (perturbs(d) and d["role"] == "key")
     ]
     return sampled(source, [d["name"] for d in plain], left), left
-
-
-def _singling(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
-    """Return, for each unperturbed column that singles out many records alone, the share of these records."""
-    shares = {name: sample.share_alone(name) for name in left}
-    return {name: share for name, share in shares.items() if share > MAX_ALONE}
-
-
-def _undecided(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
-    """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
-
-    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Nor do
-    numbers of persons and households, which point to a record in any other file that has them. Lists and records do not
-    get the role for all others: they are dropped.
-    """
-    if (
-        draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
-        and draft["name"] not in named
-    ):
-        return {**draft, "role": "drop"}
-    if draft["name"] not in named and draft["role"] != "drop" and infer.is_number_of(draft["name"]):
-        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
-    share = singling.get(draft["name"])
-    if share is None:
-        dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
-        return {**draft, "role": ""} if dates else draft
-    note = f"unperturbed, it singles out {share_text(share)} of the records: set role = 'drop', or in the plan protect"
-    notes = [*draft["notes"], note, "it in [[numerical]], or add it to [release] as_is to release it as it is"]
-    return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
 
 
 def make_folder(folder: Path) -> None:
@@ -307,12 +285,14 @@ def plan_text(
     way: Way = "blocks",
     records: int | None = None,
     joint: Sequence[Sequence[str]] = (),
+    settles: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
 ) -> str:
     """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 
     ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
     release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
     ``joint`` are variables that get one block together. ``total`` is the ε of a record, ``each`` that of each block.
+    ``settles`` says which unperturbed columns settle which perturbed ones.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = _perturbed(categorical)
@@ -336,10 +316,9 @@ def plan_text(
     }
     _comment(plan, RELEASE_NOTE.format(formats=_listed(formats.written_names())))
     plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
-    if undecided:
-        listed = ", ".join(f"{name} ({share_text(share)})" for name, share in undecided.items())
+    if notes := decision_notes(undecided or {}, settles or {}):
         part: Any = plan["release"]
-        for line in (*AS_IS_NOTE.strip().splitlines(), f"To decide: {listed}."):
+        for line in notes:
             part.add(tomlkit.comment(line))
         part["as_is"] = []
     together = joint_note(joint) if proposal.way == "blocks" else ""
@@ -352,6 +331,7 @@ def plan_text(
             {"variables": names, "privacy": {"model": DifferentialPrivacy.name, "epsilon": level}}
             for names, level in levels
         )
+    _comment(plan, LEDGER_NOTE)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 

@@ -18,7 +18,8 @@ def facts_of(plan: Plan, key: ReleaseKey | None = None) -> Facts:
     """Return the facts of the release, apart from the matrices, for the certificate; without a key, a private one."""
     renumbered = plan.release.renumbers and household_of(plan) is not None
     private = key is None or key.is_private
-    return Facts(private, plan.release.shuffle, plan.release.release_ids, renumbered)
+    settles = plan.unit is not None and plan.unit.settles
+    return Facts(private, plan.release.shuffle, plan.release.release_ids, renumbered, differing_are_settled=settles)
 
 
 def household_of(plan: Plan) -> str | None:

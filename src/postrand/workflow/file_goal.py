@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -14,7 +13,6 @@ from postrand.certification.account import mechanism_account
 from postrand.certification.file_level import FileLevel, failing, require
 from postrand.designers.budget import LARGEST_SHARE, is_share
 from postrand.engines import Engine, LocalEngine
-from postrand.engines.database import open_records
 from postrand.errors import PrivacyError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
@@ -23,10 +21,11 @@ from postrand.privacy import DifferentialPrivacy, models_of, shuffled_delta, spe
 from postrand.privacy.blanket import Part, blanket_delta
 from postrand.privacy.indistinct import one_of_each
 from postrand.support.randomness import ReleaseKey
+from postrand.support.warned import heard
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.design_split import with_noise
 from postrand.workflow.facts import facts_of
-from postrand.workflow.known import Known
+from postrand.workflow.known import Known, opened
 from postrand.workflow.planned import mechanism_of
 
 _ROOM = 2e-3
@@ -80,7 +79,7 @@ def solved(
     if goal is None or goal.epsilon is None:
         return plan
     engine = engine or LocalEngine()
-    source = open_records(plan.source, plan.codebook) if source is None else source
+    source = opened(plan) if source is None else source
     records, asked = records_of(plan, engine, source), goal.epsilon
     known = Known.tables(plan, engine, source) if plan.reads_file else None
     plan = with_noise(plan, known)
@@ -154,8 +153,7 @@ def _largest(excess: Callable[[float], float], start: float, at_start: float) ->
 
 
 def _designed(plan: Plan, known: Known | None) -> Mechanism:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of intermediate designs; the plan is designed again at the end
+    with heard():  # of intermediate designs; the plan is designed again at the end
         return mechanism_of(plan, design_blocks(plan, known), known)
 
 

@@ -20,6 +20,7 @@ from postrand.engines.content import ContentReader
 from postrand.engines.database import open_records
 from postrand.engines.split_records import SplitCells
 from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
+from postrand.engines.unit_values import settled
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats.csv import FormulaCells, writes_formulas
@@ -65,9 +66,12 @@ class Known:
         *,
         key: ReleaseKey | None = None,
         dossier: bool = False,
+        written: bool = False,
         before: Known | None = None,
     ) -> Known:
         """Read the file once. With a release key, for a run: also its content and what it needs to write.
+
+        ``written`` asks without a key what a run says of the released file: formulas, and values that do not fit.
 
         What is known from ``before``, of the same file by the same codebook, is not asked again: a loop over levels
         reads nothing after its first step. The caller answers for the file being the same.
@@ -78,14 +82,15 @@ class Known:
             If the file cannot be read; what else is wrong with it is raised by the step that needs the answer.
         """
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         shaped = list(zip(plan.blocks, plan.shapes, strict=True))
         digest = None if key is None else digest_of(plan, shaped, key)
         sample, columns = _sample(plan), _columns(plan, dossier)
         house = household_of(plan) if key is not None and plan.release.renumbers else None
         households = None if house is None else HouseholdNumbers(house)
-        formulas = None if key is None else _formulas(plan, engine, source, key)
-        witnesses = None if key is None else _witnesses(plan, engine, source, key)
+        written = written or key is not None
+        formulas = _formulas(plan, engine, source) if written else None
+        witnesses = _witnesses(plan, engine, source) if written else None
         tables = _tables(plan, shaped, dossier)
         units = _units(plan, shaped)
         asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units]
@@ -99,7 +104,7 @@ class Known:
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
         """Read the file once for the tables that the design of its blocks, and its claims, need."""
         engine = engine or LocalEngine()
-        source = open_records(plan.source, plan.codebook) if source is None else source
+        source = opened(plan) if source is None else source
         wants = list(_tables(plan, list(zip(plan.blocks, plan.shapes, strict=True)), dossier=False))
         return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants))
 
@@ -123,18 +128,29 @@ class Known:
         return self.source if self.columns is None else TableSource(self.answers[self.columns])
 
 
+def opened(plan: Plan) -> Source:
+    """Open the records of a plan: recoded as its codebook says, and settled as its units say."""
+    source = open_records(plan.source, plan.codebook)
+    if plan.unit is None or not plan.unit.settles:
+        return source
+    return settled(source, plan.codebook, _units(plan, list(zip(plan.blocks, plan.shapes, strict=True))))
+
+
 def digest_of(plan: Plan, shaped: Sequence[Shaped], key: ReleaseKey) -> Digest:
     """Return the want of the content under a release key: that of the plan's mechanism, before it has matrices."""
     cells = [_cells(plan.codebook, block, shape) for block, shape in shaped]
     ranked = [name for entry in plan.numerical for name in entry.variables]
     split = SplitCells.planned(() if plan.split is None else plan.split.variables, plan.split_reads, plan.codebook)
     units = {} if plan.unit is None else plan.unit.units.columns
-    drawn = {unit: name for unit, name in units.items() if any(unit == unit_of(plan, block) for block in plan.blocks)}
+    used = {*(unit_of(plan, block) for block in plan.blocks), *(() if plan.split is None else (plan.split.unit,))}
+    drawn = {unit: name for unit, name in units.items() if unit in used}
     return Digest(ContentReader.of_cells(cells, ranked, key, split, drawn), record_key_of(plan))
 
 
 def unit_of(plan: Plan, block: BlockPlan) -> Unit:
     """Return what a block describes, and is drawn for."""
+    if block.one_member is not None:
+        return "household"
     return "record" if plan.unit is None else plan.unit.unit_of(block.variables)
 
 
@@ -143,7 +159,11 @@ def _units(plan: Plan, shaped: Sequence[Shaped]) -> tuple[UnitRecords, ...]:
         return ()
     read: dict[str, list[str]] = {}
     for block, shape in shaped:
-        read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+        if block.one_member is None:  # else members differ by right
+            read.setdefault(unit_of(plan, block), []).extend(variables_of(block, shape))
+    if plan.split is not None and plan.split.of_members:  # a variable that the plan says is the household's is so
+        for unit, names in plan.unit.variables.items():
+            read.setdefault(unit, []).extend(name for name in names if name in plan.split.variables)
     return unit_wants(plan.unit.units, read)
 
 
@@ -210,15 +230,15 @@ def _columns(plan: Plan, dossier: bool) -> Hold | None:
     return Hold(tuple(dict.fromkeys(names))) if names else None
 
 
-def _formulas(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> FormulaCells | None:
+def _formulas(plan: Plan, engine: Engine, source: Source) -> FormulaCells | None:
     _, suffix = data_name(plan, source, engine)
-    return FormulaCells.of(source.schema, released_names(plan, key)) if writes_formulas(suffix) else None
+    return FormulaCells.of(source.schema, released_names(plan)) if writes_formulas(suffix) else None
 
 
-def _witnesses(plan: Plan, engine: Engine, source: Source, key: ReleaseKey) -> Witnesses | None:
+def _witnesses(plan: Plan, engine: Engine, source: Source) -> Witnesses | None:
     """Return the want of the values to try in the release's format, or None where it holds everything."""
     if plan.release.target is not None or not formats.has_limits(data_name(plan, source, engine)[1]):
         return None
     made = household_of(plan) if plan.release.renumbers else None
-    book, names = plan.codebook, released_names(plan, key)
+    book, names = plan.codebook, released_names(plan)
     return Witnesses(tuple(name for name in names if not book[name].is_categorical and name != made))

@@ -122,6 +122,8 @@ def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
 def _is_id(column: Column) -> bool:
     """Whether a column is whole numbers, all different: a file sorted by something has it follow their order."""
     numbers = column.numbers
+    if column.is_date:
+        return False
     return column.size == column.codes.size and numbers is not None and bool((numbers == np.rint(numbers)).all())
 
 

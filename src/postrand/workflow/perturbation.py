@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.dossier import Dossier
+from postrand.workflow.dossier_decision import address
 from postrand.workflow.facts import data_name, record_key_of, released_names
 from postrand.workflow.known import Known
 
@@ -62,12 +64,6 @@ class Perturbation:
         """The suffix of the released data's files."""
         return data_name(self.plan, self.source, self.engine)[1]
 
-    def warnings(self) -> Iterator[tuple[str, type[UserWarning]]]:
-        """Yield each message to the curator about the released file, with its kind."""
-        want = self.known.formulas
-        if want is not None and (unsafe := formulas_said(self.known.answers[want])):
-            yield unsafe, FormulaWarning
-
     def release(
         self,
         out: str | Path,
@@ -78,6 +74,8 @@ class Perturbation:
         inside: Dossier | None,
     ) -> Release:
         """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it."""
+        if inside is not None and dossier is not None:
+            inside = dataclasses.replace(inside, public=address(dossier, out))
 
         def note(manifest: str) -> None:
             for charge in charges:
@@ -122,6 +120,12 @@ class Perturbation:
             fresh=fresh,
             progress=stage(Stage.PERTURBING, self.source.num_rows),
         )
+
+
+def file_warnings(known: Known) -> Iterator[tuple[str, type[UserWarning]]]:
+    """Yield each message to the curator about the released file, with its kind."""
+    if known.formulas is not None and (unsafe := formulas_said(known.answers[known.formulas])):
+        yield unsafe, FormulaWarning
 
 
 def sink_for(path: Path, suffix: str, source: Source, shuffle: bool, labels: Mapping[str, str]) -> Sink:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import warnings
 from pathlib import Path
 
 from postrand import release
 from postrand.certification import Certificate, certify
 from postrand.engines import Engine, Resources, chosen
-from postrand.engines.database import open_records
 from postrand.engines.placing import check_target
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
@@ -22,15 +20,16 @@ from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
 from postrand.support.progress import Listener, Stage, stage, told
 from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.support.warned import warn
 from postrand.workflow.comparison import figures_known
 from postrand.workflow.design_blocks import check_rules, check_sizes, design_blocks
 from postrand.workflow.dossier import Dossier, collect
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import solved
-from postrand.workflow.known import Known
-from postrand.workflow.perturbation import Perturbation
+from postrand.workflow.known import Known, opened
+from postrand.workflow.perturbation import Perturbation, file_warnings
 from postrand.workflow.planned import claims_of, mechanism_of
-from postrand.workflow.policy_check import PolicyWarning, check_policy
+from postrand.workflow.policy_check import PolicyCheck, PolicyWarning, check_policy
 from postrand.workflow.series import charges_of, entry_of
 from postrand.workflow.unperturbed import findings
 from postrand.workflow.written import check_fits
@@ -101,7 +100,7 @@ def _run(
     plan = plan.limited(limits)
     check_sizes(plan)
     stage(Stage.READING)
-    source = open_records(plan.source, plan.codebook)
+    source = opened(plan)
     plan = solved(plan, engine, source, key)
     known = Known.of(plan, engine, source, key=key, dossier=dossier is not None or plan.policy is not None)
     check_rules(known)
@@ -113,8 +112,8 @@ def _run(
     found = findings(plan, mechanism, known)
     found.require_decisions()
     job = Perturbation.of(known, mechanism, key)
-    for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *job.warnings()):
-        warnings.warn(text, kind, stacklevel=3)
+    for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *file_warnings(known)):
+        warn(text, kind, stacklevel=3)
     entry = entry_of(plan, mechanism, certificate, job.content, Path(out).name)
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
@@ -122,32 +121,36 @@ def _run(
     inside = None
     if dossier is not None:
         inside = collect(known, blocks, certificate, found, mechanism, sampling_fraction)
-    _check_policy(known, mechanism, certificate, found, inside, sampling_fraction)
+    _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))
     made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return dataclasses.replace(made, findings=found, records=job.content.records)
 
 
-def _check_policy(
+def policy_of(
     known: Known,
     mechanism: Mechanism,
     certificate: Certificate,
     found: Findings,
-    inside: Dossier | None,
     fraction: float | None,
-) -> None:
+    inside: Dossier | None = None,
+) -> PolicyCheck | None:
+    """Return what the plan's policy says of it, from the dossier if there is one; None without a policy."""
+    if known.plan.policy is None:
+        return None
+    if inside is not None and inside.policy is not None:
+        return inside.policy
+    return check_policy(figures_known(known, mechanism, certificate, found.sentences, fraction), known.plan.policy)
+
+
+def _check_policy(checked: PolicyCheck | None) -> None:
     """Raise PolicyError if the plan does not meet its policy; if the policy is not enforced, warn of each rule."""
-    policy = known.plan.policy
-    if policy is None:
-        return
-    checked = None if inside is None else inside.policy
     if checked is None:
-        figures = figures_known(known, mechanism, certificate, found.sentences, fraction)
-        checked = check_policy(figures, policy)
+        return
     checked.require()
     for text in checked.problems():
-        warnings.warn(text, PolicyWarning, stacklevel=4)
+        warn(text, PolicyWarning, stacklevel=4)
 
 
 def _key_of(release_key: ReleaseKey | bytes | str | None, resume: str | Path | None) -> ReleaseKey:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 
 from postrand.certification.certificate import Claim
@@ -16,6 +15,7 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.plan import Plan
 from postrand.privacy import of_records
 from postrand.ranks.column import RankWarning
+from postrand.support.warned import warn
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.design_split import DesignedSplit, design_split
 from postrand.workflow.known import Known
@@ -43,7 +43,7 @@ def mechanism_of(
     ranked = () if known is None else ranked_columns(known.held, plan.codebook, plan.numerical)
     for column in ranked:
         if column.warning:
-            warnings.warn(column.warning, RankWarning, stacklevel=3)
+            warn(column.warning, RankWarning, stacklevel=3)
     book = released_book(plan.codebook, plan.numerical)
     book = renumbered_book(book) if plan.release.renumbers else book
     split = design_split(plan, known) if split is None else split

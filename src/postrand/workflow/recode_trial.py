@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,9 +18,10 @@ from postrand.formats import File, Source
 from postrand.plan import infer
 from postrand.recoding import Recode
 from postrand.recoding.base import key_of
+from postrand.recoding.steps import rules_of, unsettled
 from postrand.support import saving
 from postrand.support.inputs import read_toml
-from postrand.workflow.recodes import Prepared, counted, prepared, reopened, settled
+from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
 
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
@@ -134,7 +134,7 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
     source = open_records(place)
     made = prepared(entries, codebook.parent, source, codebook.name)
     before = reopened(place, made, source)
-    return tuple(_trial(before, recode) for recode in made.recodes), made
+    return tuple(trial_of(before, recode) for recode in made.recodes), made
 
 
 def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
     for entry, found in zip(document["recodes"], made.entries, strict=True):
-        entry.update({name: found[name] for name in ("type", "provenance", "merged") if name in found})
+        entry.update({name: value for name, value in found.items() if entry.get(name) != value})
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}
@@ -176,7 +176,8 @@ def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
     entry.update(kept)
 
 
-def _trial(source: Source, recode: Recode) -> Trial:
+def trial_of(source: Source, recode: Recode) -> Trial:
+    """Return what a recode does to the records of a source, which are read twice."""
     counts = counted(source, [recode.source])[recode.source]
     before = {key_of(value): n for value, n in counts.items()}
     try:
@@ -191,16 +192,18 @@ def _trial(source: Source, recode: Recode) -> Trial:
 
 def _note(recode: Recode, counts: Mapping[Any, int]) -> str:
     """Say what this file says of a rule on rare categories: that it would merge others, or too few records."""
-    kind: Any = recode.kind
-    if not hasattr(kind, "settled"):
-        return ""
-    merged = {key_of(value) for value in kind.merged}
-    now: Any = settled(dataclasses.replace(recode, kind=dataclasses.replace(kind, merged=None)), counts).kind
-    if {key_of(value) for value in now.merged} != merged:
-        what = "by this file the rule would merge other categories"
-        return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
-    held = sum(n for value, n in counts.items() if key_of(value) in merged)
-    if merged and held < kind.least(sum(counts.values())):
-        what = "the merged categories together have fewer records than the rule asks for"
-        return sentence(what, fix="raise merge_rare, or group them with another category in 'groups'")
+    where = f"recode of {recode.variable!r}"
+    held = without_missing(recode, counts)
+    now = rules_of(unsettled(recode.kind), held, where)
+    for (rule, records), (free, _) in zip(rules_of(recode.kind, held, where), now, strict=True):
+        if not hasattr(rule, "settled"):
+            continue
+        merged = {key_of(value) for value in rule.merged}
+        if {key_of(value) for value in free.merged} != merged:
+            what = "by this file the rule would merge other categories"
+            return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
+        few = sum(n for value, n in records.items() if key_of(value) in merged) < rule.least(sum(records.values()))
+        if merged and few:
+            what = "the merged categories together have fewer records than the rule asks for"
+            return sentence(what, fix="raise merge_rare, or group them with another category in 'groups'")
     return ""

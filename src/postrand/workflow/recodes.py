@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections import Counter
@@ -21,8 +22,10 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode
-from postrand.recoding.base import key_of
+from postrand.recoding.base import is_settled, key_of, steps_of
 from postrand.recoding.recode import recodes_from
+from postrand.recoding.steps import settled as settled_kind
+from postrand.recoding.steps import with_found
 
 _FILES = ("hierarchy", "table")
 
@@ -40,9 +43,10 @@ class Prepared:
 
     def written(self, folder: Path) -> str:
         """Return the entries as TOML for a codebook in a folder: what names a file here leads there."""
-        entries = [dict(entry) for entry in self.entries]
-        for entry, name in [(entry, name) for entry in entries for name in _FILES if name in entry]:
-            entry[name] = Path(os.path.relpath(entry[name], folder)).as_posix()
+        entries = copy.deepcopy(list(self.entries))
+        parts = [part for entry in entries for part in (entry, *entry.get("steps", ()))]
+        for part, name in [(part, name) for part in parts for name in _FILES if name in part]:
+            part[name] = Path(os.path.relpath(part[name], folder)).as_posix()
         return "\n" + tomlkit.dumps({"recodes": entries}) if entries else ""
 
     def drafted(self, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,18 +71,18 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
     recoded(source, read)  # whose columns are there
     said = [dict(entry) for entry in entries]
     types = _types(source, read)
-    counts = counted(source, {r.source for r in read if _is_open(r)})
+    counts = counted(source, {r.source for r in read if not is_settled(r.kind)})
     problems: list[str] = []
     done = []
     for entry, recode in zip(said, read, strict=True):
         if recode.source in types:
             entry["type"] = types[recode.source]
-        if _is_open(recode):
+        if not is_settled(recode.kind):
             try:
                 recode = settled(recode, counts[recode.source])
             except SpecificationError as error:
                 problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
-            entry |= {"provenance": "confidential", "merged": list(getattr(recode.kind, "merged", None) or ())}
+            entry |= {"provenance": "confidential", **with_found(entry, recode.kind)}
         done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
     raise_all(SpecificationError, problems)
     return Prepared(tuple(said), tuple(done))
@@ -93,15 +97,16 @@ def reopened(place: Path | File | Table, made: Prepared, source: Source) -> Sour
     return open_records(place, book)
 
 
-def _is_open(recode: Recode) -> bool:
-    return hasattr(recode.kind, "settled") and recode.kind.merged is None  # type: ignore[attr-defined]  # it has both
-
-
 def settled(recode: Recode, counts: Mapping[Any, int]) -> Recode:
     """Return a recode by rare categories with those that are rare by these numbers of records."""
+    where = f"recode of {recode.variable!r}"
+    return dataclasses.replace(recode, kind=settled_kind(recode.kind, without_missing(recode, counts), where))
+
+
+def without_missing(recode: Recode, counts: Mapping[Any, int]) -> dict[Any, int]:
+    """Return the numbers of records of the values that a recode does not take for missing."""
     absent = {key_of(value) for value in recode.missing}
-    held = {value: n for value, n in counts.items() if key_of(value) not in absent}
-    return dataclasses.replace(recode, kind=recode.kind.settled(held))  # type: ignore[attr-defined]  # see _is_open
+    return {value: n for value, n in counts.items() if key_of(value) not in absent}
 
 
 def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
@@ -137,9 +142,9 @@ def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
     notes = [recode.in_words(), *(["decided by the file's own counts: confidential"] * recode.is_confidential)]
     categories = list(recode.kind.categories())
     if not categories:
-        kind: Any = recode.kind
-        named = hasattr(kind, "labels_of") and draft.get("categories") and not draft.get("labels")
-        labels = {"labels": kind.labels_of(draft["categories"])} if named else {}
+        namer: Any = getattr(steps_of(recode.kind)[-1], "labels_of", None)
+        named = namer is not None and draft.get("categories") and not draft.get("labels")
+        labels = {"labels": namer(draft["categories"])} if named else {}
         return {**draft, **labels, "notes": [*notes, *draft["notes"]]}
     kept: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
     missing = "category" if draft["missing"] != "error" else "error"

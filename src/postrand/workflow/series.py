@@ -13,8 +13,15 @@ from postrand.engines.content import Content
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.ledger_plan import LedgerPlan
-from postrand.release.ledger import Charge, Ledger, Terms
+from postrand.release.ledger import Charge, Ledger, Outlook, Terms
 from postrand.release.ledger_lines import Entry
+
+NOT_COUNTED = (
+    "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
+    "puts the two side by side is held back only by the sum of their epsilons. To count them, name the same ledger in "
+    "the section [ledger] of every plan of these people, or with --ledger FILE"
+)
+"""What the curator is told of a release that no ledger of its population counts."""
 
 
 def entry_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, content: Content, name: str) -> Entry:
@@ -62,12 +69,24 @@ def charges_of(plan: Plan, entry: Entry, of_key: Ledger | None, *, again: bool) 
     return found
 
 
+def outlook_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, name: str = "") -> Outlook | None:
+    """Return what the ledger of the plan's population would say of the release; None where the plan names no ledger.
+
+    The content has a digest under a release key only, so the release counts as one that was not made before.
+    """
+    if plan.ledger is None:
+        return None
+    entry, ledger = entry_of(plan, mechanism, certificate, Content(), name), Ledger(plan.ledger.file)
+    return ledger.outlook(entry, _terms(plan.ledger, ledger))
+
+
 def _terms(plan: LedgerPlan, ledger: Ledger) -> Terms:
     population = plan.population or ledger.read().population or plan.file.stem
     return Terms(
         population=population,
         kind=plan.kind,
         limit=plan.limit,
+        delta=plan.delta,
         disjoint=plan.disjoint,
         exception=plan.allow_infinite,
     )

@@ -112,7 +112,8 @@ def ways(mechanism: Mechanism) -> tuple[dict[str, Any], str]:
     shown = [name for block in mechanism.blocks for name in block.perturbed]
     shown += [] if mechanism.split is None else mechanism.split.variables
     epsilon = math.fsum(part.epsilon for part in parts)
-    if len(shown) < 3 or not math.isfinite(epsilon) or mechanism.shared:
+    of_members = mechanism.split is not None and mechanism.split.of_members
+    if len(shown) < 3 or not math.isfinite(epsilon) or mechanism.shared or of_members:
         return {}, ""
     data, text = compare_ways(mechanism.require_codebook(), shown, epsilon)
     return data, "" if "not_compared" in data else f"{text}\n  {_WAYS}"

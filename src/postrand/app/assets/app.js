@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
-  let timer = null, last = null;
+  let timer = null;
 
   function tabId() {
     let id = sessionStorage.getItem("tab");
@@ -20,22 +20,27 @@
     clearTimeout(timer);
     timer = setTimeout(work, delay);
   }
-  function show(name, focus) {
+  /* Each screen is a step of the browser's history: "go" adds one, "back" and "start" follow the address. */
+  function show(name, how) {
     if (!document.getElementById("screen-" + name)) name = "data";
     for (const section of $$("main > section")) {
-      const shown = section.id === "screen-" + name;
-      section.hidden = !shown;
-      window.jQuery(section).trigger(shown ? "shown" : "hidden");
+      section.hidden = section.id !== "screen-" + name;
     }
+    /* The framework asks only for what is on the screen. It would not see by itself what is below the fold. */
+    window.Shiny.bindAll(document.querySelector("main"));
     for (const step of $$("[data-screen]")) {
       if (step.dataset.screen === name) step.setAttribute("aria-current", "step");
       else step.removeAttribute("aria-current");
     }
-    history.replaceState(null, "", "#" + name);
-    if (focus) {
-      document.querySelector("#screen-" + name + " h2").focus({ preventScroll: true });
+    if (how === "go" && location.hash !== "#" + name) history.pushState(null, "", "#" + name);
+    else history.replaceState(null, "", "#" + name);
+    document.title = document.querySelector("[data-screen=" + name + "]").textContent + " – postrand workbench";
+    const title = document.querySelector("#screen-" + name + " h2");
+    if (how && $$("#problem [role=alert]").length) send({ dataset: { act: "seen" } }, "");
+    if (how === "go") {
+      title.focus({ preventScroll: true });
       window.scrollTo(0, 0);
-    }
+    } else if (how === "back") setTimeout(() => title.focus({ preventScroll: true }), 0); /* the browser's own comes first */
   }
   function slide(slider) {
     const grid = slider.dataset.grid.split(","), number = document.getElementById(slider.dataset.for);
@@ -63,10 +68,17 @@
     if (!control.dataset || !control.dataset.act || control.dataset.live || control.type === "search") return;
     send(control, control.type === "checkbox" ? control.checked : control.value);
   });
+  /* Enter in a box for a path presses the button below it. */
+  document.addEventListener("keydown", (event) => {
+    const box = event.target;
+    if (event.key !== "Enter" || !box.dataset || box.dataset.act !== "written" || box.type !== "text") return;
+    send(box, box.value);
+    box.closest("label").parentElement.querySelector("button[data-act]").click();
+  });
   document.addEventListener("click", (event) => {
     const found = event.target.closest("button");
     if (!found) return;
-    if (found.dataset.screen) show(found.dataset.screen, true);
+    if (found.dataset.screen) show(found.dataset.screen, "go");
     else if (found.dataset.act) send(found, found.dataset.key || "");
     else if (found.classList.contains("copy")) {
       const code = found.closest(".copyable").querySelector("code");
@@ -77,29 +89,17 @@
       setTimeout(() => { found.textContent = "Copy"; }, 2000);
     }
   });
-  /* A part of the page that is drawn anew gives the focus back to the control that had it. */
-  document.addEventListener("focusin", (event) => {
-    const { act, key } = event.target.dataset || {};
-    last = act === undefined ? null : { act, key, at: event.target };
-  });
-  document.addEventListener("focusout", (event) => {
-    if (document.contains(event.target) && event.relatedTarget) last = null;
-  });
-  new MutationObserver(() => {
-    if (!last || document.contains(last.at) || document.activeElement !== document.body) return;
-    const again = $$("[data-act]").find((c) => c.dataset.act === last.act && (c.dataset.key || "") === (last.key || ""));
-    if (!again || again.disabled) return;
-    again.focus({ preventScroll: true });
-    if (again.setSelectionRange && again.type === "search") again.setSelectionRange(again.value.length, again.value.length);
-  }).observe(document, { childList: true, subtree: true });
-
   document.addEventListener("DOMContentLoaded", () => {
     const $ = window.jQuery;
     $(document).on("shiny:connected", () => {
       window.Shiny.setInputValue("tab", tabId());
-      show(location.hash.slice(1) || "data", false);
+      show(location.hash.slice(1) || "data", "start");
     });
-    $(document).on("shiny:disconnected", () => { document.getElementById("lost").hidden = false; });
+    $(document).on("shiny:disconnected", () => {
+      const tell = (id) => { document.getElementById(id).hidden = false; };
+      fetch("assets/app.js", { method: "HEAD" }).then((answer) => tell(answer.ok ? "lost" : "ended"), () => tell("ended"));
+    });
+    window.addEventListener("popstate", () => show(location.hash.slice(1) || "data", "back"));
     /* A drop beside the box would make the browser leave the page. */
     for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => {
       if (!event.target.closest(".shiny-input-container")) event.preventDefault();

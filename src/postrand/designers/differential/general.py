@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -26,6 +25,7 @@ from postrand.errors import DesignError, sentence
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.objectives import EstimatorVariance, ExpectedChanges, MutualInformation, Objective, WholeRecord
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
+from postrand.support.warned import warn
 
 MAX_SIZE = 600
 ILL_CONDITIONED = 1e6
@@ -121,7 +121,7 @@ def _answer(
     details = {**describe(array), "rounds": found.rounds}
     if details["condition"] > ILL_CONDITIONED:
         text = _warning_of(details, prior, privacy, objective)
-        warnings.warn(text, DesignWarning, stacklevel=6)
+        warn(text, DesignWarning, stacklevel=6)
         details["notes"] = (text,)
     return Solution(array, found.bound * (1 + 1e-13), details)
 
@@ -145,7 +145,7 @@ def _least_variance(prior: NDArray[np.float64], privacy: DifferentialPrivacy, ob
     details = describe(found[name])
     if name != usual and details["condition"] > ILL_CONDITIONED:
         text = _queries_alone(details, prior.size, usual, cost[usual], cost[name])
-        warnings.warn(text, DesignWarning, stacklevel=4)
+        warn(text, DesignWarning, stacklevel=4)
         notes = (*notes, text)
     return Solution(found[name], bound, {**details, "notes": notes})
 

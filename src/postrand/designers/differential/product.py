@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
@@ -23,6 +22,7 @@ from postrand.mechanism.matrix_storage import MAX_DENSE
 from postrand.objectives import ExpectedChanges, MutualInformation, Objective
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 from postrand.support.inputs import finite
+from postrand.support.warned import warn
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -163,7 +163,7 @@ def _notes(epsilons: tuple[float, ...], value: float, free: float, objective: Ob
     if (nothing := np.flatnonzero(np.array(epsilons) <= 1e-6 * sum(epsilons)) + 1).size:
         which = ", ".join(map(str, nothing))
         text = f"Variables that get no part of ε (numbers {which} of the block): their released values say nothing."
-        warnings.warn(text, DesignWarning, stacklevel=5)
+        warn(text, DesignWarning, stacklevel=5)
         return (text,)
     if free > value + 0.01 * abs(value):
         return (

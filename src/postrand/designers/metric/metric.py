@@ -11,7 +11,6 @@ by ``max_j max(0, -r[i,j])``, and then ``Σ y`` is below every channel's value.
 from __future__ import annotations
 
 import math
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -27,6 +26,7 @@ from postrand.designers.suitability import StructureTraits, require
 from postrand.errors import DesignError, raise_all, sentence
 from postrand.objectives import Linear, Objective
 from postrand.privacy import MetricPrivacy, PrivacyModel
+from postrand.support.warned import warn
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ class Metric:
                 f"'exponential' has condition number {describe(other)['condition']:.2g}, at {objective.name} "
                 f"{objective.value(other, prior):.4g} instead of {objective.value(array, prior):.4g}."
             )
-            warnings.warn(text, DesignWarning, stacklevel=3)
+            warn(text, DesignWarning, stacklevel=3)
             details["notes"] = (text,)
         return Solution(array, bound, details)
 

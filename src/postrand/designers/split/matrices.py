@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook.rules import feasible_cells
-from postrand.designers.problem import DesignWarning, Prior
+from postrand.designers.problem import Prior
 from postrand.designers.solve import design
 from postrand.designers.split.candidates import Candidates
 from postrand.designers.split.margins import shares
@@ -25,6 +24,7 @@ from postrand.errors import DesignError, sentence, shown
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.objectives import EstimatorVariance, Objective
 from postrand.privacy import DifferentialPrivacy
+from postrand.support.warned import heard
 
 Floats = NDArray[np.float64]
 
@@ -130,8 +130,7 @@ def _better(
         covered = np.flatnonzero(columns.rows[[place]].toarray()[0])
         cells, prior, groups = _cells(candidates, members, covered)
         for structure in offered:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DesignWarning)  # what it cannot answer has no gain here
+            with heard():  # what it cannot answer has no gain here
                 fitted = structure.on_cells(cells) if hasattr(structure, "on_cells") else structure
                 matrix = design(Prior(prior), DifferentialPrivacy(epsilon), objective, fitted).matrix
             gain = float(matrix_information(matrix, prior, groups) @ prices[covered])

@@ -79,6 +79,17 @@ def fill(order, worth, weights, room):  # type: ignore[no-untyped-def]  # numba 
 
 
 @compiled
+def resort(order, unit):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Sort places by falling ``unit``, in place: by insertion, because a node's order is nearly that of its parent."""
+    for i in range(1, order.size):
+        j, k = order[i], i
+        while k > 0 and unit[order[k - 1]] < unit[j]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = j
+
+
+@compiled
 def neighbours(pairs, logs, room):  # type: ignore[no-untyped-def]  # numba finds the types
     """Return, for positions p and variables j >= p, the most that j's pairs with others from p on are worth."""
     n = logs.size
@@ -119,7 +130,9 @@ def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, f
     mask[0], worth[0] = held, base
     top, best, count = 1, 0.0, 0
     chosen = np.zeros(_COLLECTED, dtype=np.uint64)
-    value = np.zeros(n)
+    value, unit, order = np.zeros(n), np.zeros(n), np.arange(n)
+    ranked = np.zeros((n + 2, n), dtype=np.int64)
+    ranked[0] = order
     while top > 0:
         top -= 1
         budget -= 1
@@ -143,19 +156,23 @@ def search(single, pairs, base, sizes, logs, ends, floor, held, cells, budget, f
         if spent + rest[p] < least - 1e-9:
             continue
         value[:] = 0.0
+        unit[:] = 0.0
         for j in range(p, n):
             if logs[j] <= room - spent + 1e-9:
                 value[j] = own[j] + 0.5 * around[p, j]
-        order = np.argsort(-value / logs)
+                unit[j] = value[j] / logs[j]
+        order[:] = ranked[top]
+        resort(order, unit)
         if gain + fill(order, value, logs, room - spent + 1e-9) <= threshold:
             continue
         depth[top], mask[top], worth[top], used[top] = p + 1, at, gain, spent
-        linear[top] = own
+        linear[top], ranked[top] = own, order
         top += 1
         if logs[p] <= room - spent + 1e-9:
             depth[top], mask[top] = p + 1, at | one << np.uint64(p)
             worth[top], used[top] = gain + own[p], spent + logs[p]
             for j in range(p + 1, n):
                 linear[top, j] = own[j] + pairs[p, j]
+            ranked[top] = order
             top += 1
     return True, best, chosen[:count]

@@ -1,0 +1,163 @@
+"""The recommender on the screen: the questions, and two to four plans side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from htmltools import Tag, TagList, tags
+
+from postrand.app import advising
+from postrand.app.advising import LIMITS, PREFIX
+from postrand.app.charts import cut, scroll
+from postrand.app.decisions import Decisions
+from postrand.app.notes import without_options
+from postrand.app.widgets import busy, button, control, labelled, select
+from postrand.report.table_worth import middle, shown
+from postrand.workflow.advice import Advice
+from postrand.workflow.advice_needs import ATTACKERS, USES
+from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_text import next_steps, plan_lines, record_claim
+from postrand.workflow.comparison import figure
+from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.epsilon import DEFAULT_EPSILON
+
+_RISKS = ("correct_matches", "tau2", "individual_risk_largest")
+_HEADS = ("Claim", "Risk", "Worth", "Asked")
+
+
+def form(decisions: Decisions) -> Tag:
+    """Return the questions of the recommender, each with its usual answer."""
+    held = advising.typed(decisions)
+    names = [decisions.names[j] for j in decisions.perturbed]
+    tables = [("", "–"), *((name, cut(name)) for name in names)]
+    attackers = [(name, cut(words)) for name, words in ATTACKERS.items()]
+    look = control("input", "typed", f"{PREFIX}look", type="checkbox", checked=_checked(held.get("look")))
+    uses = [
+        tags.label(
+            control(
+                "input",
+                "typed",
+                f"{PREFIX}use.{use}",
+                type="checkbox",
+                checked=_checked(held.get(f"use.{use}", "true" if use == "tables" else "")),
+            ),
+            f" {words}",
+            class_="field",
+        )
+        for use, words in USES.items()
+    ]
+    return tags.details(
+        tags.summary("Recommend plans"),
+        tags.p("Two to four complete plans for what you ask. Taking one makes it your decisions.", class_="soft"),
+        labelled("Who might attack", select("typed", f"{PREFIX}attacker", held.get("attacker", "list"), attackers, "")),
+        _number("epsilon", "ε of a record, at most", held.get("epsilon", f"{DEFAULT_EPSILON:g}")),
+        *(_number(name, words, held.get(name, ""), "optional") for name, words in LIMITS.items()),
+        tags.fieldset(tags.legend("Analysts will make"), *uses),
+        _number("points", "Most percentage points, ±, in a cell of the table of", held.get("points", ""), "optional"),
+        select("typed", f"{PREFIX}first", held.get("first", ""), tables, "First variable of the table"),
+        select("typed", f"{PREFIX}second", held.get("second", ""), tables, "Second variable of the table"),
+        tags.label(look, " The records may choose levels too, and the certificate says so", class_="field"),
+        button("Recommend", "advise", "", "primary"),
+    )
+
+
+def _checked(text: str | None) -> str | None:
+    return "checked" if text == "true" else None
+
+
+def _number(name: str, words: str, value: str, note: str = "") -> Tag:
+    box = control("input", "typed", PREFIX + name, type="number", step="any", min="0", value=value)
+    return labelled(words, box, note)
+
+
+def advice(found: Advice | None, waiting: bool) -> TagList:
+    """Return the plans side by side in figures, then each with its claim, its risk, its worth and the reasons."""
+    if waiting:
+        return TagList(tags.h3("Recommended plans"), busy("Designing and measuring plans …"))
+    if found is None:
+        return TagList()
+    notes = [*found.notes, *next_steps(found.needs, found.plans)]
+    left = [tags.li(f"{name}: {why}") for name, why in found.left_out]
+    return TagList(
+        tags.h3("Recommended plans"),
+        _beside(found.plans),
+        *(_plan(number, plan) for number, plan in enumerate(found.plans, 1)),
+        tags.ul(*(tags.li(without_options(note)) for note in notes), class_="soft") if notes else None,
+        tags.details(tags.summary(f"Other ways, and why they are not shown ({len(left):,})"), tags.ul(*left))
+        if left
+        else None,
+    )
+
+
+def _beside(plans: Sequence[Advised]) -> Tag:
+    head = [tags.th("", scope="col")]
+    head += [
+        tags.th(f"Plan {k}", tags.div(p.trial.candidate.name, class_="soft"), scope="col", class_="text")
+        for k, p in _each(plans)
+    ]
+    rows = [_row("Promise", [record_claim(plan.trial.plan) for plan in plans])]
+    rows += [_row("ε of a record, at most", [_level(plan) for plan in plans])]
+    for code in _RISKS:
+        told = [plan.figures.risk(code) for plan in plans]
+        first = next((one for one in told if one is not None and one.before is not None), None)
+        if first is not None:
+            rows.append(_row(first.measure, [_sides(plan, one) for plan, one in zip(plans, told, strict=True)]))
+    for words, which in (("one variable", "one_way"), ("two variables", "two_way")):
+        found = [middle(getattr(plan.figures, which)) for plan in plans]
+        if any(found):
+            told_worth = ["not known" if one is None else shown(one[1]) for one in found]
+            rows.append(_row(f"Tables of {words}: effective records, in the middle", told_worth))
+    asked = [text for text, *_ in plans[0].asked] if plans else []
+    for k, text in enumerate(asked):
+        rows.append(_row(f"Asked: {text}", ["met" if plan.asked[k][3] else "not met" for plan in plans]))
+    rows.append(_row("Why", [_why(plan) for plan in plans]))
+    take = tags.tr(tags.th("", scope="row"), *(tags.td(_take(k), class_="text") for k, _ in _each(plans)))
+    table = tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows, take))
+    return scroll(table, "Recommended plans side by side")
+
+
+def _each(plans: Sequence[Advised]) -> list[tuple[int, Advised]]:
+    return list(enumerate(plans, 1))
+
+
+def _row(words: str, cells: Sequence[str]) -> Tag:
+    return tags.tr(tags.th(words, scope="row"), *(tags.td(one, class_="text") for one in cells))
+
+
+def _sides(plan: Advised, one: RiskFigure | None) -> str:
+    """Return a risk before and after; before is the file as it is, where a recoded one was measured too."""
+    if one is None or one.before is None:
+        return "not known"
+    first = dataclasses.replace(one, before=plan.figures.as_is.get(one.code, one.before))
+    return f"{figure(first, 'before')} → {figure(one, 'after')}"
+
+
+def _why(plan: Advised) -> str:
+    told = next((text for text in plan.reasons if text.startswith("Reason: ")), plan.trial.candidate.what)
+    return told.removeprefix("Reason: ")
+
+
+def _level(plan: Advised) -> str:
+    return f"{plan.trial.epsilon:g}" if plan.trial.candidate.has_epsilon else "none"
+
+
+def _take(number: int) -> Tag:
+    return button("Use this plan", "take", str(number), "small", aria_label=f"Use plan {number}")
+
+
+def _plan(number: int, plan: Advised) -> Tag:
+    """Return everything that ``postrand advise`` says of a plan, its kinds of sentences under one head each."""
+    _, *lines = plan_lines(number, plan)
+    held: dict[str, list[str]] = {}
+    for line in lines:
+        head, colon, rest = line.strip().partition(": ")
+        known = bool(colon) and head in _HEADS
+        held.setdefault(head if known else "", []).append(without_options(rest if known else line.strip()))
+    parts: list[Any] = []
+    for head in (*_HEADS, ""):
+        if head in held:
+            parts += [tags.p(tags.strong(head)) if head else None, tags.ul(*(tags.li(one) for one in held[head]))]
+    words = f"Plan {number}: {plan.trial.candidate.name}, ε = {_level(plan)}"
+    return tags.details(tags.summary(words), *parts)

@@ -1,0 +1,96 @@
+"""The recommender in the workbench: what is asked of a plan, the plans that it gives, and the one that is taken."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+from postrand.app import documents, plans
+from postrand.app.decisions import Decisions
+from postrand.errors import UsageError, sentence
+from postrand.workflow.advice import Advice, advise
+from postrand.workflow.advice_needs import Attacker, Needs, Precision, Use, needs_from
+from postrand.workflow.epsilon import DEFAULT_EPSILON
+
+PREFIX = "advice."
+"""How the texts of its form begin among all that is typed."""
+LIMITS = {
+    "correct matches": "Correct matches, at most",
+    "tau2": "τ2, at most",
+    "individual": "Largest risk of one person, at most",
+    "k": "k, at least",
+}
+"""The limits on risk that have a box, by the measure that they name."""
+
+
+def typed(decisions: Decisions) -> dict[str, str]:
+    """Return what is typed in the form."""
+    return {k.removeprefix(PREFIX): v.strip() for k, v in decisions.texts.items() if k.startswith(PREFIX)}
+
+
+def needs_of(texts: Mapping[str, str]) -> Needs:
+    """Return what the form asks.
+
+    >>> [str(one) for one in needs_of({"epsilon": "2", "tau2": "5", "points": "3", "first": "sex"}).limits]
+    ['epsilon <= 2', 'tau2 <= 5']
+
+    Raises
+    ------
+    UsageError
+        With every box that cannot be read.
+    """
+    limits = [f"epsilon <= {texts.get('epsilon') or DEFAULT_EPSILON}"]
+    limits += [f"{name} {'>=' if name == 'k' else '<='} {texts[name]}" for name in LIMITS if texts.get(name)]
+    uses = [use for use in get_args(Use) if texts.get(f"use.{use}", "true" if use == "tables" else "") == "true"]
+    attacker = texts.get("attacker", get_args(Attacker)[0])
+    found = needs_from(attacker, limits, uses, look=texts.get("look") == "true")
+    table = tuple(dict.fromkeys(texts[name] for name in ("first", "second") if texts.get(name)))
+    if not texts.get("points") or not table:
+        return found
+    try:
+        points = float(texts["points"])
+    except ValueError:
+        points = 0.0
+    if not 0 < points < 50:
+        wanted = "a number of percentage points from 0 to 50"
+        raise UsageError(sentence("the precision of a table cannot be this", got=repr(texts["points"]), wanted=wanted))
+    return dataclasses.replace(found, precisions=(Precision(points, table),))
+
+
+def advised(decisions: Decisions, folder: Path) -> Advice:
+    """Return two to four complete plans for what the form asks; they are written into the private ``folder``.
+
+    Raises
+    ------
+    PostrandError
+        If roles are missing, the form cannot be read, or no plan is possible.
+    """
+    assert decisions.opened is not None
+    if decisions.unset:
+        raise UsageError(sentence("some variables have no role", fix="choose a role for each on the first screen"))
+    needs, book = needs_of(typed(decisions)), documents.codebook_of(decisions)
+    for old in folder.glob(".advice-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    out = folder / f".advice-{secrets.token_hex(4)}"
+    return advise(decisions.opened.path, book, needs, out, fraction=decisions.fraction)
+
+
+def taken(decisions: Decisions, found: Advice, number: int, folder: Path) -> Decisions:
+    """Return the decisions of one of the plans, from 1; the file, its share of the population and texts stay.
+
+    Raises
+    ------
+    UsageError
+        If there is no such plan.
+    """
+    assert decisions.opened is not None
+    if not 1 <= number <= len(found.plans):
+        raise UsageError(sentence("there is no such plan", got=number))
+    made = plans.open_plan(found.plans[number - 1].path, folder)
+    assert made.opened is not None
+    opened = dataclasses.replace(made.opened, name=decisions.opened.name, is_demo=decisions.opened.is_demo)
+    return dataclasses.replace(made, opened=opened, fraction=decisions.fraction, texts=decisions.texts)

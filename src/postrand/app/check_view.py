@@ -1,0 +1,122 @@
+"""The release check as a screen: what is perturbed, unchanged and left out, every finding, and the decisions wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from htmltools import Tag, TagList, tags
+
+from postrand.app.charts import cut, scroll
+from postrand.app.checking import Column, Fate, ReleaseCheck
+from postrand.app.decisions import Decisions
+from postrand.app.widgets import button, control, facts, trouble
+from postrand.risk.findings import Finding
+from postrand.workflow.dossier import singled_row
+
+MAX_NAMED, MAX_ROWS, MAX_SINGLED = 12, 500, 15
+_FATES: tuple[tuple[Fate, str], ...] = (
+    ("perturbed", "Perturbed"),
+    ("unchanged", "Released as it is"),
+    ("new numbers", "Released with new numbers"),
+    ("not released", "Not released"),
+)
+
+
+def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -> TagList:
+    """Return the whole release check; with ``decide`` also the controls of the decisions that it wants."""
+    title = tags.h3("Release check") if decide else None
+    parts: list[Any] = [title, _fates(check), _columns(check), *_messages(check), _remaining(check)]
+    parts.append(_findings(decisions, check, decide))
+    return TagList(*parts)
+
+
+def _fates(check: ReleaseCheck) -> Tag:
+    shown = [(words, check.of(fate)) for fate, words in _FATES]
+    return facts([(words, f"{len(held):,}") for words, held in shown if held or words != _FATES[2][1]])
+
+
+def _columns(check: ReleaseCheck) -> TagList:
+    """Return the columns by what happens to them: some by name, and all in a table that can be opened."""
+    lines = [tags.p(tags.strong(f"{words}: "), _some(check.of(fate))) for fate, words in _FATES if check.of(fate)]
+    head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in ("Variable", "In the release", "How")))
+    words = dict(_FATES)
+    rows = [
+        tags.tr(
+            tags.th(cut(one.name), scope="row"),
+            tags.td(words[one.fate], class_="text"),
+            tags.td(one.how, class_="text soft"),
+        )
+        for one in check.columns[:MAX_ROWS]
+    ]
+    left = len(check.columns) - MAX_ROWS
+    more = tags.p(f"and {left:,} more: the plan lists them", class_="soft") if left > 0 else None
+    table = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "What happens to each variable")
+    return TagList(*lines, tags.details(tags.summary("Variable by variable"), table, more))
+
+
+def _some(columns: Sequence[Column]) -> str:
+    named = ", ".join(cut(one.name) for one in columns[:MAX_NAMED])
+    return named + (f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else "")
+
+
+def _messages(check: ReleaseCheck) -> list[Any]:
+    """Return what would stop the run, and the warnings that are not findings on unperturbed variables."""
+    parts: list[Any] = []
+    if check.refusals:
+        parts += [tags.p(tags.strong("This stops the release")), trouble(check.refusals)]
+    if check.warnings:
+        parts += [tags.p(tags.strong("Warnings")), tags.div(*(tags.p(t) for t in check.warnings), class_="warning")]
+    return parts
+
+
+def _remaining(check: ReleaseCheck) -> TagList | None:
+    """Return what the unperturbed variables single out: all together, and each with one and two others."""
+    if check.every is None:
+        return None
+    where = "of a sample of the records" if check.is_sample else "of the records"
+    said = f"All variables that are released as they are single out {100 * check.every:.3g}% {where} together: "
+    words = "nobody else has the same values. Perturbing the other variables does not change this."
+    alone = [one.name for one in check.findings.singled if one.is_much]
+    if alone and check.rest is not None:
+        words += f" Without {', '.join(cut(n) for n in alone[:MAX_NAMED])}, they single out {100 * check.rest:.3g}%."
+    rows = [singled_row(one) for one in check.findings.singled[:MAX_SINGLED]]
+    table = None
+    if rows:
+        head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in rows[0]))
+        body = [
+            tags.tr(*(tags.th(cut(str(v)), scope="row") if k == 0 else tags.td(cut(str(v))) for k, v in enumerate(r)))
+            for r in (row.values() for row in rows)
+        ]
+        table = tags.details(
+            tags.summary("What each of them singles out"),
+            scroll(tags.table(tags.thead(head), tags.tbody(*body)), "Records that unperturbed variables single out"),
+        )
+    return TagList(tags.p(tags.strong("What remains unique: "), said + words), table)
+
+
+def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagList:
+    """Return every finding; one that needs a decision has its controls beside it."""
+    found = check.findings
+    if not found.sentences:
+        return TagList(tags.p("No unperturbed variable singles out more than 1% of the records.", class_="soft"))
+    wanted = len(found.undecided)
+    words = f"{wanted} of the findings need a decision" if wanted > 1 else "One finding needs a decision"
+    rest = [tags.li(text) for text in found.not_tried]
+    return TagList(
+        tags.p(tags.strong("Findings on the released variables")),
+        trouble(f"{words} before the file can be protected.") if wanted and decide else None,
+        tags.ul(*(_finding(decisions, one, decide) for one in found.found), *rest, class_="findings"),
+    )
+
+
+def _finding(decisions: Decisions, one: Finding, decide: bool) -> Tag:
+    """Return one finding, with the decisions on its column if it wants them, or if it has them."""
+    name = one.variables[0] if len(one.variables) == 1 else ""
+    if not decide or name not in decisions.names or not (one.is_open or one.is_decided):
+        return tags.li(one.sentence)
+    at = str(decisions.names.index(name))
+    box = control("input", "as_is", at, type="checkbox", checked="checked" if name in decisions.as_is else None)
+    taken = tags.label(box, f" Release {cut(name)} as it is", class_="field")
+    left_out = button(f"Do not release {cut(name)}", "drop", at, "small")
+    return tags.li(one.sentence, tags.div(taken, left_out, class_="row"), class_="open" if one.is_open else None)

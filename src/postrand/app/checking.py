@@ -1,0 +1,139 @@
+"""The release check: what a run of the decisions would release, change and leave out, and all that it would say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from postrand.app import documents
+from postrand.app.decisions import Decisions
+from postrand.app.designing import Designed, Latest
+from postrand.errors import PostrandError
+from postrand.mechanism import Mechanism
+from postrand.plan import Plan
+from postrand.risk.findings import Findings
+from postrand.risk.singled_together import singled_by_all
+from postrand.support.exact import format_upper
+from postrand.workflow.design_blocks import check_rules
+from postrand.workflow.facts import household_of, released_names
+from postrand.workflow.known import Known
+from postrand.workflow.perturbation import file_warnings
+from postrand.workflow.pipeline import policy_of
+from postrand.workflow.unperturbed import findings as measured
+from postrand.workflow.written import check_fits
+
+Fate = Literal["perturbed", "unchanged", "new numbers", "not released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What happens to one column of the file, and how."""
+
+    name: str
+    fate: Fate
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseCheck:
+    """Hold all that a curator must know before a release: what ``postrand protect`` says of the same plan.
+
+    ``warnings`` are those that are not findings on unperturbed columns; ``refusals`` are the reasons why the run would
+    stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
+    single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
+    """
+
+    columns: tuple[Column, ...]
+    findings: Findings = field(default_factory=Findings)
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    every: float | None = None
+    rest: float | None = None
+    is_sample: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is left to decide, and nothing would stop the run."""
+        return not self.refusals and not self.findings.undecided
+
+    def of(self, fate: Fate) -> tuple[Column, ...]:
+        """Return the columns that share a fate, in the order of the file."""
+        return tuple(column for column in self.columns if column.fate == fate)
+
+    def after(self, findings: Findings | None, said: tuple[str, ...]) -> ReleaseCheck:
+        """Return the check of a release that was made: its own findings, and what the run said besides."""
+        held = self.findings if findings is None else findings
+        own = {*held.warnings}
+        more = tuple(text for text in said if text not in own)
+        return replace(self, findings=held, warnings=tuple(dict.fromkeys((*self.warnings, *more))))
+
+
+def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) -> ReleaseCheck | None:
+    """Return the release check of the decisions, with nothing released; None while choices are missing.
+
+    Raises
+    ------
+    PostrandError
+        If the plan cannot be designed, or the file cannot be read.
+    """
+    if documents.problems(decisions):
+        return None
+    made = (latest or Latest()).designed(decisions, folder)
+    found = measured(made.plan, made.mechanism, made.known)
+    policy = policy_of(made.known, made.mechanism, made.certificate, found, decisions.fraction)
+    unmet = () if policy is None else tuple(policy.problems())
+    enforced = policy is not None and policy.enforce
+    warnings = (*made.said, *(text for text, _ in file_warnings(made.known)), *(() if enforced else unmet))
+    refusals = (*_refused(made), *(unmet if enforced else ()))
+    columns = columns_of(made.plan, made.mechanism)
+    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found))
+
+
+def columns_of(plan: Plan, mechanism: Mechanism) -> tuple[Column, ...]:
+    """Return what a plan does to each column of its file."""
+    released, ranked = {*released_names(plan)}, {column.variable for column in mechanism.numerical}
+    fresh = household_of(plan) if plan.release.renumbers else None
+
+    def column(name: str) -> Column:
+        if name in ranked:
+            return Column(name, "perturbed", "a number, changed by its rank")
+        if name in mechanism.variables:
+            return Column(name, "perturbed", _how(mechanism, name))
+        if name not in released:
+            return Column(name, "not released")
+        return Column(name, "new numbers" if name == fresh else "unchanged")
+
+    return tuple(column(name) for name in plan.codebook.names)
+
+
+def _how(mechanism: Mechanism, name: str) -> str:
+    if name in mechanism.partly:
+        return "by the split"
+    block = mechanism[name]
+    others = [other for other in block.variables if other != name and other not in block.given]
+    words = f"together with {', '.join(others)}" if others else "by itself"
+    strata = f", within {', '.join(block.given)}" if block.given else ""
+    level = f", ε = {format_upper(block.epsilon)}" if block.epsilon < float("inf") else ", without an ε"
+    return words + strata + level
+
+
+def _refused(made: Designed) -> Iterator[str]:
+    """Yield each reason why the run of a design would stop, apart from decisions that it wants."""
+    for test in (check_rules, check_fits):
+        try:
+            test(made.known)
+        except PostrandError as error:
+            yield from error.problems
+
+
+def _together(known: Known, found: Findings) -> tuple[float | None, float | None, bool]:
+    """Return the shares that unperturbed columns single out together, see the check, and whether of a sample."""
+    if known.sample is None or not known.sample.counted:
+        return None, None, False
+    sample, much = known.answers[known.sample], {one.name for one in found.singled if one.is_much}
+    codes = {name: sample.codes(name) for name in known.sample.counted}
+    others = {name: held for name, held in codes.items() if name not in much}
+    rest = singled_by_all(others) if others else None
+    return (singled_by_all(codes) if much else rest), rest, not sample.is_whole

@@ -1,0 +1,160 @@
+"""Finished releases: each stays in its own folder, with its own plan, until a person removes it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from postrand.app import computations
+from postrand.app.checking import ReleaseCheck, checked
+from postrand.app.computations import Cancelled, Watch
+from postrand.app.decisions import Decisions
+from postrand.app.history import decided, differences
+from postrand.release import Release, Verification, verify
+from postrand.support.progress import told
+
+FILES = (
+    ("release.zip", "The release, as one zip file"),
+    ("release/report.html", "The public report"),
+    ("dossier/decision.html", "Two pages for the data protection officer, to print and sign: internal"),
+    ("dossier/dossier.html", "The internal report: for authorised staff only"),
+    ("plan.toml", "The plan"),
+    ("codebook.toml", "The codebook"),
+)
+"""The files of a finished release that a browser can ask for, by their places in its folder, and what they are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """Hold a release with the decisions that it was made of, its plan and codebook as they were written, and its check.
+
+    ``saved`` is the project's folder where a person put a copy. ``is_borrowed``: the folder is a project of theirs that
+    was opened, which is never removed.
+    """
+
+    number: int
+    folder: Path
+    release: Release
+    decisions: Decisions
+    plan: str
+    codebook: str
+    check: ReleaseCheck | None = None
+    made_at: str = ""
+    saved: str = ""
+    is_borrowed: bool = False
+
+    @property
+    def title(self) -> str:
+        """A name for the lists: the number, the file, the time."""
+        name = "" if self.decisions.opened is None else f" of {self.decisions.opened.name}"
+        return f"Release {self.number}{name}" + (f", {self.made_at}" if self.made_at else "")
+
+    def file(self, place: str) -> Path | None:
+        """Return the path of a file that a browser may ask for, None where there is none."""
+        path = self.folder / place
+        return path if place in dict(FILES) and path.is_file() else None
+
+    def is_of(self, decisions: Decisions) -> bool:
+        """Whether the release was made of these decisions."""
+        return decided(self.decisions) == decided(decisions)
+
+    def changed(self, decisions: Decisions) -> tuple[str, ...]:
+        """Return in words what has been decided otherwise since."""
+        return differences(self.decisions, decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Hold the finished releases of a workbench, oldest first; every tab of the browser sees them.
+
+    ``verified`` are the outcomes of verifications by number, or why there is none; ``told`` is what happened to a
+    release last, by number; ``last`` is the largest number that was given, which no later release gets again.
+    """
+
+    held: tuple[Finished, ...] = ()
+    last: int = 0
+    verified: Mapping[int, Verification | str] = field(default_factory=dict)
+    told: Mapping[int, str] = field(default_factory=dict)
+
+    def find(self, number: int) -> Finished | None:
+        """Return the release of a number, if it is there."""
+        return next((one for one in self.held if one.number == number), None)
+
+    @property
+    def next(self) -> int:
+        """The number of the next release."""
+        return 1 + self.last
+
+    def put(self, one: Finished) -> Shelf:
+        """Return the shelf with a release more, or in place of that of its number."""
+        if self.find(one.number) is None:
+            return replace(self, held=(*self.held, one), last=max(self.last, one.number))
+        return replace(self, held=tuple(one if old.number == one.number else old for old in self.held))
+
+    def lighter(self, number: int) -> Shelf:
+        """Return the shelf with the records of one release at most in memory: the others are read again when shown."""
+        held = (one if one.number == number else replace(one, release=replace(one.release)) for one in self.held)
+        return replace(self, held=tuple(held))
+
+    def without(self, number: int) -> Shelf:
+        """Return the shelf without one release."""
+        held = tuple(one for one in self.held if one.number != number)
+        verified = {n: said for n, said in self.verified.items() if n != number}
+        return Shelf(held, self.last, verified, {n: said for n, said in self.told.items() if n != number})
+
+    def tell(self, number: int, text: str) -> Shelf:
+        """Return the shelf with a message about one release, in place of an earlier one."""
+        return replace(self, told={**self.told, number: text})
+
+    def check(self, number: int, found: Verification | str) -> Shelf:
+        """Return the shelf with the outcome of a verification."""
+        return replace(self, verified={**self.verified, number: found}) if self.find(number) else self
+
+    @property
+    def unsaved(self) -> tuple[Finished, ...]:
+        """The releases that are nowhere else."""
+        return tuple(one for one in self.held if not one.saved)
+
+
+def finish(
+    decisions: Decisions, folder: Path, number: int, watch: Watch, check: ReleaseCheck | None = None
+) -> Finished:
+    """Protect the file in a folder of its own and return the release; on any error the folder is removed.
+
+    ``check`` is the release check of these decisions, where it is known.
+
+    A cancel always counts: one that comes when all is written removes what was written, unless a ledger has counted
+    the release, which then stays.
+
+    Raises
+    ------
+    Cancelled
+        If the watch asks to stop.
+    PostrandError
+        If the plan cannot be met.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with told(watch.hear):
+            check = checked(decisions, folder) if check is None else check
+        said: list[str] = []
+        made = computations.protect(decisions, folder, watch, said)
+        computations.packed(folder)
+        if watch.stop and "ledger" not in decisions.kept:
+            raise Cancelled
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    check = None if check is None else check.after(made.findings, tuple(said))
+    plan, codebook = (folder / name for name in ("plan.toml", "codebook.toml"))
+    texts = plan.read_text("utf-8"), codebook.read_text("utf-8")
+    return Finished(number, folder, made, decisions, *texts, check, datetime.now().strftime("%H:%M:%S"))
+
+
+def verified(one: Finished, watch: Watch) -> Verification:
+    """Return the verification of a release, as ``postrand verify`` makes it; raises Cancelled if it should stop."""
+    with told(watch.hear):
+        return verify(one.folder / "release", raise_if_failed=False)

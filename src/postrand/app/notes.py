@@ -1,0 +1,55 @@
+"""What a draft of the codebook proposes, in the words of the workbench: its buttons, and no syntax of a file."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = (
+    (r"uncomment: missing_codes = \[(.*)\]", r"mark them under Edit: \1"),
+    (r"(merge|group) them with \[\[recodes\]\]", r"\1 them under Edit"),
+    (r"put them into bands of years with \[\[recodes\]\]", "put them into bands of years in the codebook"),
+    (r"set role = '(\w+)'", r"choose the role \1"),
+    (r"role = '(\w+)'(?= or '| if|[,?.]|$)", r"the role \1"),
+    (r"A weight is a number \(type 'int64' or 'double'\) and has no categories", "A weight is a number"),
+    (r"'(drop|other|household)'", r"\1"),
+    (r"'?record_key'?", "record number"),
+)
+
+
+_OPTIONS = (
+    (r" \(--(encoding|separator|decimal|thousands|sheet)\)", " beside the first rows"),
+    (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it beside the first rows"),
+    (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),
+    (r", or sheet in \[source\] of the plan", ""),
+    (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
+    (r"--limit '([^']*)'", r"\1"),
+    (r"let --look (find|merge)", r"let the records choose, which can \1"),
+    (r"--keys", "the keys"),
+    (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
+    (r"'postrand advise' proposes", "Recommend plans proposes"),
+    (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
+)
+
+
+def without_options(text: str) -> str:
+    """Return a sentence of the command line with the choices of the screen in place of its options.
+
+    >>> without_options("For a limit that is not met, ask for --limit 'epsilon <= 2'.")
+    'For a limit that is not met, ask for epsilon <= 2.'
+    """
+    for pattern, words in _OPTIONS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def in_words(note: str) -> str:
+    """Return a note of a draft in plain words.
+
+    >>> in_words('if these mean no answer, uncomment: missing_codes = [98, 99]')
+    'if these mean no answer, mark them under Edit: 98, 99'
+    >>> in_words("a key variable without categories is released unperturbed: group its values, or set role = 'drop'")
+    'a key variable without categories is released unperturbed: group its values, or choose the role drop'
+    """
+    for pattern, words in _WORDS:
+        note = re.sub(pattern, words, note)
+    return note

@@ -1,0 +1,134 @@
+"""The form of a recode: the texts in its boxes become an entry of ``[[recodes]]``, and an entry fills the boxes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from postrand.errors import SpecificationError, raise_all, sentence
+from postrand.recoding.base import key_of, twice
+
+KINDS = {
+    "": "as in the file",
+    "groups": "groups of categories",
+    "bands": "bands of numbers",
+    "limits": "top and bottom coding",
+    "rounding": "rounding",
+    "merge_rare": "rare categories put together",
+    "hierarchy": "a level of a hierarchy",
+}
+MAX_GROUPED = 200
+_OTHER = "other"
+"""A recode of an opened plan that the form cannot show."""
+
+
+def kind_of(entry: Mapping[str, Any] | None) -> str:
+    """Return the kind of a recode, as the form names it.
+
+    >>> kind_of(None), kind_of({"top": 85}), kind_of({"bands": 5, "unit": "day"})
+    ('', 'limits', 'other')
+    """
+    if entry is None:
+        return ""
+    if entry.get("unit") or (entry.get("table") and "bands" in entry):
+        return _OTHER
+    if "top" in entry or "bottom" in entry:
+        return "limits"
+    return next((name for name in KINDS if name and name in entry), _OTHER)
+
+
+def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the recode of a variable as plain data for its codebook; None where it stays as in the file.
+
+    ``texts`` are those in the boxes; ``values``: the values of the column, for groups, in their order.
+
+    >>> entry_of("age", "bands", {"bands": "0; 15 30"}, ())
+    {'variable': 'age', 'bands': [0, 15, 30]}
+    >>> entry_of("sex", "groups", {"group.1": "woman or man", "group.0": "woman or man"}, (1, 2, 3))
+    {'variable': 'sex', 'groups': {'woman or man': [1, 2], '3': [3]}}
+
+    Raises
+    ------
+    SpecificationError
+        With every box that cannot be read.
+    """
+    if not kind:
+        return None
+    problems: list[str] = []
+    found: dict[str, Any] = {"variable": name}
+    if kind == "groups":
+        found["groups"] = _groups(texts, values)
+    elif kind == "bands":
+        found["bands"] = _numbers(texts.get("bands", ""), "where bands begin", problems)
+        found |= {"below": texts["below"].strip()} if texts.get("below", "").strip() else {}
+    elif kind == "hierarchy":
+        found |= _hierarchy(texts, problems)
+    else:
+        of = {"limits": ("top", "bottom"), "rounding": ("rounding",), "merge_rare": ("merge_rare",)}[kind]
+        told = [one for one in of if texts.get(one, "").strip()]
+        problems += [] if told else [sentence("no number is given", where=f"{name}, {KINDS[kind]}")]
+        found |= {one: number for one in told for number in _numbers(texts[one], one.replace("_", " "), problems)[:1]}
+        if kind == "merge_rare" and texts.get("others", "").strip():
+            found["others"] = texts["others"].strip()
+    if kind in ("bands", "limits", "rounding") and texts.get("no_answer", "").strip():
+        found["missing"] = _numbers(texts["no_answer"], "values that mean no answer", problems)
+    raise_all(SpecificationError, problems)
+    return found
+
+
+def boxes_of(entry: Mapping[str, Any] | None, values: Sequence[Any], labels: Sequence[str]) -> dict[str, str]:
+    """Return the texts of the form for a recode; ``labels`` are those of the values of the file.
+
+    >>> boxes_of({"variable": "age", "bands": [0, 15], "missing": [99]}, (), ())
+    {'bands': '0, 15', 'no_answer': '99'}
+    """
+    found: dict[str, str] = {}
+    for name, held in (entry or {}).items():
+        if name in ("bands", "missing") and isinstance(held, (list, tuple)):
+            found["no_answer" if name == "missing" else name] = ", ".join(key_of(one) for one in held)
+        elif name in ("top", "bottom", "rounding", "merge_rare", "level", "others", "below"):
+            found[name] = key_of(held)
+    if entry is not None and "hierarchy" in entry:
+        found["rows"] = "\n".join(f"{value};{group}" for value, group in dict(entry.get("table", {})).items())
+        found["level"] = "1"
+    groups = (entry or {}).get("groups", {})
+    made = {key_of(old): new for new, olds in dict(groups).items() for old in olds}
+    for k, (value, label) in enumerate(zip(values, labels, strict=True)):
+        found[f"group.{k}"] = made.get(key_of(value), str((entry or {}).get("others", "")) if groups else label)
+    return found
+
+
+def _groups(texts: Mapping[str, str], values: Sequence[Any]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for k, value in enumerate(values):
+        groups.setdefault(" ".join(texts.get(f"group.{k}", "").split()) or key_of(value), []).append(value)
+    return groups
+
+
+def _numbers(text: str, what: str, problems: list[str]) -> list[int | float]:
+    """Return the numbers of a text, which blanks, semicolons or commas separate."""
+    found: list[int | float] = []
+    for part in re.split(r"[;,\s]+", text.strip()):
+        try:
+            number = float(part)
+        except ValueError:
+            problems.append(sentence(f"{what}: a number cannot be read", got=repr(part), wanted="such as 0, 15, 30"))
+            continue
+        found.append(int(number) if number.is_integer() and "." not in part else number)
+    return found
+
+
+def _hierarchy(texts: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
+    """Return the options of a hierarchy from rows that are pasted: a value, then its groups, level by level."""
+    rows = [re.split(r"\t|;", line) for line in texts.get("rows", "").splitlines() if line.strip()]
+    rows = [[one.strip() for one in row] for row in rows]
+    level = next(iter(_numbers(texts.get("level") or "1", "the level", problems)), 1)
+    most = min((len(row) for row in rows), default=0) - 1
+    if not rows or not 1 <= level <= most or level != int(level):
+        wanted = f"1 to {most}" if most > 0 else "rows such as DE11;Stuttgart;South"
+        problems.append(sentence("the rows do not have this level", got=f"level {level:g}", wanted=wanted))
+        return {}
+    if again := twice(row[0] for row in rows):
+        problems.append(sentence(f"a value has two rows: {', '.join(again)}", fix="keep one of them"))
+    return {"hierarchy": "pasted rows", "level": int(level), "table": {row[0]: row[int(level)] for row in rows}}

@@ -1,0 +1,141 @@
+"""The screens of the release, connected: the check before it, the run, the list of releases, files and verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from htmltools import TagList, tags
+from shiny import reactive, render
+
+from postrand.app import check_view, checking, release_views, shelf_views, views, widgets
+from postrand.app.decisions import Decisions
+from postrand.app.finished import Finished
+from postrand.app.tabs import Problem, Tab, check_key
+from postrand.errors import PostrandError
+
+Part = Callable[[str], Decisions]
+
+
+def did(tab: Tab, action: str, key: str, value: str) -> bool:
+    """Do what an action asks of releases and of the history; return False for every other action."""
+    number = int(key) if key.isascii() and key.isdigit() and len(key) <= 8 else 0
+    plain: dict[str, Callable[[], object]] = {
+        "protect": tab.protect,
+        "cancel": tab.stop,
+        "undo": tab.undo,
+        "redo": tab.redo,
+        "seen": tab.seen,
+        "open_typed": tab.open_typed,
+        "written": lambda: tab.typed.update({key[:40]: value[:4000]}),
+        "choose": lambda: tab.choose(number),
+        "recall": lambda: tab.recall(number),
+        "removing": lambda: tab.removing.set(number),
+        "remove": lambda: tab.remove(number),
+        "verify": lambda: tab.verify(number),
+        "save": lambda: tab.start(tab.save(number)),
+    }
+    if action in plain:
+        plain[action]()
+    return action in plain
+
+
+def shown(tab: Tab) -> Finished | None:
+    """Return the finished release that the screens show."""
+    return tab.shelf().find(tab.chosen())
+
+
+def banner(tab: Tab) -> Any:
+    """Return the banner of a release whose decisions are no longer those of the screens, or nothing."""
+    one = shown(tab)
+    return None if one is None else release_views.stale(one, tab.decisions())
+
+
+def screens(tab: Callable[[], Tab], part: Part) -> None:
+    """Connect the outputs of the screens Protect and Download, and the buttons of the history."""
+    _protect_screen(tab, part)
+    _take_screen(tab)
+
+    @render.ui
+    def history() -> Any:
+        here = tab()
+        here.decisions()
+        return shelf_views.history_view(here.history)
+
+    @render.ui
+    def by_path() -> Any:
+        return shelf_views.open_form(tab().typed.get("open", ""))
+
+
+def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
+    @render.ui
+    def protect_form() -> Any:
+        return release_views.protect_form(part("release"))
+
+    @reactive.calc
+    def asked() -> tuple[checking.ReleaseCheck | str | None, bool]:
+        here, decisions = tab(), part("all")
+        if here.watch() is not None:  # a run measures the same itself
+            return None, False
+        found, waiting = here.ask(
+            "check", check_key(decisions), lambda: checking.checked(decisions, here.folder, here.latest)
+        )
+        return (found.text if isinstance(found, Problem) else found), waiting
+
+    @render.ui
+    def check() -> Any:
+        found, _ = asked()
+        one = shown(tab())
+        if not isinstance(found, checking.ReleaseCheck) or (one is not None and one.is_of(part("all"))):
+            return None  # the release of these decisions has the same list
+        return check_view.check_view(part("all"), found)
+
+    @render.ui
+    def protect() -> Any:
+        here = tab()
+        watch = here.watch()
+        if watch is not None:
+            reactive.invalidate_later(0.25)
+        found, waiting = asked()
+        return release_views.protect_view(part("all"), watch, here.ended(), shown(here), found, waiting)
+
+
+def _take_screen(tab: Callable[[], Tab]) -> None:
+    @render.ui
+    def downloads() -> Any:
+        here, one = tab(), shown(tab())
+        if one is None:
+            words = "Protect the file first, or choose a release. The plan as it is decided now is already shown here."
+            return tags.p(words, class_="soft")
+        return shelf_views.files_view(one, here.typed, here.shelf().told.get(one.number, ""))
+
+    @render.ui
+    def verification() -> Any:
+        here, one = tab(), shown(tab())
+        if one is None:
+            return None
+        running = here.verifying()
+        if running is not None:
+            reactive.invalidate_later(0.25)
+        return shelf_views.verification_view(one, here.shelf().verified.get(one.number), running)
+
+    @render.ui
+    def take() -> Any:
+        here, one, decisions = tab(), shown(tab()), tab().decisions()
+        if one is None:
+            return _safe(lambda: views.take_view(decisions, here.folder))
+        now = None if one.is_of(decisions) else _safe(lambda: views.take_view(decisions, here.folder))
+        return shelf_views.plan_view(one, now)
+
+    @render.ui
+    def releases() -> Any:
+        here = tab()
+        listed = shelf_views.shelf_view(here.shelf(), here.chosen(), here.removing(), here.decisions())
+        return TagList(banner(here), listed)
+
+
+def _safe(function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except PostrandError as error:
+        return widgets.trouble(error.problems)

@@ -1,0 +1,269 @@
+"""The risk screen: results in, HTML out; the HTML library escapes every name and value."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from htmltools import HTML, Tag, TagList, tags
+
+from postrand.app.charts import cut, scroll
+from postrand.app.exploring import MAX_SIZE, Explored, Exposed
+from postrand.app.widgets import busy, button, facts, trouble
+from postrand.report import svg, text
+from postrand.risk import RiskReport
+from postrand.risk.exposure import Exposure
+from postrand.risk.informed import Spread
+from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
+from postrand.risk.suda import KeySet, Suda
+from postrand.risk.tau import Tau
+from postrand.workflow.comparison_risk import RECODED
+from postrand.workflow.dossier_risk import MEASURES
+
+SHOWN_SETS = 5
+"""Of the combinations of one size so many are shown at most."""
+CONFIDENTIAL = (
+    "Confidential: these are values of persons. They are on this screen only: no report, file, log or message has "
+    "them, and they are not kept. Do not copy them."
+)
+
+
+def tau_text(tau: Tau | None) -> str:
+    """Return an estimate as it is written on every screen: less its bias, to a tenth.
+
+    >>> tau_text(Tau(1574.04, 25.5, -2.43, (956.5, 2196.5)))
+    '1,576.5'
+    """
+    return "–" if tau is None else f"{tau.corrected:,.1f}"
+
+
+def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: bool, recoded: bool = False) -> TagList:
+    """Return the main figures of the file before it is perturbed; ``recoded``: some of its variables are recoded."""
+    if counted is None:
+        needed = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
+        return TagList(tags.p(needed, class_="soft"))
+    report = modelled or counted
+    taus = [_tau(one, waiting) for one in (report.tau1_estimate, report.tau2_estimate)]
+    shown = facts(
+        [
+            ("Sample uniques", f"{report.sample_uniques:,}"),
+            ("of all records", f"{100 * report.sample_uniques / max(report.records, 1):.2f}%"),
+            ("k-anonymity", f"k = {report.k_anonymity.k}"),
+            ("τ1, population uniques", taus[0]),
+            ("τ2, correct matches", taus[1]),
+        ]
+    )
+    said = () if waiting else report.notes
+    return TagList(
+        tags.p(f"All figures of this screen are of the file {RECODED}.") if recoded else None,
+        shown,
+        busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
+        *(tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said),
+        tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
+    )
+
+
+def _tau(tau: Tau | None, waiting: bool) -> TagList:
+    if waiting:
+        return TagList("computing …")
+    known = None if tau is None or tau.interval is None else tau.interval
+    words = None if known is None else tags.span(f"95% interval {known[0]:,.1f} to {known[1]:,.1f}", class_="soft")
+    return TagList(tau_text(tau), words)
+
+
+def measures_table(reports: Sequence[tuple[str, RiskReport | None]], name: str) -> Tag:
+    """Return the measures of reports side by side."""
+    head = tags.tr(tags.th("Measure", scope="col", class_="text"), *(tags.th(n, scope="col") for n, _ in reports))
+    rows = []
+    for words, _, value in MEASURES:
+        found = ["–" if r is None else value(r) for _, r in reports]
+        shown = [f"{x:,}" if isinstance(x, int) else str(x) for x in found]
+        rows.append(tags.tr(tags.th(words, scope="row"), *(tags.td(x) for x in shown)))
+    return scroll(tags.table(tags.thead(head), tags.tbody(*rows)), name)
+
+
+def explored_view(found: Explored | None) -> TagList:
+    """Return who can be found and why: the attacker in words, class sizes, the part of each key, worst combinations."""
+    if found is None:
+        return TagList()
+    return TagList(
+        tags.h3("An attacker who knows the keys"),
+        *(tags.p(sentence) for sentence in attacker_sentences(found.attacks)),
+        trouble(found.doubt) if found.doubt else None,
+        tags.h3("How many records share their values"),
+        _sizes(found.parts.sizes),
+        tags.h3("What each key adds"),
+        *_parts(found.parts),
+        tags.h3("Worst combinations of keys"),
+        *_sets(found),
+    )
+
+
+def attacker_sentences(attacks: Exposure) -> Iterator[str]:
+    """Yield what an attacker finds who knows the keys of persons and that they are in the file."""
+    anyone, unique = attacks.file.anyone, attacks.file.unique
+    right = f"{text.decimal(100 * anyone.rate)} of 100"
+    yield (
+        f"Suppose someone knows the keys of all {anyone.persons:,} persons of this file, and links each of them to one "
+        f"record with these values. {anyone.expected:,.0f} links are right on average: {right}."
+    )
+    if unique is None:
+        yield "Nobody is alone with these values, so that no link is certain."
+    else:
+        words = "1 person is" if unique.persons == 1 else f"{unique.persons:,} persons are"
+        yield f"{words} alone with these values: then the link is certainly right."
+    some, whole = attacks.file.some_member, attacks.file.whole
+    if some is not None and whole is not None:
+        yield (
+            f"In a household, at least one member is found with a chance of {_mean(some)} on average, all members with "
+            f"a chance of {_mean(whole)}."
+        )
+    if attacks.joint is not None:
+        yield (
+            "Someone who knows the keys of all members together finds the household with a chance of "
+            f"{_mean(attacks.joint)} on average; for {text.decimal(100 * attacks.joint.above)} of 100 households the "
+            "chance is above 20 of 100."
+        )
+
+
+def _mean(risk: Spread) -> str:
+    return f"{text.decimal(100 * risk.mean)} of 100"
+
+
+def _sizes(bins: Sequence[SizeBin]) -> Tag:
+    most = max((b.records for b in bins), default=0)
+    rows = [
+        tags.tr(
+            tags.th(_range(b), scope="row"),
+            tags.td(f"{b.classes:,}"),
+            tags.td(f"{b.records:,}"),
+            tags.td(HTML(str(svg.bar(b.records / most)))),
+        )
+        for b in bins
+        if b.records
+    ]
+    heads = ("Records with the same values", "Combinations", "Records in them", "Share")
+    return _table(heads, rows, "Histogram of class sizes")
+
+
+def _range(one: SizeBin) -> str:
+    if one.low == 1:
+        return "1: alone"
+    return f"{one.low:,} or more" if one.high is None else _span(one.low, one.high)
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Tag], name: str, texts: Sequence[str] = ()) -> Tag:
+    head = [tags.th(h, scope="col", class_="text" if k == 0 or h in texts else None) for k, h in enumerate(heads)]
+    return scroll(tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows)), name)
+
+
+def _parts(found: KeyParts) -> list[Tag]:
+    together = found.together
+    rows = [
+        tags.tr(
+            tags.th("all keys", scope="row"),
+            tags.td("–"),
+            tags.td(f"{together.uniques:,}"),
+            tags.td(f"{together.links:,}"),
+            *(tags.td("–") for _ in range(3)),
+            class_="same",
+        )
+    ]
+    rows += [_part(part, together.links) for part in found.parts]
+    heads = (
+        "Key",
+        "Categories",
+        "Uniques without it",
+        "Right links without it",
+        "Right links it adds",
+        "Uniques, half its categories",
+        "Right links, half its categories",
+    )
+    said = (
+        "What dropping or recoding one key would leave, the others staying as they are. Right links: those of the "
+        "attacker above. Half its categories: neighbours in pairs where the categories are ordered; otherwise the "
+        "rarer half becomes one category."
+    )
+    return [_table(heads, rows, "What each key adds"), tags.p(said, class_="soft")]
+
+
+def _part(part: KeyPart, links: int) -> Tag:
+    added = links - part.without.links
+    halved = ("–", "–") if part.halved is None else (f"{part.halved.uniques:,}", f"{part.halved.links:,}")
+    return tags.tr(
+        tags.th(cut(part.name), scope="row"),
+        tags.td(f"{part.categories:,}"),
+        tags.td(f"{part.without.uniques:,}"),
+        tags.td(f"{part.without.links:,}"),
+        tags.td(f"{added:,}", HTML(str(svg.bar(added / max(links, 1))))),
+        *(tags.td(value) for value in halved),
+    )
+
+
+def _sets(found: Explored) -> list[Tag]:
+    if found.search is None:
+        return [tags.p(f"Combinations were not searched: {found.why}.", class_="soft")]
+    search = found.search
+    chosen = list(worst_sets(search))
+    least = "" if search.max_size == min(MAX_SIZE, len(search.names)) else "; larger ones would take too long here"
+    most = f"Searched: combinations of up to {search.max_size} of {len(search.names)} keys{least}."
+    if not chosen:
+        return [tags.p(f"No combination singles out a record. {most}", class_="soft")]
+    rows = []
+    for size, those in itertools.groupby(chosen, key=lambda one: len(one.names)):
+        words = "One key" if size == 1 else f"{size} keys"
+        rows.append(tags.tr(tags.th(words, colspan="3", scope="rowgroup", class_="text soft")))
+        rows += [
+            tags.tr(
+                tags.th(" × ".join(cut(name) for name in one.names), scope="row"),
+                tags.td(f"{one.records:,}"),
+                tags.td(f"{one.minimal:,}"),
+            )
+            for one in those
+        ]
+    heads = ("Keys", "Records alone", "of these, not alone with one key fewer")
+    said = (
+        f"{most} Of each number of keys, the {SHOWN_SETS} that newly single out most records; those that single out "
+        "none are left out. Recode or drop a key that is in many of them."
+    )
+    return [_table(heads, rows, "Worst combinations of keys"), tags.p(said, class_="soft")]
+
+
+def worst_sets(search: Suda) -> Iterator[KeySet]:
+    """Yield, by size, the combinations with most minimal sample uniques; those without any are left out."""
+    for size in range(1, search.max_size + 1):
+        held = [one for one in search.sets if len(one.names) == size and one.minimal]
+        yield from sorted(held, key=lambda one: -one.minimal)[:SHOWN_SETS]
+
+
+def records_view(names: Sequence[str], found: Sequence[Exposed] | None) -> TagList:
+    """Return a button, or on request the most exposed records, with what must not be done with them."""
+    title = tags.h3("Single records")
+    if not names:
+        return TagList()
+    if found is None:
+        said = "A short list of the most exposed records, for this screen only. It closes when the page is loaded anew."
+        return TagList(title, tags.p(said, class_="soft"), button("Show the most exposed records", "records", "show"))
+    rows = [
+        tags.tr(
+            tags.th(f"{one.number:,}", scope="row"),
+            tags.td(f"{one.alike:,}"),
+            tags.td(" × ".join(cut(name) for name in one.alone_on) or "–", class_="text"),
+            *(tags.td(cut(value), class_="text") for value in one.values),
+        )
+        for one in found
+    ]
+    values = [cut(name) for name in names]
+    heads = ("Record", "Alike", "Alone on", *values)
+    table = _table(heads, rows, "The most exposed records", (*values, "Alone on"))
+    said = (
+        "Record: its place in the file, the first being 1. Alike: records with these values, itself included. Alone "
+        "on: the fewest keys that single it out."
+    )
+    hide: list[Any] = [tags.p(said, class_="soft"), button("Hide the records", "records", "hide")]
+    return TagList(title, tags.p(CONFIDENTIAL, class_="warning"), table, *hide)

@@ -1,0 +1,141 @@
+"""Render the internal dossier: all its tables, and the two pages on which the release is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from postrand.certification.certificate import Certificate
+from postrand.engines.summary import Summary
+from postrand.mechanism import Mechanism
+from postrand.report.html import environment
+from postrand.report.text import cut
+
+DECISION, DETAILS = "decision.html", "dossier.html"
+"""The two pages to sign, and the whole dossier: files of one folder, which refer to each other."""
+_LINE = 96
+"""Characters of a line of the printed sheet, on the safe side."""
+_BESIDE = 140
+"""Characters of two lines beside the name of what is done."""
+_MOST = 10
+"""Measures of risk in the longest table; where there are fewer, there is room for more notes."""
+
+Sections = Mapping[str, Sequence[Mapping[str, object]]]
+"""Tables by title: each a sequence of rows, each row its cells by column name."""
+
+
+def internal_report(
+    mechanism: Mechanism,
+    certificate: Certificate,
+    summary: Summary,
+    data_name: str,
+    sections: Sections,
+    pictures: Mapping[str, str] | None = None,
+    captions: Mapping[str, Sequence[str]] | None = None,
+    *,
+    public: str = "",
+) -> str:
+    """Return the page of tables for authorised staff, such as risk values; every printed page says that it is internal.
+
+    What the public report says is not said again: ``public`` is its address, to which the page links. ``pictures`` are
+    SVG texts by the title of the section whose table they draw; they are not escaped. ``captions`` are paragraphs above
+    the table of a section, by its title.
+    """
+    drawn = pictures or {}
+    return (
+        environment()
+        .get_template("dossier.html")
+        .render(
+            data_name=data_name,
+            records=summary.records,
+            names=mechanism.require_codebook().names,
+            perturbed=len(mechanism.variables),
+            claims=len(certificate.claims) + len(certificate.numerical),
+            key_is_private=certificate.facts.key_is_private,
+            digest=certificate.mechanism_digest,
+            public=public,
+            decision=DECISION,
+            sections=sections,
+            pictures=drawn,
+            captions=captions or {},
+            places={title: place for place, title in enumerate(sections, 1)},
+            nothing=[title for title, rows in sections.items() if not rows and title not in drawn],
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RiskRow:
+    """Say one measure of risk in plain words, before and after; ``shares`` are its bars, of 1, where it has some."""
+
+    measure: str
+    before: str
+    after: str
+    shares: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Hold what is decided on, as sentences: what is released, its risk, what is guaranteed, and what is not.
+
+    ``treated`` says by name what is done to the variables. ``checks`` are the rules of the office's policy that are not
+    met, or say that all are; () without a policy.
+    """
+
+    source: str
+    records: int
+    digest: str
+    is_private: bool
+    treated: tuple[tuple[str, str], ...]
+    risks: tuple[RiskRow, ...]
+    notes: tuple[str, ...]
+    claims: tuple[str, ...]
+    limits: tuple[str, ...]
+    findings: tuple[str, ...]
+    worth: tuple[str, ...]
+    checks: tuple[str, ...] = ()
+
+
+def decision_page(found: Decision, public: str = "") -> str:
+    """Return two printed pages: what is decided and the risk on the first, claims, limits and signatures on the second.
+
+    Long lists are cut, and say how much is left out, so that there are two pages whatever the plan.
+    """
+    return (
+        environment()
+        .get_template("decision.html")
+        .render(
+            d=found,
+            public=public,
+            details=DETAILS,
+            treated=[(name, cut(text, _BESIDE)) for name, text in found.treated],
+            notes=fitted(found.notes, 7 + _MOST - len(found.risks)),
+            claims=fitted(found.claims, 14),
+            limits=fitted(found.limits, 10),
+            findings=fitted(found.findings, 6),
+            worth=fitted(found.worth, 4),
+            checks=fitted(found.checks, 3),
+        )
+    )
+
+
+def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
+    """Return the first sentences that fill so many printed lines at most, and the number of those left out.
+
+    A sentence that alone is longer is cut.
+
+    >>> fitted(["short", "long " * 60, "last"], 3)
+    (['short'], 2)
+    >>> [len(text) for text in fitted(["long " * 60], 2)[0]]
+    [192]
+    """
+    kept: list[str] = []
+    for text in sentences:
+        needed = -(-len(text) // _LINE)
+        if kept and needed > lines:
+            break
+        kept.append(cut(text, lines * _LINE))
+        lines -= min(needed, lines)
+        if lines <= 0:
+            break
+    return kept, len(sentences) - len(kept)

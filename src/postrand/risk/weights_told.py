@@ -1,0 +1,146 @@
+"""What the exact values of weights tell, of perturbed variables and of columns that are not released, and rounding.
+
+Weights are cut into bins where other numbers are compared. But few values, each of many records, are often one for each
+stratum: so values that many records have are compared one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook
+from postrand.recoding.base import spelt
+from postrand.recoding.rounding import Rounding
+from postrand.risk.singled import Codes
+from postrand.support.arrow import from_numpy, to_floats
+
+FREQUENT = 20
+"""Records that a value of a weight needs to be compared by itself."""
+FEW = 20
+"""So many different values of a weight, at most, are proposed."""
+MAX_HIDDEN = 12
+"""So many columns that are not released are compared with weights."""
+_PLAIN = ("string", "large_string", "bool", "int", "uint", "dictionary")
+_TOTAL = 50
+
+
+def weights_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
+    """Return the weights among the unperturbed columns: of the role, and of the survey design."""
+    held = [v.name for v in codebook.with_role("weight")]
+    survey = codebook.survey
+    held += [] if survey is None or survey.weights is None else [survey.weights]
+    return tuple(name for name in dict.fromkeys(held) if name in clear)
+
+
+def hidden_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are not released, and with which weights are compared; none without weights."""
+    if not weights_of(codebook, clear):
+        return ()
+    plain = (v.name for v in codebook.with_role("drop") if v.type.startswith(_PLAIN))
+    return tuple(plain)[:MAX_HIDDEN]
+
+
+def frequent(exact: Codes, bins: Codes) -> Codes | None:
+    """Return one class for each value that many records have, and the bins of the others; None where there is none.
+
+    >>> exact, bins = (np.array([0] * 20 + [1, 2]), 3), (np.array([0] * 21 + [1]), 2)
+    >>> found, size = frequent(exact, bins)
+    >>> found[[0, 20, 21]].tolist(), size
+    ([0, 1, 2], 3)
+    """
+    many = np.bincount(exact[0], minlength=exact[1]) >= FREQUENT
+    if not many.any():
+        return None
+    codes = np.where(many[exact[0]], exact[0], exact[1] + bins[0])
+    kept, found = np.unique(codes, return_inverse=True)
+    return found.astype(np.int64), int(kept.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Say what rounding to multiples of ``base`` leaves and costs, of the records that were compared.
+
+    ``before`` and ``after`` are the different values. ``total`` is the largest change of a weighted total, as a share
+    of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it.
+    """
+
+    base: float
+    before: int
+    after: int
+    total: float
+    effective: float
+
+    @property
+    def in_words(self) -> str:
+        """The base, what it leaves, and what it costs."""
+        return (
+            f"rounding = {spelt(self.base)} in [[recodes]] leaves {values_text(self.after)}, changes no weighted total "
+            f"by more than {_percent(self.total)}, and the effective number of records by {_percent(self.effective)}"
+        )
+
+
+def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes]) -> Rounded | None:
+    """Return the least rounding to 1, 2 or 5 times a power of ten that leaves at most ``FEW`` values.
+
+    Or else the largest at which no weight becomes 0; None where none makes fewer values. Totals are those of all
+    records, and of each of the ``groups`` that at least 50 records are in.
+
+    >>> found = rounded(np.repeat(np.arange(100.0, 200.0), 3), {})
+    >>> found.base, found.after, found.total < 0.01
+    (10.0, 11, True)
+    """
+    weights = weights[np.isfinite(weights)] if not groups else weights
+    if not weights.size or not np.isfinite(weights).all() or not weights.min() > 0:
+        return None
+    before, best = np.unique(weights).size, None
+    for base in _bases(float(weights.min())):
+        made = to_floats(Rounding(base).to_arrow(from_numpy(weights)))
+        after = np.unique(made).size
+        if made.min() > 0 and after < before and (best is None or after < best[1]):
+            best = (base, after, made)
+            if after <= FEW:
+                break
+    if best is None:
+        return None
+    base, after, made = best
+    change = [abs(float(made.sum() / weights.sum()) - 1)]
+    for codes, size in groups.values():
+        old, new = (np.bincount(codes, weights=w, minlength=size) for w in (weights, made))
+        held = np.bincount(codes, minlength=size) >= _TOTAL
+        change += np.abs(new[held] / old[held] - 1).tolist()
+    effective = abs(_effective(made) / _effective(weights) - 1)
+    return Rounded(base, before, after, max(change), effective)
+
+
+def _bases(least: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten, ascending, from a ten-thousandth of the smallest weight to twice it."""
+    low = math.floor(math.log10(least)) - 4
+    tens = [float(f"{digit}e{power}") for power in range(low, low + 7) for digit in (1, 2, 5)]
+    return [base for base in tens if base <= 2 * least]
+
+
+def _effective(weights: NDArray[np.float64]) -> float:
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def values_text(many: int) -> str:
+    """Return a number of different values in words that reveal no small count.
+
+    >>> values_text(3), values_text(57), values_text(2000)
+    ('fewer than 5 different values', '57 different values', 'more than 1,000 different values')
+    """
+    text = "fewer than 5" if many < 5 else "more than 1,000" if many > 1_000 else str(many)
+    return f"{text} different values"
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, rounded up to one digit."""
+    if share == 0:
+        return "0%"
+    unit = 10.0 ** math.floor(math.log10(100 * share))
+    return f"{math.ceil(100 * share / unit - 1e-9) * unit:.6g}%"

@@ -1,0 +1,95 @@
+"""Plans that protect households too: what describes the household is drawn once for all its members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from postrand.codebook import Codebook
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.workflow.advice_candidates import Candidate, Names, Subject, candidates, separate
+from postrand.workflow.advice_needs import Needs
+from postrand.workflow.epsilon import shares
+from postrand.workflow.proposal import MAX_JOINT
+
+_BOUND = "--largest-household N, the most members of one: a public bound"
+
+
+def require_unit(book: Codebook, needs: Needs) -> None:
+    """Raise UsageError with everything that keeps a plan from protecting the households that are asked for."""
+    raise_all(UsageError, list(_problems(book, needs)))
+
+
+def for_units(subject: Subject) -> Iterator[Candidate]:
+    """Yield every way that the variables allow; where households are protected, each with a part for the household.
+
+    The variables of the household have a part of ε by their number, in blocks that are drawn once for it. So a record
+    has ``ε = ε_h + ε_p`` and a household with k members ``ε_h + k ε_p``, which the certificate states.
+    """
+    if not subject.needs.largest_household:
+        yield from candidates(subject)
+        return
+    own = tuple(name for name in subject.perturbed if name in subject.needs.household_variables)
+    rest = tuple(name for name in subject.perturbed if name not in own)
+    if not rest:
+        yield _with_unit(separate(subject), subject, (), own)
+        return
+    inner = replace(subject, perturbed=rest, joint=tuple(g for g in subject.joint if {*g} <= {*rest}))
+    for candidate in candidates(inner):
+        if candidate.has_epsilon:  # security against recognition takes all draws as independent
+            yield _with_unit(candidate, subject, own, own)
+
+
+def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterator[str]:
+    """Yield what to ask for where the file has households and no plan protects them; ``shared`` describe them."""
+    house = [v.name for v in book.with_role("household")]
+    if not house or needs.largest_household:
+        return
+    names = [name for name in book.names if name in {*shared}]
+    what = f"Claims are about one record: a household ({house[0]}) with k members has k times the epsilon"
+    also = f", and --household-variables {','.join(names)}, which all members share" if names else ""
+    yield f"{what}. For plans that protect households, add {_BOUND}{also}."
+
+
+def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names) -> Candidate:
+    """Return the candidate with a ``[unit]``; ``added`` variables get blocks and their share of ε beside its own."""
+    needs, part = subject.needs, len(added) / len(subject.perturbed)
+    house = subject.book.with_role("household")[0].name
+    unit: dict[str, Any] = {"household": house, "largest_household": needs.largest_household}
+    unit |= {"household_variables": list(own)} if own else {}
+    joint = math.prod(subject.book[name].size for name in added) <= MAX_JOINT
+    groups = ([added] if joint else [(name,) for name in added]) if added else []
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        each = shares([epsilon * (1 - part), *[epsilon * part / len(groups)] * len(groups)], epsilon)
+        held = candidate.sections(each[0])
+        if not held:
+            return held
+        blocks = [
+            {"variables": list(names), "privacy": {"model": "differential", "epsilon": level}}
+            for names, level in zip(groups, each[1:], strict=True)
+        ]
+        whole = {"model": "differential", "epsilon": epsilon}
+        return {**held, "privacy": whole, "unit": unit, "blocks": [*held.get("blocks", ()), *blocks]}
+
+    drawn = f"{', '.join(own)}: in a block of their own, drawn once for a household, so that all members show one value"
+    return replace(candidate, sections=sections, notes=(*candidate.notes, *([drawn] if own else [])))
+
+
+def _problems(book: Codebook, needs: Needs) -> Iterator[str]:
+    if not needs.largest_household:
+        if needs.household_variables:
+            yield sentence("variables of the household, but not how large one can be", fix=f"add {_BOUND}")
+        return
+    if not book.with_role("household"):
+        what = "households cannot be protected: no variable has household numbers"
+        yield sentence(what, fix="name the column of household numbers: --household")
+    if needs.largest_household < 2:
+        what = "the largest household is not one of several members"
+        yield sentence(what, got=needs.largest_household, wanted=">= 2")
+    for name in needs.household_variables:
+        if name not in book or not book[name].is_categorical:
+            what = f"{name!r} is not perturbed, so that no draw of it is the household's"
+            yield sentence(what, where="--household-variables", fix="name it in --keys, or leave it out")

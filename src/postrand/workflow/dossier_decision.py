@@ -1,0 +1,155 @@
+"""The two pages of the dossier on which the release is decided: its figures in sentences for a person who signs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from postrand.certification.certificate import Certificate
+from postrand.mechanism import Mechanism
+from postrand.release.bundle import REPORT
+from postrand.report.internal import Decision, RiskRow
+from postrand.report.table_worth import worth_line
+from postrand.risk.informed import THRESHOLD
+from postrand.support.exact import format_upper
+from postrand.support.showing import few
+from postrand.workflow.comparison import PlanFigures, figure
+from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.larger import models_disagree, why_larger
+from postrand.workflow.policy_check import PolicyCheck
+
+_HIGH = f"{100 * THRESHOLD:g}%"
+MEASURES = {
+    "correct_matches": "Persons found rightly, informed attacker",
+    "individual_risk": "Chance that a person is found, informed attacker: on average",
+    "individual_risk_largest": "Chance that a person is found, informed attacker: the largest",
+    "individual_risk_above": f"Persons found with a chance above {_HIGH}, informed attacker",
+    "household_risk": "Chance that a member of a household is found, informed attacker: on average",
+    "household_risk_above": f"Households with such a chance above {_HIGH}, informed attacker",
+    "register_matches": "Persons found rightly, register attacker",
+    "register_risk_largest": "Chance that a person is found, register attacker: the largest",
+    "tau1": "Records that are unique in the file and in the population (τ1)",
+    "tau2": "Records unique in the file that are found rightly, register attacker (τ2)",
+}
+"""The measures of the first page by their codes, in order, each in the words of that page."""
+REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
+WORSE = tuple(code for code in MEASURES if code != "tau1")
+INFORMED = (
+    "The informed attacker knows the true keys of every person and who is in the file, the matrices and the release, "
+    "and links each person to the most likely record."
+)
+REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
+SETTINGS = {"as it is": "Released as in the file", "not released": "Not released", "order of records": "Order"}
+
+
+def decision_of(
+    figures: PlanFigures, policy: PolicyCheck | None, mechanism: Mechanism, certificate: Certificate
+) -> Decision:
+    """Return what is decided on: plain sentences and rounded figures of a plan that is designed and certified."""
+    return Decision(
+        source=figures.name,
+        records=figures.records,
+        digest=certificate.mechanism_digest,
+        is_private=certificate.facts.key_is_private,
+        treated=tuple(_treated(figures, mechanism, certificate)),
+        risks=tuple(_risks(figures)),
+        notes=tuple(_notes(figures)),
+        claims=figures.claims,
+        limits=certificate.not_covered,
+        findings=tuple(_sentence(text) for text in figures.findings),
+        worth=tuple(_sentence(text) for text in _worth(figures)),
+        checks=tuple(_checks(policy)),
+    )
+
+
+def address(page: str | Path, of: str | Path) -> str:
+    """Return the address of the public report in the folder ``of``, as a link of a page in the folder ``page``.
+
+    >>> address("work/internal", "work/the release")
+    '../the%20release/report.html'
+    """
+    return quote(Path(os.path.relpath(Path(of) / REPORT, page)).as_posix())
+
+
+def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificate) -> Iterator[tuple[str, str]]:
+    if mechanism.variables:
+        text = few(mechanism.variables, 30)
+        yield "Perturbed", f"{text} (ε of a record: {format_upper(figures.epsilon)} at most)"
+    if certificate.numerical:
+        yield "Moved by rank", few([column.variable for column in certificate.numerical], 30)
+    recoded = [name.removeprefix("recode of ") for name, _ in figures.settings if name.startswith("recode of ")]
+    if recoded:
+        yield "Recoded before", few(recoded, 30)
+    settings = dict(figures.settings)
+    for name, words in SETTINGS.items():
+        if name in settings:
+            yield words, settings[name]
+
+
+def _risks(figures: PlanFigures) -> Iterator[RiskRow]:
+    for code, words in MEASURES.items():
+        one = figures.risk(code)
+        if one is None or one.before is None:
+            continue
+        whole = 1.0 if one.unit == "share" else max(figures.records, 1)
+        shares = None if one.after is None else (one.before / whole, one.after / whole)
+        before, after = (_shown(one, side, figures.records) for side in ("before", "after"))
+        yield RiskRow(words, before, after, shares)
+
+
+def _shown(one: RiskFigure, side: str, records: int) -> str:
+    """Return a number of records with its share, and a share as it is."""
+    value, text = getattr(one, side), figure(one, side)
+    if value is None or one.unit == "share" or not records:
+        return text
+    return f"{value:,.0f} ({100 * value / records:.2g}%)" if value >= 1 else text
+
+
+def _notes(figures: PlanFigures) -> Iterator[str]:
+    known = [one for one in figures.risks if one.before is not None]
+    codes = {one.code for one in known}
+    yield from (_sentence(text) for text in figures.risk_leaves_out)
+    if "correct_matches" in codes:
+        yield INFORMED
+    if codes & REGISTERED:
+        yield REGISTER
+    alone = figures.risk("below_2")
+    if alone is not None and alone.before is not None:
+        yield (
+            f"Before means {figures.before_is}: there, {100 * alone.before:.2g}% of the records are alone with their "
+            "values of the keys."
+        )
+    told = [one for one in known if one.code in WORSE]
+    yield from why_larger(told)
+    yield from models_disagree(figures.risks)
+    for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
+        lacking = dict.fromkeys(_kind(o.code) for o in figures.risks if o.code in MEASURES and o.why == why)
+        yield f"Not known, {' and '.join(lacking)}: {why}."
+
+
+def _kind(code: str) -> str:
+    """Return what a measure is about in a few words."""
+    if "household" in code:
+        return "the risk of households"
+    return "the risk from the register attacker" if code in REGISTERED else "the risk of persons"
+
+
+def _worth(figures: PlanFigures) -> Iterator[str]:
+    yield from worth_line("tables of one perturbed variable", figures.one_way)
+    yield from worth_line("tables of two", figures.two_way)
+
+
+def _checks(policy: PolicyCheck | None) -> Iterator[str]:
+    if policy is None:
+        return
+    if policy.is_met:
+        yield f"All {len(policy.verdicts)} rules are met."
+    for one in policy.failed:
+        reason = f" ({one.why})" if one.why else ""
+        yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")

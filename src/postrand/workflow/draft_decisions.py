@@ -1,0 +1,73 @@
+"""What a draft leaves to the curator: columns that would leave unperturbed although they say much about a record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from postrand.codebook.variable import RELEASED_ROLES
+from postrand.plan import infer
+from postrand.risk.findings import settling, share_text
+from postrand.risk.sample import Sampled
+from postrand.risk.singled import MAX_ALONE
+
+AS_IS_NOTE = """\
+Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
+for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
+in the codebook.
+"""
+SETTLES_NOTE = """\
+These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:
+set role = "drop" in the codebook, perturb it too, or add it to as_is to release it as it is.
+"""
+
+
+def decision_notes(undecided: Mapping[str, float], settles: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    """Return the comments of a plan on what it must decide, none where there is nothing.
+
+    ``undecided`` maps columns to the shares of the records that they single out, ``settles`` columns to what follows.
+    """
+    listed = [f"{name} ({share_text(share)})" for name, share in undecided.items()]
+    certain = [f"{' with '.join(names)} ({', '.join(about)})" for names, about in settles.items()]
+    parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain))
+    return [
+        line for note, held in parts if held for line in (*note.strip().splitlines(), f"To decide: {', '.join(held)}.")
+    ]
+
+
+def singled_alone(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
+    """Return, for each unperturbed column that singles out many records alone, the share of these records."""
+    shares = {name: sample.share_alone(name) for name in left}
+    return {name: share for name, share in shares.items() if share > MAX_ALONE}
+
+
+def settled_by(
+    sample: Sampled, drafts: Sequence[Mapping[str, Any]], perturbed: Sequence[str]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns with a role to be released that all but settle perturbed variables, and which."""
+    clear = [d["name"] for d in drafts if d["role"] in RELEASED_ROLES and d["name"] not in perturbed]
+    held = [name for name in clear if name in sample.table.column_names]
+    return settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
+
+
+def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
+    """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
+
+    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Nor do
+    numbers of persons and households, which point to a record in any other file that has them. Lists and records do not
+    get the role for all others: they are dropped.
+    """
+    if (
+        draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
+        and draft["name"] not in named
+    ):
+        return {**draft, "role": "drop"}
+    if draft["name"] not in named and draft["role"] != "drop" and infer.is_number_of(draft["name"]):
+        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
+    share = singling.get(draft["name"])
+    if share is None:
+        dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
+        return {**draft, "role": ""} if dates else draft
+    note = f"unperturbed, it singles out {share_text(share)} of the records: set role = 'drop', or in the plan protect"
+    notes = [*draft["notes"], note, "it in [[numerical]], or add it to [release] as_is to release it as it is"]
+    return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}

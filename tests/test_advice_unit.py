@@ -1,0 +1,71 @@
+"""Advice for files with households: a sentence on what is not protected, and plans that protect households."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand.cli import main
+
+
+def survey(folder: Path) -> Path:
+    rng = np.random.default_rng(1)
+    lines = ["hid,sex,age,tenure"]
+    for number in range(60):
+        own = rng.choice(["own", "rent"])
+        lines += [
+            f"{1000 + number},{rng.choice(['f', 'm'])},{rng.choice(['young', 'old'])},{own}"
+            for _ in range(rng.integers(1, 5))
+        ]
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    return folder / "a.csv"
+
+
+def advised(folder: Path, *more: object) -> str:
+    command = ["advise", folder / "a.csv", "--keys", "sex,tenure", "--household", "hid", "--out", folder / "advice"]
+    done = CliRunner().invoke(main, [str(part) for part in (*command, *more)])
+    return " ".join(done.output.split())
+
+
+def test_a_file_with_households_is_told_what_to_ask_for(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path)
+    assert "a household (hid) with k members has k times the epsilon. For plans that protect households, add" in said
+    assert "--largest-household N" in said
+    assert "--household-variables tenure, which all members share." in said
+    assert pr.load_plan(tmp_path / "advice" / "plan-1.toml").unit is None
+
+
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")  # risk and worth take draws as independent
+def test_plans_have_the_unit_that_is_asked_for(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path, "--largest-household", 4, "--household-variables", "tenure", "--limit", "epsilon <= 3")
+    plans = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
+    assert len(plans) >= 2
+    for plan in plans:
+        assert plan.unit.household == "hid"
+        assert plan.unit.household_variables == ("tenure",)
+        assert any(block.variables == ("tenure",) for block in plan.blocks)
+        assert plan.privacy.epsilon <= 3
+    assert "All records of a household with up to 4 members together: epsilon = 7.5." in said  # 1.5 + 4 x 1.5
+    assert "for plans that protect households" not in said.lower()
+    made = pr.run(plans[0], tmp_path / "out", release_key=b"k" * 32)
+    levels = made.mechanism.units.bounds
+    assert levels["household"] == 4
+    shown = made.frame().to_pylist() if hasattr(made.frame(), "to_pylist") else made.frame().to_dict("records")
+    assert all(len({row["tenure"] for row in shown if row["hid"] == hid}) == 1 for hid in {row["hid"] for row in shown})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--household-variables", "tenure"], "not how large one can be"),
+        (["--largest-household", "4", "--household-variables", "rooms"], "'rooms' is not perturbed"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, more, words):
+    survey(tmp_path)
+    assert words in advised(tmp_path, *more)
+    assert not (tmp_path / "advice").exists()

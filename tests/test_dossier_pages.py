@@ -1,0 +1,102 @@
+"""The pages of the dossier: what is decided on, and matrices of strata as panels."""
+
+import numpy as np
+
+from postrand import report
+from postrand.certification import certify
+from postrand.certification.certificate import Claim
+from postrand.codebook import Codebook, Variable
+from postrand.engines.summary import Summary
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.privacy import DifferentialPrivacy
+from postrand.report.values import panels
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.dossier_decision import MEASURES, decision_of
+from postrand.workflow.policy_check import PolicyCheck, Verdict
+from tests.test_report import Page
+
+MARKUP = "<b>age</b>"
+
+
+def law() -> Mechanism:
+    book = Codebook((Variable(MARKUP, role="key", categories=("young", "old")),))
+    return Mechanism([Block((MARKUP,), randomised_response(2, 1.0))], book)
+
+
+def figures(**changed: object) -> PlanFigures:
+    risks = (
+        RiskFigure("correct_matches", "", 600.0, 30.0, "records"),
+        RiskFigure("individual_risk_above", "", 0.25, 0.5, "share"),
+        RiskFigure("household_risk", "", None, None, "share", "no variable has the role 'household'"),
+        RiskFigure("tau1", "", None, None, "records", "no sampling fraction or weight was given"),
+        RiskFigure("below_2", "", 0.46, 0.97, "share"),
+    )
+    given = {"name": "survey.sav", "records": 1000, "claims": ("of 100 guesses",), "epsilon": 1.0, "risks": risks}
+    settings = (("recode of job", "grouped"), ("as it is", "income"), ("order of records", "random"))
+    return PlanFigures(**{**given, "one_way": (), "two_way": (), "settings": settings, **changed})
+
+
+def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
+    mechanism = law()
+    policy = PolicyCheck("p", "", (Verdict("Records alone", "at most 1%", "46%", "97%", False),))
+    certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
+    found = decision_of(figures(findings=("income tells the rest",)), policy, mechanism, certificate)
+    text = Page(report.decision_page(found, "../release/report.html")).text
+    for words in (
+        "Decision on a release of survey.sav",
+        "Perturbed <b>age</b> (ε of a record: 1 at most)",
+        "Recoded before job",
+        "Released as in the file income",
+        "Persons found rightly, informed attacker 600 (60%) 30 (3%)",
+        "chance above 20%, informed attacker 25% 50%",
+        "Where a risk is larger after than before: a person may be easier to find",
+        "Not known, the risk of households: no variable has the role 'household'.",
+        "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
+        "46% of the records are alone",
+        "Not met: Records alone; at most 1%, before 46%, after 97%.",
+        "Income tells the rest.",
+        "What is not guaranteed",
+        certificate.mechanism_digest,
+    ):
+        assert words in text, words
+    assert text.count("Internal – not for release") == 2
+    assert "This release is not private" not in text
+
+
+def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:
+    names = ("north", "south")
+    book = Codebook(
+        (Variable("area", role="key", categories=names), Variable("job", role="key", categories=("a", "b", "c")))
+    )
+    one, two = randomised_response(3, 1.0).weights, randomised_response(3, 2.0).weights
+    whole = np.block([[one, np.zeros((3, 3), dtype=np.int64)], [np.zeros((3, 3), dtype=np.int64), two]])
+    cells = tuple((a, j) for a in range(2) for j in range(3))
+    block = Block(("area", "job"), TransitionMatrix(whole), cells, given=("area",))
+    drawn = panels(block, book, 1000)
+    assert [(p.name, p.labels) for p in drawn] == [(name, ("a", "b", "c")) for name in names]
+    kept = np.zeros_like(whole)
+    for panel in drawn:
+        kept[np.ix_(panel.cells, panel.cells)] = whole[np.ix_(panel.cells, panel.cells)]
+    assert np.array_equal(kept, whole)  # what is not drawn is zero
+    assert panels(block, book, 17) == ()
+    mechanism = Mechanism([block], book)
+    counts = np.full(6, 100)
+    margins = {"area": np.array([300, 300]), "job": np.array([200, 200, 200])}
+    page = report.public_report(
+        mechanism, certify(mechanism), Summary(600, (counts,), margins, (), np.zeros((), dtype=np.int64)), "x.csv"
+    )
+    assert page.count('<table class="heat">') == 2
+    assert "<caption>south</caption>" in page
+    assert Page(page).open == []
+
+
+LONG = figures(
+    claims=tuple(f"claim {k} " * 60 for k in range(30)),
+    risks=tuple(RiskFigure(code, "", 0.9, 0.1, "share") for code in MEASURES),
+    findings=("a finding " * 50,) * 9,
+    risk_leaves_out=("the risk leaves out something " * 9,) * 9,
+    settings=tuple((name, "a long name, " * 60) for name in ("recode of x" * 9, "as it is", "not released")),
+)
+"""A plan with more to say than two pages hold."""

@@ -1,0 +1,55 @@
+"""Calculating with codes that only name categories is answered, and said wherever the answer is."""
+
+import pyarrow as pa
+import pytest
+
+import postrand as pr
+from postrand import estimate
+from postrand.codebook import Codebook, Variable
+from postrand.estimate.nominal import names_only
+
+REGION = Variable("region", "key", (1, 2, 3), ("North", "South", "East"), type="int64")
+
+
+@pytest.mark.parametrize(
+    ("codes", "labels", "more", "want"),
+    [
+        ((1, 2, 3), ("North", "South", "East"), {}, True),
+        ((1, 2, 3), ("1. North", "2) South", "3 = East"), {}, True),
+        (("1", "2"), ("male", "female"), {"type": "string"}, True),  # of a CSV file
+        ((1, 2, 9), ("1 child", "2 children", "no answer"), {"missing_codes": (9,)}, False),
+        ((1, 2, 3), ("never", "rarely", "often"), {"ordered": True}, False),
+        ((0, 1), ("no", "yes"), {}, False),
+        ((0, 1, 9), ("no", "yes", "refused"), {"missing_codes": (9,)}, False),
+        ((0, 18, 85), ("none", "18", "85 and more"), {}, False),
+        ((1, 2, 3), (), {}, False),
+        (("a", "b"), ("A", "B"), {"type": "string"}, False),
+    ],
+)
+def test_which_numbers_are_names(codes, labels, more, want):
+    assert names_only(Variable("v", "key", codes, labels, **{"type": "int64", **more})) == want
+
+
+def test_every_statistic_of_numbers_says_so():
+    sex = Variable("sex", "key", ("f", "m"))
+    mechanism = pr.Mechanism(
+        {"region": pr.randomised_response(3, 3.0), "sex": pr.randomised_response(2, 3.0)}, Codebook((REGION, sex))
+    )
+    frame = pa.table({"region": [1, 2, 3, 1] * 50, "sex": ["f", "m", "m", "f", "m"] * 40})
+    found = [
+        estimate.mean(frame, "region", mechanism, by="sex"),
+        estimate.total(frame, "region", mechanism),
+        estimate.quantile(frame, "region", mechanism, q=[0.5]),
+        estimate.regression("region ~ sex", frame, mechanism, "linear"),
+    ]
+    for one in found:
+        said = [text for text in one.warnings if text.startswith("The numbers of region are codes (1 = North")]
+        assert len(said) == 1
+        assert said[0] in str(one)
+        assert said[0] in one.to_dict()["warnings"]
+    for other in (
+        estimate.table(frame, ["region"], mechanism),
+        estimate.regression("region ~ sex", frame, mechanism, "multinomial"),
+        estimate.regression("sex ~ region", frame, mechanism, "logistic"),
+    ):
+        assert not any("codes" in text for text in other.warnings)

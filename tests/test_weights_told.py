@@ -1,0 +1,96 @@
+"""Weights as disclosers: what their exact values tell of strata, and what rounding costs."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import postrand as pr
+from postrand.data.frames import TableSource
+from postrand.mechanism import Mechanism
+from postrand.risk.findings import find
+from postrand.risk.weights_told import rounded
+
+BOOK = pr.Codebook((
+    pr.Variable("sex", role="key", categories=("F", "M")),
+    pr.Variable("village", role="drop", type="int64"),
+    pr.Variable("w", role="weight", type="double"),
+))  # fmt: skip
+
+PLAN = """
+[source]
+file = "s.parquet"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 1.0
+[[blocks]]
+variables = ["sex"]
+"""
+
+
+def survey(strata=120, each=25, seed=1):
+    """Return records in villages; each village has a weight of its own, near to those of others, in random order."""
+    rng = np.random.default_rng(seed)
+    village = np.repeat(np.arange(strata), each)
+    weight = np.round(200 + rng.permutation(strata) * 0.37, 2)[village]
+    return pa.table({"sex": np.array(["F", "M"])[rng.integers(0, 2, village.size)], "village": village, "w": weight})
+
+
+def weighed(table, book=BOOK, **options):
+    law = Mechanism({"sex": pr.randomised_response(2, 1.0)}).bind(book)
+    found = find(TableSource(table), book, law, ["sex", "w"], **options)
+    return [one for one in found.found if one.code == "weights"]
+
+
+def test_weights_of_strata_reveal_a_stratum_that_is_dropped_and_rounding_ends_it():
+    table = survey()
+    (one,) = weighed(table, as_is=["w"])
+    assert (one.variables, one.about, one.is_decided) == (("w",), ("village",), False)
+    assert "the weights w have 120 different values and reveal village, which is perturbed or not rel" in one.sentence
+    assert "of 100 records, the best guess from w is right in about 100, without in about 1" in one.sentence
+    base = one.figures["base"]
+    assert f"rounding = {base:g} in [[recodes]] leaves" in one.sentence
+    made = np.floor(table["w"].to_numpy() / base + 0.5) * base
+    assert weighed(table.set_column(2, "w", pa.array(made))) == []
+
+
+def test_weights_that_say_nothing_are_not_told():
+    table = survey()
+    rng = np.random.default_rng(2)
+    assert weighed(table.set_column(2, "w", pa.array(rng.permutation(table["w"].to_numpy())))) == []
+    (alone,) = weighed(table.set_column(2, "w", pa.array(rng.uniform(50, 90, len(table)))))
+    assert alone.about == ()  # each record has its own weight, which by chance has one village
+    assert "the weights w have more than 1,000 different values; rounding = 5 in" in alone.sentence
+
+
+def test_the_cost_of_rounding_is_that_of_the_weighted_totals():
+    rng = np.random.default_rng(3)
+    weights, area = rng.uniform(80, 300, 2_000), rng.integers(0, 4, 2_000)
+    found = rounded(weights, {"area": (area, 4)})
+    made = np.floor(weights / found.base + 0.5) * found.base
+    assert (found.before, found.after) == (2_000, np.unique(made).size)
+    assert found.after <= 20 < np.unique(np.floor(weights / (found.base / 2) + 0.5)).size
+    totals = [abs(made[area == k].sum() / weights[area == k].sum() - 1) for k in range(4)]
+    assert found.total == pytest.approx(max([*totals, abs(made.sum() / weights.sum() - 1)]))
+    kish = [w.sum() ** 2 / (w**2).sum() for w in (weights, made)]
+    assert found.effective == pytest.approx(abs(kish[1] / kish[0] - 1))
+
+
+def test_no_rounding_is_proposed_that_makes_a_weight_0_or_changes_nothing():
+    assert rounded(np.array([1.0, 2.0, 2.0, 5.0]), {}).base == 2.0
+    assert rounded(np.full(9, 3.0), {}) is None
+    assert rounded(np.array([0.0, 1.5, 2.5]), {}) is None
+    assert rounded(np.array([np.nan, 1.5]), {"a": (np.zeros(2, int), 1)}) is None
+
+
+def test_a_weight_is_rounded_by_its_recode_and_the_plan_says_less(tmp_path):
+    """As the page says: the finding is gone, and the weights of the release are the rounded ones."""
+    pq.write_table(survey(40), tmp_path / "s.parquet")
+    codebook = BOOK.to_dict()
+    for recodes, told in ((None, True), ([{"variable": "w", "rounding": 10.0}], False)):
+        held = codebook if recodes is None else codebook | {"recodes": recodes}
+        pr.Codebook.from_dict(held).save(tmp_path / "codebook.toml", replace=True)
+        (tmp_path / "plan.toml").write_text(PLAN)
+        found = pr.findings(pr.load_plan(tmp_path / "plan.toml"))
+        assert [one.code == "weights" for one in found.found if one.variables == ("w",)] == [True] * told
