@@ -34,6 +34,7 @@ from postrand.completion.related_sums import cells_of
 from postrand.completion.related_weights import Aim, weigh
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Draw, Evidence, Fit, Law
+from postrand.support.progress import Stage, stage
 
 Array = NDArray[np.float64]
 MOST_AT_ONCE = 100_000

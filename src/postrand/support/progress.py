@@ -39,6 +39,7 @@ class Stage(StrEnum):
     ESTIMATING = "estimating"
     FITTING = "fitting the model"
     RELATING = "relating the variables to unperturbed columns"
+    COPYING = "drawing the copies"
     TRYING = "trying levels of privacy"
 
 
