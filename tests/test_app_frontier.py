@@ -16,7 +16,7 @@ from postrand.errors import UsageError
 from postrand.estimate.planning import expected_precision
 from postrand.workflow.comparison import figures_of
 
-N = 400
+N = 300
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_points_are_the_designs_that_they_stand_for(
         assert [one.epsilon for one in mine] == list(frontier.LEVELS)
         assert all(a.two < b.two for a, b in itertools.pairwise(mine))
     told = frontier.risks(decisions, found, target.measure)
-    for one in found[1::2]:
+    for one in (found[3], found[5]):
         taken = frontier.at_level(decisions, one.way, one.epsilon)
         made = latest.designed(taken, tmp_path)
         assert made.certificate.account.total == pytest.approx(one.epsilon, rel=1e-5)
