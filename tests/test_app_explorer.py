@@ -25,7 +25,7 @@ from postrand.app import (
     views,
 )
 from postrand.app.computations import Margin, Watch
-from postrand.app.conclusions import conclusions
+from postrand.app.conclusions import _closest, conclusions
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError
@@ -356,4 +356,12 @@ def test_the_interval_of_two_conditional_shares_is_the_textbook_one() -> None:
 def test_what_the_release_cannot_tell_is_said() -> None:
     (one,) = conclusions(estimated([52, 48], epsilon=0.2), np.array([52, 48]))
     assert one.agrees is None
-    assert "but not which of them" in one.said
+    assert "“a” comes first, but “b” may be the most frequent value of x" in one.said
+
+
+def test_the_most_frequent_value_is_compared_with_the_one_that_may_be_it() -> None:
+    covariance = np.diag([0.0001, 0.0001, 0.0100])  # the third share is the smallest, and the least precise
+    value = np.array([0.40, 0.35, 0.25])
+    low = [0.05 - 1.96 * math.sqrt(0.0002), 0.15 - 1.96 * math.sqrt(0.0101)]
+    assert low[1] < 0 < low[0]
+    assert _closest(value, covariance) == (0, 2)

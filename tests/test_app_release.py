@@ -20,7 +20,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from htmltools import html_escape
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from shiny import reactive
 
@@ -165,6 +165,7 @@ def test_warnings_are_heard_by_the_work_that_asked_and_by_no_other() -> None:
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([*_ACTIONS, "?"]), st.sampled_from(["0", "1", ""]), st.text(max_size=8))))
 def test_every_decision_can_be_undone_and_redone(actions: list[tuple[str, str, str]]) -> None:
     opened = Opened(Path("x.csv"), "x.csv", 5, ({"name": "a", "categories": ["u", "v"]}, {"name": "b"}), (0, 0))
@@ -212,6 +213,9 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     plans = [tomllib.loads(f.plan)["blocks"][0]["privacy"]["epsilon"] for f in shelf.held]
     assert plans == [1.0, 3.0]
     assert all(release.verify(f.folder / "release").ok for f in shelf.held)
+    frames = [f.release.frame() for f in shelf.held]
+    lighter = [f.release.frame() for f in shelf.lighter(2).held]
+    assert [a is b for a, b in zip(frames, lighter, strict=True)] == [False, True]  # one release is held in memory
     assert one.is_of(decided)
     assert one.changed(other) == ("levels and options",)
     assert release_views.stale(one, act(decided, "find", value="sex")) is None
