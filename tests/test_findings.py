@@ -240,12 +240,15 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     assert 'disabled="disabled"' in page
     page = str(check_view.check_view(decisions, check))
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
+    assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age", "likes")] == [1, 1, 1, 0]
     with pytest.raises(SpecificationError, match="income"):
         computations.protect(decisions, tmp_path, computations.Watch())
     for name in ("income", "was94", "age"):
         decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
     after = checking.checked(decisions, tmp_path)
+    page = str(check_view.check_view(decisions, after))
+    assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age")] == [1, 1, 1]
     assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
     made = finish(decisions, tmp_path / "1", 1, computations.Watch())
     page = str(release_views.protect_view(decisions, None, "", made))

@@ -76,7 +76,8 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--recode",
     multiple=True,
     metavar="RECODE",
-    help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
+    help='Recode a column, for example "age=bands:0,15,30,45", "area=hierarchy:areas.csv@2" or '
+    '"age=top:85 then bands:0,18"; can be repeated.',
 )
 @needs_options
 @reading_options
