@@ -56,6 +56,7 @@ def test_a_recode_is_the_one_of_the_command_line(kind: str, decisions: Decisions
     typed, at = with_form(decisions, kind)
     used = recoding.used(typed, at)
     book = documents.codebook_of(used)
+    assert "postrand recode codebook.toml" in documents.commands(used, "data")
     (tmp_path / "codebook.toml").write_text(documents.codebook_toml(used))
     assert load_codebook(tmp_path / "codebook.toml") == book
     place = decisions.opened.path  # the command line writes its results into the codebook of the plain file

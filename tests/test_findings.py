@@ -27,7 +27,8 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import Finding, Findings, find
-from postrand.risk.reveals import UnperturbedWarning, told
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
@@ -167,7 +168,7 @@ def test_a_law_and_a_drop_are_decisions_too(tmp_path):
     ],
 )
 def test_what_is_all_but_settled_needs_a_decision(counts, certain):
-    found = told(np.array(counts))
+    found = told_by(np.array(counts))
     assert found.is_certain == certain
     assert found.is_much or not certain
 
@@ -376,3 +377,11 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_a_constant_column_tells_no_more_than_the_most_common_value():
+    found = told_by(np.array([[70], [30]]), "sex", "weight")
+    assert (found.right, found.blind) == (0.7, 0.7)
+    assert (found.guessed, found.settled, found.same) == (0.0, 0.0, 0.0)
+    assert told_by(np.array([[100, 50]])).right == 1.0
+    assert told_by(np.zeros((2, 2))).blind == 1.0

@@ -63,7 +63,7 @@ def test_a_ledger_that_is_not_there_yet_is_looked_at_and_not_made(tmp_path):
     found = ledger.outlook(entry(1, 2.0), Terms(population="p", limit=3.0))
     assert outlook_lines(found) == (
         "The ledger of p would charge a record ε 2 for this release: so far 0, together 2.",
-        "Its limit, ε = 3, allows it.",
+        "The limit, ε = 3, allows it.",
     )
     assert not ledger.path.exists()
 
