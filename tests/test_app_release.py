@@ -135,6 +135,17 @@ def test_the_check_gives_every_warning_of_the_run(decisions: Decisions, tmp_path
     assert all(html_escape(text)[:60] in page for text in said)
 
 
+def test_a_doubtful_column_of_households_is_in_the_check(decisions: Decisions, tmp_path: Path) -> None:
+    """The run says it of its internal report, and the check before it."""
+    houses = act(act(decisions, "drop", value="3"), "role", "2", "household")
+    told = checking.checked(houses, tmp_path)
+    assert told is not None
+    made = finish(houses, tmp_path / "1", 1, Watch(), told)
+    assert made.check is not None
+    assert any("is this a household number?" in text for text in told.warnings)
+    assert {*told.warnings} == {*made.check.warnings}
+
+
 def test_a_policy_that_is_not_met_stops_the_release_check(decisions: Decisions, tmp_path: Path) -> None:
     rules = tmp_path / "policy.toml"
     rules.write_text('title = "Office"\nenforce = true\n[[rules]]\nmeasure = "epsilon"\nat_most = 0.5\n')
