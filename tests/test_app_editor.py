@@ -141,7 +141,9 @@ def test_entries_are_edited_as_a_codebook_has_them(decisions: Decisions, tmp_pat
 
 
 def test_texts_of_a_form_are_read_as_people_write_them() -> None:
-    assert recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())["bottom"] == 1.5
+    limits = recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())
+    assert limits is not None
+    assert limits["bottom"] == 1.5
     assert recode_form.kind_of({"variable": "born", "bands": [1960], "unit": "year"}) == "other"
     with pytest.raises(PostrandError, match="two rows: a"):
         recode_form.entry_of("x", "hierarchy", {"rows": "a;b\na;c"}, ())

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import KeyCodes, table
+from postrand.risk.file import RiskFile
 from postrand.risk.key_parts import key_parts
 from postrand.risk.suda import suda
 
@@ -201,15 +203,21 @@ class Instant:
 
 
 def test_the_file_is_read_once_and_the_model_fitted_once(decisions: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
-    fits = []
-    whole = computations.RiskFile.modelled
-    monkeypatch.setattr(computations.RiskFile, "modelled", lambda self: fits.append(self._once) or whole(self))
+    fits: list[Any] = []
+    whole = RiskFile.modelled
+
+    def noted(self: RiskFile) -> Any:
+        fits.append(self._once)
+        return whole(self)
+
+    monkeypatch.setattr(RiskFile, "modelled", noted)
     tab, half = Instant(), dataclasses.replace(decisions, fraction=0.5)
     report, _ = risk_screen.reported(tab, half)
     assert report.tau1 is not None
     assert report.households is not None
     file, _ = risk_screen.whole_of(tab, half)
     found = computations.measures(half, file)
+    assert found is not None
     assert found["tau"]["tau1"] == report.tau1_estimate.corrected
     assert len({id(once) for once in fits}) == 1  # the same file, whose model is fitted the first time
     assert tab.computed == ["keys", "share", "modelled"]

@@ -48,6 +48,8 @@ def test_points_are_the_designs_that_they_stand_for(
         assert one.points == pytest.approx(100 * 1.959964 * np.max(worst))
         risk = figures_of(designing.planned(taken, tmp_path)).risk("correct_matches")
         assert risk is not None
+        assert risk.after is not None
+        assert one.points is not None
         assert told[one.key] == pytest.approx(risk.after)
         keeps = one.points <= 20 and risk.after <= 30
         assert frontier.meets(one, told[one.key], target) == keeps

@@ -190,8 +190,8 @@ def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):
     no = [dataclasses.replace(one, before=None, after=None, shares=(), why=NO_HOUSEHOLD) for one in figures.risks]
     dropped = dataclasses.replace(figures, risks=tuple(no), may_link=("hid",))
     [row] = check_policy(dropped, policy_from_dict({"rules": [{"measure": "household_risk", "at_most": 0.2}]})).rows()
-    assert "Next: name the household" in row["Result"]
-    assert "for example of hid (a column" in row["Result"]
+    assert "Next: name the household" in str(row["Result"])
+    assert "for example of hid (a column" in str(row["Result"])
 
 
 def test_the_page_and_the_exit_code(folder, tmp_path):

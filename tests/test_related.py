@@ -227,6 +227,6 @@ def test_curvature_is_the_sum_over_the_records():
     n = AT_ONCE + 7
     phi, shares = rng.normal(size=(n, 3)), rng.dirichlet(np.ones(4), n)
     each = shares[:, :, None] * np.eye(4) - shares[:, :, None] * shares[:, None, :]
-    expected = np.einsum("ia,ib,ist->asbt", phi, phi, each).reshape(12, 12)
+    expected = np.einsum("ia,ib,ixy->axby", phi, phi, each).reshape(12, 12)
     for found in curvature(phi, (shares, shares)):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

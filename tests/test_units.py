@@ -10,6 +10,7 @@ import re
 import shutil
 import tomllib
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -626,7 +627,7 @@ def test_a_file_of_households_is_completed_as_the_page_says():
     """The page's second example, with a short fit: every household has one completed region."""
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    held: dict[str, object] = {}
+    held: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(first, held)
     exec(second.replace("copies=5", "copies=2, classes=2, sweeps=20"), held)
