@@ -333,8 +333,11 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+        assert entry.method.width == 15  # a twentieth of the records
         assert "relations with other variables are weakened" in " ".join(path.read_text().replace("#", "").split())
-    can_do = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output.partition("What analysts can do")[2]
+    told = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output
+    assert "pay: half of the values move by at most" in " ".join(told.split())
+    can_do = told.partition("What analysts can do")[2]
     assert "pay: the unweighted total, mean and quantiles over all records remain right; relations with" in can_do
 
 

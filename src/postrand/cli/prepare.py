@@ -101,7 +101,7 @@ def init(
     """Write a codebook and a plan for FILE or a database table.
 
     With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
-    advise' does. At a terminal these questions are asked; elsewhere the defaults are stated and used.
+    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal these questions are asked; elsewhere the defaults are stated and used.
 
     Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
     So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to

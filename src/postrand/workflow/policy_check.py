@@ -52,7 +52,8 @@ class Verdict:
 class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
-    ``notes`` say why a risk can be larger after the plan than before; ``ledger`` what that of the plan would say.
+    ``notes`` say why a risk can be larger after the plan than before, and how far numbers move; ``ledger`` what that of
+    the plan would say.
     """
 
     plan: str
@@ -134,7 +135,8 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger, figures.before_is, figures.ledger)
+    notes = (*larger, *figures.moves)
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
