@@ -341,6 +341,14 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     assert "pay: the unweighted total, mean and quantiles over all records remain right; relations with" in can_do
 
 
+def test_means_are_judged_met_or_not(tmp_path):
+    done = advise(tmp_path, "--other", "pay", "--use", "means", records=300)
+    assert "  Asked: means: NOT met (means by group and weighted means of pay are refused" in done.output
+    assert "  Moved in rank: pay: half of the values move by at most" in done.output
+    (tmp_path / "b").mkdir()
+    assert "  Asked: means: met" in advise(tmp_path / "b", "--use", "means", records=300).output
+
+
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):
     done = advise(tmp_path, "--limit", "individual <= 0.9", keys=("sex", "pay"), records=200)
     assert done.exit_code == 0, done.output

@@ -229,7 +229,7 @@ def _way(
         return {**own, "numerical": [entry]} if own else own
 
     note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank, by the number of records alone, not "
-    note += "by the values; no epsilon covers these values. How far they move: 'postrand explain'"
+    note += "by the values; no epsilon covers these values."
     return replace(made, sections=moving, notes=(*notes, note, relations_lost(subject.numbers)))
 
 
