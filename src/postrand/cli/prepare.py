@@ -101,7 +101,8 @@ def init(
     """Write a codebook and a plan for FILE or a database table.
 
     With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
-    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal these questions are asked; elsewhere the defaults are stated and used.
+    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal
+    these questions are asked; elsewhere the defaults are stated and used.
 
     Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
     So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to
@@ -200,9 +201,9 @@ def assess(
     """Measure the disclosure risk of FILE before perturbation.
 
     Without --measure: sample uniques, k-anonymity and the expected number of correct matches; these can be published.
-    With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. With --codebook
-    too, its roles supply the weight, household and sensitive variables that you do not name. Files are written only
-    with --records or --plot, and never into a release.
+    With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. The roles of a
+    --codebook supply the weight and household, and with --measure the sensitive variables, that you do not name. Files
+    are written only with --records or --plot, and never into a release.
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda

@@ -340,9 +340,10 @@ def _proposal(
 
 
 def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
-    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
+    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`, with the codebook's weight."""
     book = None if codebook is None else infer.load_codebook(codebook)
-    return risk.assess(open_records(file, book), keys, codebook=book, **choices)
+    chosen = choices if book is None else _weighted(book, choices)
+    return risk.assess(open_records(file, book), keys, codebook=book, **chosen)
 
 
 def measure(
@@ -392,13 +393,19 @@ def measure(
 
 def _with_roles(book: Codebook, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices, with the codebook's variables where none is chosen."""
+    found = _weighted(book, choices)
+    found["sensitive"] = found.get("sensitive") or [v.name for v in book.with_role("sensitive") if v.is_categorical]
+    return found
+
+
+def _weighted(book: Codebook, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices, with the codebook's weight and household where none is chosen."""
     named = {role: [v.name for v in book.with_role(role)] for role in ("weight", "household")}
     found = dict(choices)
     if found.get("sampling_fraction") is None and named["weight"]:
         found["weight"] = found.get("weight") or named["weight"][0]
     if named["household"]:
         found["household"] = found.get("household") or named["household"][0]
-    found["sensitive"] = found.get("sensitive") or [v.name for v in book.with_role("sensitive") if v.is_categorical]
     return found
 
 
