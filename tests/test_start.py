@@ -124,3 +124,33 @@ def test_weights_are_not_perturbed_while_roles_are_empty_and_few_records_make_no
     assert "weight" not in other.plan.read_text("utf-8").split("[[blocks]]", 1)[1]
     kept = start(tmp_path / "a.parquet", tmp_path / "key", {"key": ["mass"], "other": ["*"]})
     assert len(load_codebook(kept.codebook)["mass"].categories) == 94
+
+
+def test_a_role_of_one_column_given_to_two_is_refused():
+    with pytest.raises(UsageError, match="a file has one sampling weight; got a, b"):
+        assign_roles(["a", "b"], {"weight": ["a", "b"]})
+
+
+def test_a_title_above_the_header_is_told_as_a_next_step():
+    with pytest.raises(UsageError, match="if a title stands above the names of the columns, remove these lines"):
+        assign_roles(["Household survey 2026"], {"key": ["age"]})
+
+
+def test_categories_that_differ_by_spaces_or_capitals_are_noted(tmp_path):
+    (tmp_path / "messy.csv").write_text("sex,area\n" + "F,a\nM,b\nm,a\nF ,b\n" * 20)
+    asked = ["init", str(tmp_path / "messy.csv"), "--keys", "sex,area", "--out", str(tmp_path / "w")]
+    assert CliRunner().invoke(main, asked).exit_code == 0
+    text = (tmp_path / "w" / "codebook.toml").read_text()
+    assert text.count("some categories differ only by spaces or capital letters") == 1
+    assert "compare them with the questionnaire, so that they are public" in text
+
+
+def test_the_command_that_init_prints_repeats_the_answers(tmp_path):
+    rows = "".join(f"{'FM'[k % 2]},{k % 3},{k}.5\n" for k in range(200))
+    (tmp_path / "hh.csv").write_text("sex,area,pay\n" + rows)
+    asked = ["--keys", "sex,area", "--other", "*", "--out", str(tmp_path / "w"), "--attacker", "acquaintance"]
+    asked += ["--limit", "k >= 3", "--precision", "2 points for sex x area"]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *asked])
+    assert told.exit_code == 0, told.output
+    said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'k >= 3' --use tables"
+    assert f"{said} --precision '2 points for sex x area'" in told.output

@@ -161,6 +161,9 @@ def _file_name(value: object, where: str) -> str:
     raise SpecificationError(sentence("'rules_file' is not a file name", where=where, fix='set "rules.csv"'))
 
 
+ALIKE = (
+    "some categories differ only by spaces or capital letters: merge them with [[recodes]] groups, or correct the file"
+)
 FEW, MANY, UNLISTED = "categories with fewer than", "more than", "a key variable without categories"
 """The beginnings of notes on categories, which a recode makes untrue."""
 
@@ -381,10 +384,18 @@ class _Column:
         if rare and len(categories) > 2 and self.records >= 10 * least:
             few = f"{FEW} {least:,} records: {rare}"
             yield f"{few}; merge them with [[recodes]], if that makes sense"
+        if self._alike(categories):
+            yield ALIKE
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
             yield f"if these mean no answer, uncomment: missing_codes = [{listed}]"
+
+    @staticmethod
+    def _alike(categories: Sequence[Any]) -> bool:
+        """Whether two categories differ only by spaces or by capital letters."""
+        texts = [c for c in categories if isinstance(c, str)]
+        return len({" ".join(text.split()).casefold() for text in texts}) < len(texts)
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:

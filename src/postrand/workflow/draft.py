@@ -43,6 +43,9 @@ from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
+ONE = {"weight": "sampling weight", "household": "column of household numbers", "record_key": "record key"}
+"""Roles that one column can have."""
+TITLE = "if a title stands above the names of the columns, remove these lines; or give --separator"
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
 Run it with: postrand protect --plan plan.toml --out release
@@ -253,6 +256,8 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
     problems, assigned, rest = [], dict.fromkeys(columns, ""), ""
     for role, given in roles.items():
         role = role.replace("-", "_")
+        if role in ONE and len(given) > 1:
+            problems.append(sentence(f"a file has one {ONE[role]}", got=", ".join(given), fix="name one of them"))
         if role not in ROLES:
             problems.append(sentence(f"unknown role {role!r}{nearest(role, ROLES)}", wanted=", ".join(ROLES)))
         for name in given:
@@ -260,7 +265,9 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
                 problems += [sentence("'*' is given to two roles")] * bool(rest)
                 rest = role
             elif name not in assigned:
-                problems.append(sentence(f"no column {name!r}{nearest(name, columns)}", wanted=", ".join(columns)))
+                fix = TITLE if len(columns) == 1 else None
+                what = f"no column {name!r}{nearest(name, columns)}"
+                problems.append(sentence(what, wanted=", ".join(columns), fix=fix))
             elif assigned[name]:
                 problems.append(sentence(f"column {name!r} has two roles", got=f"{assigned[name]} and {role}"))
             else:

@@ -27,7 +27,7 @@ from postrand.workflow.recodes import Prepared, counted, prepared, reopened, wit
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
 MAX_SHOWN = 40
-_STALE = (infer.FEW, infer.MANY, infer.UNLISTED)
+_STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED)
 
 
 @dataclass(frozen=True, slots=True)
