@@ -6,10 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
-from postrand.errors import UsageError
+from postrand.errors import ReleaseError, UsageError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.privacy import DifferentialPrivacy
+from postrand.release.bundle import check_targets
 from postrand.workflow.draft import assign_roles, initialise, start
 from postrand.workflow.pipeline import run
 
@@ -154,3 +155,24 @@ def test_the_command_that_init_prints_repeats_the_answers(tmp_path):
     assert told.exit_code == 0, told.output
     said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'k >= 3' --use tables"
     assert f"{said} --precision '2 points for sex x area'" in told.output
+
+
+def test_a_weight_that_is_named_is_proposed_for_the_survey_design(tmp_path):
+    rows = "".join(f"{'FM'[k % 2]},{k % 3},{1 + k // 100},{k // 2}\n" for k in range(200))
+    (tmp_path / "hh.csv").write_text("sex,area,w,hid\n" + rows)
+    named = ["--keys", "sex,area", "--weight", "w", "--household", "hid", "--out", str(tmp_path / "w")]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *named])
+    assert told.exit_code == 0, told.output
+    assert 'add [survey] to codebook.toml: weights = "w", psu = "hid"' in told.output
+    made = ["--plan", str(tmp_path / "w" / "plan.toml"), "--out", str(tmp_path / "out"), "--seed", "1"]
+    done = CliRunner().invoke(main, ["protect", *made])
+    assert done.exit_code == 0, done.output
+    asked = ["estimate", str(tmp_path / "out"), "--table", "sex"]
+    assert "the release has the weight w: for the population, --weight w" in CliRunner().invoke(main, asked).output
+    assert "every record counts once" not in CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+
+
+def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(tmp_path):
+    with pytest.raises(ReleaseError, match="one output directory lies inside another") as caught:
+        check_targets(tmp_path / "rel", tmp_path / "rel" / "internal")
+    assert "create" not in str(caught.value)

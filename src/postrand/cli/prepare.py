@@ -140,6 +140,8 @@ def init(
             f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
         )
         lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
+    if given.get("weight"):
+        lines.append(_survey(given))
     open_ = bool(made.without_role or made.undecided or made.settling)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
@@ -147,6 +149,14 @@ def init(
     lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
     return {**data, "epsilon": made.epsilon}, "\n".join(lines)
+
+
+def _survey(given: Mapping[str, Any]) -> str:
+    """Return the survey design to record where a weight is named, with households as clusters."""
+    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
+    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
+    what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
+    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
 
 
 def _told(settings: Mapping[str, str]) -> str:
