@@ -176,3 +176,11 @@ def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(
     with pytest.raises(ReleaseError, match="one output directory lies inside another") as caught:
         check_targets(tmp_path / "rel", tmp_path / "rel" / "internal")
     assert "create" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told_before_a_codebook_that_is(tmp_path):
+    (tmp_path / "codebook.toml").write_text("")
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "none.csv"), "--keys", "sex", "--out", str(tmp_path)])
+    assert told.exit_code != 0
+    assert "the file exists" not in told.output
+    assert "none.csv" in told.output

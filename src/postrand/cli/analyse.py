@@ -82,7 +82,8 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
     noted = unweighted(question, release.mechanism, given)
-    return {**result.to_dict(), **({"notes": [noted]} if noted else {})}, "\n".join([str(result), noted]).strip()
+    lines = [str(result), *([noted] if noted else [])]
+    return {**result.to_dict(), **({"notes": [noted]} if noted else {})}, "\n".join(lines)
 
 
 def unweighted(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:

@@ -341,8 +341,9 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
     """Raise ReleaseError, before any work, with every reason why these directories cannot be written."""
     targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
-    raise_all(ReleaseError, atomic.nesting_problems(*targets))  # first: its next step makes the others' wrong
-    raise_all(ReleaseError, [p for target in targets for p in atomic.target_problems(target)])
+    nested = atomic.nesting_problems(*targets)
+    asked = targets[:1] if nested else targets  # a folder inside the other need not be made
+    raise_all(ReleaseError, [*(p for target in asked for p in atomic.target_problems(target)), *nested])
 
 
 def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:

@@ -149,13 +149,13 @@ def start(
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
-    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
-    source = open_records(opened_as)
+    source = open_records(opened_as)  # a file that is not there is told first
+    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
