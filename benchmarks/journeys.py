@@ -138,7 +138,8 @@ def run(call, journey, folder, records=WHOLE):
                 plan.write_text(plan.read_text("utf-8").replace("[release]\n", decided), "utf-8")
     best = done["advise"][0]["plans"][0]
     first, figures = done["compare"][0]["plans"]
-    risks = {one["code"]: (one["before"], one["after"]) for one in best["figures"]["risk"]}  # before any recoding
+    as_is = best["figures"].get("risk_as_is", {})  # before any recoding, where the plan recodes
+    risks = {one["code"]: (as_is.get(one["code"], one["before"]), one["after"]) for one in best["figures"]["risk"]}
     return {
         "name": journey.name,
         "records": figures["records"],

@@ -1,6 +1,7 @@
 """Advice for files with households: a sentence on what is not protected, and plans that protect households."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_a_file_with_households_is_told_what_to_ask_for(tmp_path):
 def test_plans_have_the_unit_that_is_asked_for(tmp_path):
     survey(tmp_path)
     said = advised(tmp_path, "--largest-household", 4, "--household-variables", "tenure", "--limit", "epsilon <= 3")
-    plans = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
+    plans: list[Any] = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
     assert len(plans) >= 2
     for plan in plans:
         assert plan.unit.household == "hid"

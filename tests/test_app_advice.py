@@ -15,7 +15,7 @@ from postrand.plan import load_plan
 from postrand.workflow.advice_needs import Precision
 from tests.test_app_plans import said
 
-N = 400
+N = 300
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     columns = {
         "sex": rng.choice(["F", "M"], N),
         "area": rng.choice(["n", "e", "s", "w"], N),
-        "age": rng.integers(18, 60, N),
+        "age": rng.integers(18, 30, N),
     }
     path = tmp_path_factory.mktemp("advice") / "survey.parquet"
     pq.write_table(pa.table(columns), path)

@@ -56,6 +56,7 @@ def test_a_recode_is_the_one_of_the_command_line(kind: str, decisions: Decisions
     typed, at = with_form(decisions, kind)
     used = recoding.used(typed, at)
     book = documents.codebook_of(used)
+    assert "postrand recode codebook.toml" in documents.commands(used, "data")
     (tmp_path / "codebook.toml").write_text(documents.codebook_toml(used))
     assert load_codebook(tmp_path / "codebook.toml") == book
     place = decisions.opened.path  # the command line writes its results into the codebook of the plain file
@@ -140,7 +141,9 @@ def test_entries_are_edited_as_a_codebook_has_them(decisions: Decisions, tmp_pat
 
 
 def test_texts_of_a_form_are_read_as_people_write_them() -> None:
-    assert recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())["bottom"] == 1.5
+    limits = recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())
+    assert limits is not None
+    assert limits["bottom"] == 1.5
     assert recode_form.kind_of({"variable": "born", "bands": [1960], "unit": "year"}) == "other"
     with pytest.raises(PostrandError, match="two rows: a"):
         recode_form.entry_of("x", "hierarchy", {"rows": "a;b\na;c"}, ())

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +26,13 @@ from postrand.app import (
     views,
 )
 from postrand.app.computations import Margin, Watch
-from postrand.app.conclusions import conclusions
+from postrand.app.conclusions import _closest, conclusions
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import KeyCodes, table
+from postrand.risk.file import RiskFile
 from postrand.risk.key_parts import key_parts
 from postrand.risk.suda import suda
 
@@ -201,15 +203,21 @@ class Instant:
 
 
 def test_the_file_is_read_once_and_the_model_fitted_once(decisions: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
-    fits = []
-    whole = computations.RiskFile.modelled
-    monkeypatch.setattr(computations.RiskFile, "modelled", lambda self: fits.append(self._once) or whole(self))
+    fits: list[Any] = []
+    whole = RiskFile.modelled
+
+    def noted(self: RiskFile) -> Any:
+        fits.append(self._once)
+        return whole(self)
+
+    monkeypatch.setattr(RiskFile, "modelled", noted)
     tab, half = Instant(), dataclasses.replace(decisions, fraction=0.5)
     report, _ = risk_screen.reported(tab, half)
     assert report.tau1 is not None
     assert report.households is not None
     file, _ = risk_screen.whole_of(tab, half)
     found = computations.measures(half, file)
+    assert found is not None
     assert found["tau"]["tau1"] == report.tau1_estimate.corrected
     assert len({id(once) for once in fits}) == 1  # the same file, whose model is fitted the first time
     assert tab.computed == ["keys", "share", "modelled"]
@@ -356,4 +364,12 @@ def test_the_interval_of_two_conditional_shares_is_the_textbook_one() -> None:
 def test_what_the_release_cannot_tell_is_said() -> None:
     (one,) = conclusions(estimated([52, 48], epsilon=0.2), np.array([52, 48]))
     assert one.agrees is None
-    assert "but not which of them" in one.said
+    assert "“a” comes first, but “b” may be the most frequent value of x" in one.said
+
+
+def test_the_most_frequent_value_is_compared_with_the_one_that_may_be_it() -> None:
+    covariance = np.diag([0.0001, 0.0001, 0.0100])  # the third share is the smallest, and the least precise
+    value = np.array([0.40, 0.35, 0.25])
+    low = [0.05 - 1.96 * math.sqrt(0.0002), 0.15 - 1.96 * math.sqrt(0.0101)]
+    assert low[1] < 0 < low[0]
+    assert _closest(value, covariance) == (0, 2)

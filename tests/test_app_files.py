@@ -56,8 +56,8 @@ def test_text_files_open_by_what_they_show(separator: str, encoding: str, tab: T
 
 def test_a_sheet_is_chosen_where_there_are_several(tab: Tab, tmp_path: Path) -> None:
     book = Workbook()
-    for row in [("note",), ("x",)]:
-        book.active.append(row)
+    for line in [("note",), ("x",)]:
+        book.active.append(line)
     data = book.create_sheet("Data")
     for row in ROWS:
         data.append(row)

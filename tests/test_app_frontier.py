@@ -16,7 +16,7 @@ from postrand.errors import UsageError
 from postrand.estimate.planning import expected_precision
 from postrand.workflow.comparison import figures_of
 
-N = 400
+N = 300
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_points_are_the_designs_that_they_stand_for(
         assert [one.epsilon for one in mine] == list(frontier.LEVELS)
         assert all(a.two < b.two for a, b in itertools.pairwise(mine))
     told = frontier.risks(decisions, found, target.measure)
-    for one in found[1::2]:
+    for one in (found[3], found[5]):
         taken = frontier.at_level(decisions, one.way, one.epsilon)
         made = latest.designed(taken, tmp_path)
         assert made.certificate.account.total == pytest.approx(one.epsilon, rel=1e-5)
@@ -48,6 +48,8 @@ def test_points_are_the_designs_that_they_stand_for(
         assert one.points == pytest.approx(100 * 1.959964 * np.max(worst))
         risk = figures_of(designing.planned(taken, tmp_path)).risk("correct_matches")
         assert risk is not None
+        assert risk.after is not None
+        assert one.points is not None
         assert told[one.key] == pytest.approx(risk.after)
         keeps = one.points <= 20 and risk.after <= 30
         assert frontier.meets(one, told[one.key], target) == keeps

@@ -45,6 +45,7 @@ def test_from_a_semicolon_file_to_a_joint_block(browser: Browser, tmp_path: Path
             page.select_option(f"[data-act=role][data-key='{k}']", role)
 
         page.click("[data-act=edit][data-key='2']")
+        expect(page.locator("#editor-card h3[data-focus]")).to_be_focused()
         page.select_option("[data-key='recode.kind']", "bands")
         page.fill("[data-key='recode.bands']", "18, 40, 65")
         page.click("text=Show what it changes")

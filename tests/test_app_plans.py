@@ -167,6 +167,9 @@ def test_blocks_and_strata_are_made_by_hand(fresh: Decisions, tmp_path: Path) ->
     page = str(plan_views.whole_view(made, *designing.worths(made, N)))
     assert "sex × area" in page
     assert "born" in page
+    assert "is above 8" not in page
+    high = Latest().designed(act(strata, "option", "privacy.differential.epsilon", "9"), tmp_path)
+    assert "epsilon = 18 for a record is above 8" in str(plan_views.whole_view(high, *designing.worths(high, N)))
     form = str(views.design_form(strata))
     assert "Released together: sex × area" in form
     assert "Strata: job within born" in form
@@ -189,3 +192,11 @@ def test_blocks_follow_what_is_perturbed(fresh: Decisions) -> None:
         ("given", "", ""),
     ):
         assert act(joint, action, key, value).problem
+
+
+def test_many_variables_are_put_together_in_the_plan(fresh: Decisions) -> None:
+    assert fresh.opened is not None
+    drafts = tuple({"name": f"v{k}", "type": "string", "categories": ["a", "b"]} for k in range(3000))
+    opened = dataclasses.replace(fresh.opened, drafts=drafts, missing=(0,) * len(drafts))
+    wide = open_decisions(opened, dict.fromkeys(opened.names, "key"))
+    assert len(str(plan_views.blocks_form(wide))) < 1000

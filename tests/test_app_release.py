@@ -20,7 +20,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from htmltools import html_escape
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from shiny import reactive
 
@@ -135,6 +135,17 @@ def test_the_check_gives_every_warning_of_the_run(decisions: Decisions, tmp_path
     assert all(html_escape(text)[:60] in page for text in said)
 
 
+def test_a_doubtful_column_of_households_is_in_the_check(decisions: Decisions, tmp_path: Path) -> None:
+    """The run says it of its internal report, and the check before it."""
+    houses = act(act(decisions, "drop", value="3"), "role", "2", "household")
+    told = checking.checked(houses, tmp_path)
+    assert told is not None
+    made = finish(houses, tmp_path / "1", 1, Watch(), told)
+    assert made.check is not None
+    assert any("is this a household number?" in text for text in told.warnings)
+    assert {*told.warnings} == {*made.check.warnings}
+
+
 def test_a_policy_that_is_not_met_stops_the_release_check(decisions: Decisions, tmp_path: Path) -> None:
     rules = tmp_path / "policy.toml"
     rules.write_text('title = "Office"\nenforce = true\n[[rules]]\nmeasure = "epsilon"\nat_most = 0.5\n')
@@ -165,6 +176,7 @@ def test_warnings_are_heard_by_the_work_that_asked_and_by_no_other() -> None:
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([*_ACTIONS, "?"]), st.sampled_from(["0", "1", ""]), st.text(max_size=8))))
 def test_every_decision_can_be_undone_and_redone(actions: list[tuple[str, str, str]]) -> None:
     opened = Opened(Path("x.csv"), "x.csv", 5, ({"name": "a", "categories": ["u", "v"]}, {"name": "b"}), (0, 0))
@@ -212,6 +224,9 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     plans = [tomllib.loads(f.plan)["blocks"][0]["privacy"]["epsilon"] for f in shelf.held]
     assert plans == [1.0, 3.0]
     assert all(release.verify(f.folder / "release").ok for f in shelf.held)
+    frames = [f.release.frame() for f in shelf.held]
+    lighter = [f.release.frame() for f in shelf.lighter(2).held]
+    assert [a is b for a, b in zip(frames, lighter, strict=True)] == [False, True]  # one release is held in memory
     assert one.is_of(decided)
     assert one.changed(other) == ("levels and options",)
     assert release_views.stale(one, act(decided, "find", value="sex")) is None

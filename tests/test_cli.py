@@ -162,6 +162,13 @@ def test_text_output_reads_as_sentences(started):
     made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
     assert made.stdout.rstrip().endswith(f"Next: postrand verify {folder / 'out'}")
     assert "differential privacy" in made.output
+    assert "No ledger of the population counts this release" in made.stdout
+    plan = (folder / "plan.toml").read_text("utf-8")
+    head, _, commented = plan.partition("# [ledger]")
+    (folder / "counted.toml").write_text(f"{head}[ledger]{commented.replace('# ', '')}", "utf-8")
+    made = call("protect", "--plan", folder / "counted.toml", "--out", folder / "out2")
+    assert "No ledger" not in made.stdout
+    assert "ledger: " in made.stdout, made.output
     assert "what it claims to be" in call("verify", folder / "out").output
     assert "std. error" in call("estimate", folder / "out", "--table", "sex").output
     number = call("estimate", folder / "out", "--table", "pay")

@@ -68,6 +68,7 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     with browsing() as browser:
         paths = (inside / "decision.html", inside / "dossier.html", tmp_path / "long.html")
         sheet, whole, long = (printed(browser, path) for path in paths)
+        public = printed(browser, demo[0] / "release" / "report.html")
     assert len(sheet) == 2
     for pages in (sheet, whole):
         assert "iskbeforeandafter" in pages[0]
@@ -78,3 +79,5 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     for words in ("Whatisguaranteed", "Whatisnotguaranteed", "Place,dateandsignature", "SHA-256"):
         assert words in sheet[1]
     assert len(long) == 2  # whatever the plan
+    kept = [(page.count("26.0"), "Probability,inpercent" in page) for page in public if page.count("26.0") > 2]
+    assert kept == [(22, True)]  # the largest matrix, of educ, is on one page with its caption

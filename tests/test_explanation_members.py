@@ -1,16 +1,22 @@
 """A claim on one record, and what it means for the members of a household: against every released pair."""
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
 
+from postrand.certification.certificate import Claim
+from postrand.certification.plain_words import members_claims, plain_claims, record_epsilon
+from postrand.codebook import Codebook, Variable
+from postrand.mechanism import Mechanism, Units
 from postrand.mechanism.matrix import randomised_response
+from postrand.privacy import DifferentialPrivacy
+from postrand.privacy.words import members_in_words
 from postrand.ranks import RankBlocks
 from postrand.ranks.column import RankedColumn
 from postrand.ranks.values import ValueLevel
-from postrand.workflow.explanation import members_in_words
 
 
 @pytest.mark.parametrize("members", [2, 4])
@@ -48,3 +54,14 @@ def test_a_rank_law_is_told_without_bits(form, word):
     assert f"{word} at least 10 neighbours in rank" in column.in_words
     assert "41%" in column.in_words
     assert "bit" not in column.in_words
+
+
+def test_what_members_have_together_stands_beside_every_claim_on_a_record():
+    book = Codebook((Variable("sex", categories=("f", "m"), role="key"), Variable("hid", role="household")))
+    law = Mechanism({"sex": randomised_response(2, 4.0)}, book)
+    claims = [Claim(DifferentialPrivacy(4.0))]
+    assert plain_claims(claims, law, largest_household=12)[-1] == members_in_words(record_epsilon(law), "hid", 12)
+    assert "12 members have epsilon = 48" in plain_claims(claims, law, largest_household=12)[-1]
+    of_household = dataclasses.replace(law, units=Units(household="hid", largest_household=12))
+    assert not any("its members add up" in text for text in plain_claims(claims, of_household))
+    assert members_claims(Codebook(book.variables[:1]), None, 4.0) == ()

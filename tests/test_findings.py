@@ -27,7 +27,8 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
-from postrand.risk.reveals import UnperturbedWarning, told
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import singled_out
@@ -167,7 +168,7 @@ def test_a_law_and_a_drop_are_decisions_too(tmp_path):
     ],
 )
 def test_what_is_all_but_settled_needs_a_decision(counts, certain):
-    found = told(np.array(counts))
+    found = told_by(np.array(counts))
     assert found.is_certain == certain
     assert found.is_much or not certain
 
@@ -239,12 +240,15 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     assert 'disabled="disabled"' in page
     page = str(check_view.check_view(decisions, check))
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
+    assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age", "likes")] == [1, 1, 1, 0]
     with pytest.raises(SpecificationError, match="income"):
         computations.protect(decisions, tmp_path, computations.Watch())
     for name in ("income", "was94", "age"):
         decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
     after = checking.checked(decisions, tmp_path)
+    page = str(check_view.check_view(decisions, after))
+    assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age")] == [1, 1, 1]
     assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
     made = finish(decisions, tmp_path / "1", 1, computations.Watch())
     page = str(release_views.protect_view(decisions, None, "", made))
@@ -380,3 +384,11 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
 
 def test_columns_that_single_out_together_say_that_risk_figures_leave_them_out():
     assert _together(["a", "b"], 0.02, {}, ()).sentence.endswith(f"of the records together; {KEYS_ALONE}")
+
+
+def test_a_constant_column_tells_no_more_than_the_most_common_value():
+    found = told_by(np.array([[70], [30]]), "sex", "weight")
+    assert (found.right, found.blind) == (0.7, 0.7)
+    assert (found.guessed, found.settled, found.same) == (0.0, 0.0, 0.0)
+    assert told_by(np.array([[100, 50]])).right == 1.0
+    assert told_by(np.zeros((2, 2))).blind == 1.0

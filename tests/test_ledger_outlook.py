@@ -64,7 +64,7 @@ def test_a_ledger_that_is_not_there_yet_is_looked_at_and_not_made(tmp_path):
     found = ledger.outlook(entry(1, 2.0), Terms(population="p", limit=3.0))
     assert outlook_lines(found) == (
         "The ledger of p would charge a record ε 2 for this release: so far 0, together 2.",
-        "Its limit, ε = 3, allows it.",
+        "The limit, ε = 3, allows it.",
     )
     assert not ledger.path.exists()
 
@@ -86,6 +86,8 @@ def test_a_total_at_delta_is_sound_and_counts_where_it_is_smaller():
     for _ in range(times):
         total += one
     found = total.at(delta)
+    assert found is not None
+    assert total.epsilon is not None
     assert found < total.epsilon
     assert exact_delta(float(law.array[0, 0]), times, found) <= delta
     assert (one + one).at(delta) == (one + one).epsilon
@@ -100,6 +102,7 @@ def test_a_limit_at_delta_is_held_and_what_is_left_fits(tmp_path):
         if not terms.allows(before + small.level):
             break
         ledger.add(small, terms)
+    assert before.epsilon is not None
     assert before.epsilon > 5.0  # more than the sum of ε allows
     with pytest.raises(PrivacyError, match=r"at δ = 0.1 together .*wanted at most ε = 5 at δ = 0.1"):
         ledger.charge(small, terms)

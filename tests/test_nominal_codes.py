@@ -1,5 +1,7 @@
 """Calculating with codes that only name categories is answered, and said wherever the answer is."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -36,7 +38,7 @@ def test_every_statistic_of_numbers_says_so():
         {"region": pr.randomised_response(3, 3.0), "sex": pr.randomised_response(2, 3.0)}, Codebook((REGION, sex))
     )
     frame = pa.table({"region": [1, 2, 3, 1] * 50, "sex": ["f", "m", "m", "f", "m"] * 40})
-    found = [
+    found: list[Any] = [
         estimate.mean(frame, "region", mechanism, by="sex"),
         estimate.total(frame, "region", mechanism),
         estimate.quantile(frame, "region", mechanism, q=[0.5]),

@@ -3,7 +3,9 @@
 import itertools
 import math
 import shutil
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -186,7 +188,11 @@ def test_a_release_with_two_in_a_household_or_another_law_does_not_verify(made, 
     ):
         root = tmp_path / name
         shutil.copytree(release.path, root)
-        edit(root / "mechanism.json", lambda d, c=change: c(next(b for b in d["blocks"] if "one" in b)))
+
+        def changed(data: dict[str, Any], change: Callable[[Any], object] = change) -> None:
+            change(next(block for block in data["blocks"] if "one" in block))
+
+        edit(root / "mechanism.json", changed)
         rehash(root)
         with pytest.raises(ReleaseError, match=words):
             pr.verify(root)

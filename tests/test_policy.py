@@ -15,6 +15,7 @@ from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict, unknown_columns
+from postrand.report.table_worth import SHARED, TableWorth, two_way_lines, worth_line
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import NO_HOUSEHOLD
@@ -97,8 +98,9 @@ def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
         "worth": {"at_least": 1},
         "never": {"never": ["sex"]},
     }
+    known = dataclasses.replace(figures, unit_epsilon={**figures.unit_epsilon, "person": 2.0})
     for measure, kind in MEASURES.items():
-        found = verdict(figures, measure=measure, **options.get(kind, {"at_most": 1e9}))
+        found = verdict(known, measure=measure, **options.get(kind, {"at_most": 1e9}))
         assert found.after != "not known", measure
 
 
@@ -164,6 +166,42 @@ def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures)
     assert verdict(alone, **rule).row()["Result"] == "pass: does not apply: no household numbers"
     assert not verdict(alone, measure="correct_matches", at_most=1e9).is_met
     assert not verdict(dataclasses.replace(alone, may_link=("ori_hid",)), **rule).is_met
+
+
+def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
+    known, unknown = figures.one_way[:2]
+    unknown = dataclasses.replace(unknown, effective_records=None, why=SHARED["household"])
+    some = dataclasses.replace(figures, one_way=(known, unknown))
+    found = verdict(some, measure="effective_records", at_least=known.effective_records / 2, tables="one-way")
+    assert found.why == f"not known: {unknown.name}: all records of a household share one draw of its values"
+    assert found.after.endswith("at least where it is known")
+    assert "below" not in found.why
+    assert "share_below" in found.step
+    found = verdict(some, measure="effective_records", at_least=known.effective_records * 2, tables="one-way")
+    assert found.why.startswith(f"below: {known.name}; not known: {unknown.name}: ")
+
+
+def test_tables_that_are_not_known_are_listed_apart_and_not_as_worth_more(figures):
+    shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in figures.two_way * 10]
+    worth = TableWorth(("a", "b"), 40.0, 300)
+    first, *others = two_way_lines([*shared, *[worth] * 9])
+    assert "9 of 9 of little use" in first
+    assert f"of {len(shared)} more tables it is not known" in first
+    assert others[-2] == "  and 1 more tables, worth more"
+    assert others[-1].endswith("share one draw of its values")
+    assert list(worth_line("tables", shared)) == [f"tables: worth {SHARED['household']}"]
+
+
+def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):
+    policy = policy_from_dict({"rules": [{"measure": "tau2", "at_most": 5}]})
+    [said] = check_policy(figures_of(load_plan(folder / "plan.toml")), policy).problems()
+    assert "got it is not known: no sampling fraction or weight was given; wanted at most 5" in said
+    assert "Next: give --sampling-fraction" in said
+    no = [dataclasses.replace(one, before=None, after=None, shares=(), why=NO_HOUSEHOLD) for one in figures.risks]
+    dropped = dataclasses.replace(figures, risks=tuple(no), may_link=("hid",))
+    [row] = check_policy(dropped, policy_from_dict({"rules": [{"measure": "household_risk", "at_most": 0.2}]})).rows()
+    assert "Next: name the household" in str(row["Result"])
+    assert "for example of hid (a column" in str(row["Result"])
 
 
 def test_the_page_and_the_exit_code(folder, tmp_path):
@@ -345,3 +383,16 @@ def test_a_risk_that_is_larger_after_is_explained(figures):
     rules = policy_from_dict({"rules": [{"measure": "k", "at_least": 5}]})
     assert told[0] in str(check_policy(dataclasses.replace(figures, risks=(found,)), rules))
     assert why_larger([dataclasses.replace(found, before=1.0, after=9.0)]) == ()
+
+
+def test_a_policy_limits_the_level_of_a_household(figures):
+    """The members of the largest household, two, add up to twice ε = 2; [unit] states a level of its own."""
+    rule = {"measure": "household_epsilon", "at_most": 4}
+    assert verdict(figures, **rule).is_met
+    assert not verdict(figures, measure="household_epsilon", at_most=3.99).is_met
+    assert not verdict(dataclasses.replace(figures, unit_epsilon={"household": 37.0}), **rule).is_met
+    assert not verdict(dataclasses.replace(figures, unit_epsilon={"household": np.inf}), **rule).is_met
+    found = verdict(dataclasses.replace(figures, unit_epsilon={}), **rule)
+    assert not found.is_met
+    assert found.row()["Result"].endswith("Next: name it in the plan: [unit] household = ...")
+    assert verdict(figures, measure="person_epsilon", at_most=4).step == "name it in the plan: [unit] person = ..."

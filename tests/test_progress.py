@@ -14,6 +14,7 @@ import pytest
 from postrand import load_plan, release, risk, run
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
 from postrand.workflow import draft
+from postrand.workflow.comparison import figures_of
 
 RECORDS = 70_000  # more than one batch
 
@@ -54,6 +55,10 @@ def test_a_run_tells_its_stages_in_order_and_their_records(plan: Path, tmp_path:
         made.frame()
         risk.assess(pq.read_table(plan.parent / "survey.parquet"), ["sex", "area"])
     assert [*dict.fromkeys(step.stage for step in steps)] == [Stage.VERIFYING, Stage.READING, Stage.RISK]
+    steps.clear()
+    with listening(steps.append):
+        figures_of(load_plan(plan))
+    assert steps[-1].stage == Stage.RISK  # and not a reading that is long done
 
 
 def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(plan: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ JOBS = ["nurse"] * 30 + ["clerk"] * 25 + ["diver", "pilot", "cook"] * 3
 LIMITS, BANDS = {"top": 85}, {"bands": [0, 18, 65]}
 ENDS = {"groups": {"a": ["20"], "b": ["60"]}, "others": "m"}
 RARE = {"merge_rare": 5, "merged": ["diver"]}
-CHAINS = [
+CHAINS: list[tuple[dict[str, Any], Any]] = [
     ({"missing": [999], "steps": [LIMITS, BANDS]}, AGES),
     ({"steps": [{"rounding": 10}, {"bottom": 20, "top": 60}, ENDS]}, AGES),
     ({"steps": [RARE, {"groups": {"x": ["nurse", "clerk"]}, "others": "y"}]}, JOBS),

@@ -10,7 +10,7 @@ import scipy
 from postrand.codebook import Codebook, Variable
 from postrand.completion.related import relate, related_copy, seen_through, separated
 from postrand.completion.related_basis import basis_of
-from postrand.completion.related_fit import _maximum, fit_logit
+from postrand.completion.related_fit import AT_ONCE, _maximum, curvature, fit_logit
 from postrand.estimate.evidence_variables import Modelled, ModelVariable
 from postrand.mixture import Draw, Evidence, Fit, Law, Settings
 from postrand.mixture.packing import pack
@@ -120,7 +120,7 @@ def test_what_says_nothing_is_pulled_to_nothing():
         phi = np.column_stack([np.ones(500), rng.normal(size=(500, 8))]).astype(np.float32)
         likelihood = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 500)]
         found = fit_logit(phi, np.array([0] + [1] * 8), likelihood).coefficients[1:]
-        free, _ = _maximum(phi.astype(float), likelihood, np.full(9, 1e-3), np.zeros((9, 3)))
+        free = _maximum(phi.astype(float), likelihood, np.full(9, 1e-3), np.zeros((9, 3)))
         pulled, whole = pulled + (found**2).sum(), whole + (free[1:] ** 2).sum()
     assert pulled < 0.6 * whole
 
@@ -220,3 +220,13 @@ def test_rules_hold_and_general_matrices_are_seen():
     counts = np.array([(out[:, 0] == cell).all(axis=1).sum() for cell in cells])
     assert counts.sum() == n
     assert counts / n == pytest.approx(share / share.sum(), abs=0.015)  # four standard errors
+
+
+def test_curvature_is_the_sum_over_the_records():
+    rng = np.random.default_rng(5)
+    n = AT_ONCE + 7
+    phi, shares = rng.normal(size=(n, 3)), rng.dirichlet(np.ones(4), n)
+    each = shares[:, :, None] * np.eye(4) - shares[:, :, None] * shares[:, None, :]
+    expected = np.einsum("ia,ib,ixy->axby", phi, phi, each).reshape(12, 12)
+    for found in curvature(phi, (shares, shares)):
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

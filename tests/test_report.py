@@ -369,9 +369,12 @@ def test_the_internal_page_is_marked_and_adds_tables(written: release.Release) -
             {"cell": "M", "tau1": float("nan"), "count": 0},
         ],
         "Nothing": [],
+        "Findings": [{"Finding": f"a long finding {'x' * 200} that ends here", "Why": f"{'y' * 200} at its end"}],
     }
     page = Page(report.internal_report(written.mechanism, certificate, summary, "data.parquet", sections))
     for words in ("Internal – not for release", "authorised staff", "Risk <b>", "0.1250", "12,345", "Nothing to show."):
+        assert words in page.text
+    for words in ("that ends here", "at its end"):
         assert words in page.text
 
 

@@ -350,6 +350,12 @@ def test_the_result_is_what_assess_finds():
     assert found["attackers"]["marketer"] == pytest.approx(report.readings.marketer)
 
 
+def test_what_nobody_asked_for_and_shares_that_overlap_are_explained():
+    found = risk.measure(frame(), ["age", "area"], ["groups", "suda"], sensitive="ill")
+    assert found["groups"].notes == ("no variable to group by was named: ill is the first sensitive one",)
+    assert "more than 1" in found["suda"].notes[0]
+
+
 def test_groups_sum_to_the_file_and_small_ones_show_no_share():
     data = frame()
     data["region"] = ["x"] * 3 + ["y"] * 397

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +104,7 @@ def test_the_member_the_subset_and_the_cell_are_drawn_as_by_hand():
         for name in subset.variables:
             true = true * len(codes[name]) + codes[name].index(record[name])
         cell = draw_one(subset.matrix.weights.tolist(), true, words[2])
-        found = dict.fromkeys(codes, NOT_RELEASED)
+        found: dict[str, str | None] = dict.fromkeys(codes, NOT_RELEASED)
         for name in reversed(subset.variables) if row in shows else ():
             cell, code = divmod(cell, len(codes[name]))
             found[name] = None if codes[name][code] is None else str(codes[name][code])
@@ -267,7 +268,8 @@ def test_a_mechanism_that_mixes_is_refused():
 @cache
 def simulated() -> dict[str, np.ndarray]:
     """Return values and standard errors of 60 surveys and releases, (60, 2, cells) by question."""
-    rng, law, found = np.random.default_rng(1), law_of(), {}
+    rng, law = np.random.default_rng(1), law_of()
+    found: dict[str, list[Any]] = {}
     for seed in range(60):
         out = pr.perturb(people(100, rng), law, pr.ReleaseKey.from_seed(seed))
         asked = {

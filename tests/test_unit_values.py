@@ -157,10 +157,13 @@ def test_persons_are_settled_within_their_households(tmp_path):
     }
 
 
+BLOCKS = ('[[blocks]]\nvariables = ["region"]\n[[blocks]]\nvariables = ["tenure"]\n', "")
 REFUSED = {
     "an unknown rule": ([("[unit]", '[unit]\ndiffering = "most frequen"')], "unknown 'differing'.*did you mean 'most"),
     "a noisy prior": ([SETTLES, ('s = ["region"]', 's = ["region"]\nprior = "dp"\nprior_epsilon = 0.5')],
                       "a private prior counts records"),
+    "a split that one member shows": ([SETTLES, BLOCKS, ("[unit]", '[split]\nunit = "household"\nepsilon = 2.0\n'
+                                       'variables = ["region", "tenure"]\n[unit]')], "shown by one member of each"),
     "a record's block that reads it": ([SETTLES, ('s = ["sex"]', 's = ["sex"]\ngiven = ["region"]'),
                                         ('[[blocks]]\nvariables = ["region"]\n', "")], "the record reads region"),
 }  # fmt: skip

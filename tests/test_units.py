@@ -10,6 +10,7 @@ import re
 import shutil
 import tomllib
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import postrand as pr
 from postrand import estimate, randomised_response
+from postrand.app import documents
 from postrand.app.plans import open_plan
 from postrand.certification.certificate import claims_from_dict, recertify
 from postrand.certification.file_level import failing
@@ -551,12 +553,26 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
         tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
 
 
-def test_the_workbench_does_not_open_a_plan_of_units(tmp_path):
-    """It has no form for them, and saving the plan would leave them out."""
-    planned(tmp_path / "w", *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
+def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_plan_without_units(tmp_path):
+    """Keys are drawn for each record, so the search is about them alone."""
+    role = ('name = "region"\nrole = "key"', 'name = "region"\nrole = "sensitive"')
+    section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
+    table, limit = survey(12), "household_risk <= 0.2"
+    own = [weak(name, 2.0) for name in ("region", "tenure", "sex")]
+    found = tune_plan(planned(tmp_path / "w", role, *own, table=table), limit, tolerance=0.5)
+    plain = tune_plan(planned(tmp_path / "v", role, *own, (section, ""), table=table), limit, tolerance=0.5)
+    assert found.level == plain.level
+    assert [block.unit for block in found.mechanism.blocks] == ["household", "household", "record"]
+    with pytest.raises(UsageError, match="a budget of a unit beside it"):
+        tune_plan(planned(tmp_path / "u", role, ("[unit]", "[unit]\nepsilon = 9.0"), table=table), limit)
+
+
+def test_the_workbench_keeps_the_units_of_a_plan(tmp_path):
+    rule = ("[unit]", '[unit]\ndiffering = "most frequent"')
+    plan = planned(tmp_path / "w", rule, *(weak(name, 1.0) for name in ("region", "tenure", "sex")))
     (tmp_path / "made").mkdir()
-    with pytest.raises(UsageError, match=r"the workbench has no form for all of this plan: .*unit"):
-        open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
+    opened = open_plan(tmp_path / "w" / "plan.toml", tmp_path / "made")
+    assert pr.load_plan(documents.write(opened, tmp_path / "made")).unit == plan.unit
 
 
 def test_a_household_variable_is_no_function_that_a_number_reveals(tmp_path):
@@ -611,7 +627,7 @@ def test_a_file_of_households_is_completed_as_the_page_says():
     """The page's second example, with a short fit: every household has one completed region."""
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    held: dict[str, object] = {}
+    held: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(first, held)
     exec(second.replace("copies=5", "copies=2, classes=2, sweeps=20"), held)

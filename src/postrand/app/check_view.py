@@ -100,23 +100,34 @@ def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagLis
     found = check.findings
     if not found.sentences:
         return TagList(tags.p("No unperturbed variable singles out more than 1% of the records.", class_="soft"))
-    wanted = len(found.undecided)
+    wanted, told = sum(one.is_open for one in found.found), set[str]()
     words = f"{wanted} of the findings need a decision" if wanted > 1 else "One finding needs a decision"
     rest = [tags.li(text) for text in found.not_tried]
     return TagList(
         tags.p(tags.strong("Findings on the released variables")),
         trouble(f"{words} before the file can be protected.") if wanted and decide else None,
-        tags.ul(*(_finding(decisions, one, decide) for one in found.found), *rest, class_="findings"),
+        tags.ul(*(_finding(decisions, one, told if decide else None) for one in found.found), *rest, class_="findings"),
     )
 
 
-def _finding(decisions: Decisions, one: Finding, decide: bool) -> Tag:
-    """Return one finding, with the decisions on its column if it wants them, or if it has them."""
-    name = one.variables[0] if len(one.variables) == 1 else ""
-    if not decide or name not in decisions.names or not (one.is_open or one.is_decided):
+def _finding(decisions: Decisions, one: Finding, told: set[str] | None) -> Tag:
+    """Return one finding, with the decisions on its columns if it wants them, or if it has them.
+
+    ``told`` are columns whose decisions another finding has; None: none are shown.
+    """
+    is_about = one.is_open or one.is_decided
+    held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
+    names = [] if told is None else [n for n in held if n in decisions.names and n not in told]
+    if told is None or not names:
         return tags.li(one.sentence)
+    told.update(names)
+    rows = [tags.div(*_choices(decisions, name), class_="row") for name in names]
+    return tags.li(one.sentence, *rows, class_="open" if one.is_open else None)
+
+
+def _choices(decisions: Decisions, name: str) -> tuple[Tag, Tag]:
+    """Return what can be decided on an unperturbed column: it leaves as it is, or not at all."""
     at = str(decisions.names.index(name))
     box = control("input", "as_is", at, type="checkbox", checked="checked" if name in decisions.as_is else None)
     taken = tags.label(box, f" Release {cut(name)} as it is", class_="field")
-    left_out = button(f"Do not release {cut(name)}", "drop", at, "small")
-    return tags.li(one.sentence, tags.div(taken, left_out, class_="row"), class_="open" if one.is_open else None)
+    return taken, button(f"Do not release {cut(name)}", "drop", at, "small")

@@ -13,9 +13,11 @@ from postrand.app.designing import Designed, Latest
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.risk.file import household_numbers
 from postrand.risk.findings import Findings
 from postrand.risk.singled_together import singled_by_all
 from postrand.support.exact import format_upper
+from postrand.support.warned import heard
 from postrand.workflow.design_blocks import check_rules
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
@@ -85,7 +87,8 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     policy = policy_of(made.known, made.mechanism, made.certificate, found, decisions.fraction)
     unmet = () if policy is None else tuple(policy.problems())
     enforced = policy is not None and policy.enforce
-    warnings = (*made.said, *(text for text, _ in file_warnings(made.known)), *(() if enforced else unmet))
+    said = (*made.said, *(text for text, _ in file_warnings(made.known)), *_doubts(made.known))
+    warnings = (*said, *(() if enforced else unmet))
     refusals = (*_refused(made), *(unmet if enforced else ()))
     columns = columns_of(made.plan, made.mechanism)
     return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found))
@@ -126,6 +129,15 @@ def _refused(made: Designed) -> Iterator[str]:
             test(made.known)
         except PostrandError as error:
             yield from error.problems
+
+
+def _doubts(known: Known) -> tuple[str, ...]:
+    """Return what the internal report of the run will say of the column of households, from the same function."""
+    if known.sample is None or known.sample.household is None:
+        return ()
+    with heard() as said:
+        household_numbers(known.answers[known.sample].table.column(known.sample.household), known.sample.household)
+    return tuple(said)
 
 
 def _together(known: Known, found: Findings) -> tuple[float | None, float | None, bool]:

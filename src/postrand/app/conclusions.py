@@ -28,9 +28,9 @@ class Conclusion:
 def conclusions(found: Estimate, true: Array) -> tuple[Conclusion, ...]:
     """Return what an analyst would conclude of a table of one or two variables; ``true`` are the counts of the file.
 
-    Of one variable: the most frequent value, and by how much. Of two: the difference of the shares that the most
-    frequent value of the first has in the two largest groups of the second. Intervals are ``d ± 1.96 se(d)``, with the
-    covariance of the estimate. Nothing where it is too large to hold, or a group is empty.
+    Of one variable: the most frequent value, beside the one that comes closest to it. Of two: the difference of the
+    shares that the most frequent value of the first has in the two largest groups of the second. Intervals are
+    ``d ± 1.96 se(d)``, with the covariance of the estimate. Nothing where it is too large to hold, or a group is empty.
     """
     try:
         return tuple((_largest if found.value.ndim == 1 else _difference)(found, true))
@@ -41,7 +41,7 @@ def conclusions(found: Estimate, true: Array) -> tuple[Conclusion, ...]:
 def _largest(found: Estimate, true: Array) -> Iterator[Conclusion]:
     if found.value.size < 2:
         return
-    first, second = np.argsort(-found.value, kind="stable")[:2].tolist()
+    first, second = _closest(found.value, found.covariance)
     gradient = np.zeros(found.value.size)
     gradient[[first, second]] = 1, -1
     between = _Difference.of(found, float(found.value[first] - found.value[second]), gradient)
@@ -52,9 +52,18 @@ def _largest(found: Estimate, true: Array) -> Iterator[Conclusion]:
     if between.is_told:
         said = f"“{a}” is the most frequent value of {name}, before “{b}”: {between.text}."
     else:
-        said = f"“{a}” or “{b}” is the most frequent value of {name}, but not which of them: {between.text}."
+        said = f"“{a}” comes first, but “{b}” may be the most frequent value of {name}: {between.text}."
     truth = f"“{top}” is the most frequent; “{a}” minus “{b}” is {_points(real)}."
     yield Conclusion(said, truth, bool(true[first] == true.max()) if between.is_told else None)
+
+
+def _closest(value: Array, covariance: Array) -> tuple[int, int]:
+    """Return the largest share, and the other that is least surely smaller: of the smallest ``d − 1.96 se(d)``."""
+    first = int(value.argmax())
+    variance = covariance[first, first] + covariance.diagonal() - 2 * covariance[first]
+    low = value[first] - value - NORMAL_95 * np.sqrt(np.maximum(variance, 0.0))
+    low[first] = np.inf
+    return first, int(low.argmin())
 
 
 def _difference(found: Estimate, true: Array) -> Iterator[Conclusion]:

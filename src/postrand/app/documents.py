@@ -17,6 +17,7 @@ from postrand.formats import File, path_of
 from postrand.plan import writing
 
 MAX_NAMED = 5
+_RECODE = "postrand recode codebook.toml"
 _EDITED = (
     *("source", "privacy", "design", "release", "split", "blocks", "rules", "recodes", "survey"),
     *("whole", "perturbed", "chosen_with"),
@@ -164,7 +165,12 @@ def commands(decisions: Decisions, screen: str) -> str:
     )
     if screen == "data":
         roles = [_role_option(decisions, role) for role in ("key", "sensitive", "other", "drop")]
-        return " \\\n  ".join([f"postrand init {file}", *(r for r in roles if r)])
+        lines = " \\\n  ".join([f"postrand init {file}", *(r for r in roles if r)])
+        if not decisions.kept.get("recodes"):
+            return lines
+        return (
+            f"{lines}\n# put the [[recodes]] of the screen Download into codebook.toml, then:\n{_RECODE} {file} --write"
+        )
     if screen == "risk":
         keys = shlex.quote(",".join(decisions.keys) or "A,B")
         weight = next((n for n, r in zip(decisions.names, decisions.roles, strict=True) if r == "weight"), None)

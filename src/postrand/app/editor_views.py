@@ -56,7 +56,7 @@ def editor(decisions: Decisions, column: Column | None, waiting: bool = False) -
     rules = recoding.rules_on(decisions, name)
     return tags.div(
         tags.div(
-            tags.h3(f"Edit {cut(name)}", tabindex="-1", data_focus="yes"),
+            tags.h3(f"Edit {cut(name)}", tabindex="-1", data_focus=str(at)),
             button("Close", "edit", ""),
             class_="row between",
         ),

@@ -94,6 +94,11 @@ class Shelf:
             return replace(self, held=(*self.held, one), last=max(self.last, one.number))
         return replace(self, held=tuple(one if old.number == one.number else old for old in self.held))
 
+    def lighter(self, number: int) -> Shelf:
+        """Return the shelf with the records of one release at most in memory: the others are read again when shown."""
+        held = (one if one.number == number else replace(one, release=replace(one.release)) for one in self.held)
+        return replace(self, held=tuple(held))
+
     def without(self, number: int) -> Shelf:
         """Return the shelf without one release."""
         held = tuple(one for one in self.held if one.number != number)

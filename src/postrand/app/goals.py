@@ -9,7 +9,7 @@ from postrand.app import forms
 from postrand.privacy import DifferentialPrivacy
 
 WAYS = {
-    "blocks": "each by itself, or together in blocks",
+    "blocks": "each by itself, or in blocks",
     "split": "split: random subsets",
 }
 WORKLOADS = {

@@ -49,7 +49,7 @@ class Late:
     def stop(self) -> None:
         """Ask every unfinished run to stop."""
         for tab in self._parts[0].tabs.values() if self._parts else ():
-            tab.stop()
+            tab.halt()
 
     def unsaved(self) -> int:
         """Return the number of releases that would be lost with the workbench."""

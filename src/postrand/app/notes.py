@@ -26,6 +26,7 @@ _OPTIONS = (
     (r"let --look (find|merge)", r"let the records choose, which can \1"),
     (r"--keys", "the keys"),
     (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
+    (r"'postrand advise' proposes", "Recommend plans proposes"),
     (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
 )
 

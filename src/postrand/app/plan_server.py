@@ -34,7 +34,7 @@ Part = Callable[[str], Decisions]
 SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "editor": lambda b: (b.opened, b.edited, b.kept, recoding.typed(b).get("kind")),
     "tried": lambda b: (b.opened, b.edited, b.kept, b.roles, recoding.typed(b)),
-    "asked": lambda b: (b.opened, b.perturbed),
+    "asked": lambda b: (b.opened, b.perturbed, frontier.can_draw(b)),
     "drawn": lambda b: (b.opened, b.perturbed, b.model, b.way, b.held, b.goal, b.values),
 }
 """What the screens of this module depend on."""
@@ -191,7 +191,7 @@ def of_plan(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def frontier_form() -> Any:
         decisions = part("asked")
-        return frontier_views.form(decisions) if decisions.perturbed else None
+        return frontier_views.form(decisions) if frontier.can_draw(decisions) else None
 
     @render.ui
     def points() -> Any:
@@ -220,6 +220,6 @@ def of_plan(tab: Callable[[], Tab], part: Part) -> None:
             return plan_views.explained(None, waiting=False) if decisions.perturbed else None
         asked = (decisions.shaping, decisions.fraction)
         found, waiting = here.ask("explained", asked, lambda: designing.explained(decisions, here.folder, here.latest))
-        if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
+        if isinstance(found, Problem):  # where the plan cannot be designed, the read-out above says it
+            return None if decisions.is_of_plan else widgets.trouble(found.text.split("\n"))
         return plan_views.explained(found, waiting)

@@ -7,18 +7,21 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app import goals
+from postrand.app.blocks import Blocks
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
-from postrand.app.widgets import busy, button, control, facts, labelled, select
+from postrand.app.notes import without_options
+from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
 from postrand.mechanism import Block
 from postrand.report import text
 from postrand.report.table_worth import TableWorth, middle, shown
 from postrand.support.exact import format_upper
 from postrand.support.worth_basis import BASES
+from postrand.workflow.epsilon import above_bound
 from postrand.workflow.explanation import Explanation
 
-MAX_STRATA = 40
+MAX_CHOSEN = MAX_STRATA = 40
 MAX_TABLES = 30
 
 
@@ -39,15 +42,18 @@ def blocks_form(decisions: Decisions) -> TagList:
         "Variables of one block are drawn together, as one variable with all their combinations: its tables keep more, "
         "and its matrix is larger."
     )
-    rows = [_beside(decisions, j, names[j]) for j in decisions.perturbed]
+    if len(decisions.perturbed) > MAX_CHOSEN:
+        many = f"More than {MAX_CHOSEN} variables are perturbed: put them together in plan.toml, and open it again."
+        return TagList(tags.p(f"{words}. {many}", class_="soft"))
+    rows = [_beside(blocks, j, names[j]) for j in decisions.perturbed]
     together = tags.details(tags.summary(words), tags.p(help_text, class_="soft"), *rows, open="" if joint else None)
     return TagList(together, *_strata(decisions))
 
 
-def _beside(decisions: Decisions, j: int, name: str) -> Tag:
-    mine = next(one for one in decisions.blocks if name in one.variables)
+def _beside(blocks: Blocks, j: int, name: str) -> Tag:
+    mine = next(one for one in blocks if name in one.variables)
     others = [n for n in mine.variables if n != name]
-    choices = [("", "by itself"), *((o.variables[0], f"with {o.name}") for o in decisions.blocks if o is not mine)]
+    choices = [("", "by itself"), *((o.variables[0], f"with {o.name}") for o in blocks if o is not mine)]
     choices += [(others[0], f"with {' × '.join(others)}")] if others else []
     chosen = others[0] if others else ""
     return labelled(cut(name), select("block", str(j), chosen, [(v, cut(w)) for v, w in choices], ""))
@@ -80,7 +86,9 @@ def _strata(decisions: Decisions) -> list[Tag]:
             for j in strata
         ]
         given = ", ".join(map(cut, one.given)) or "none"
-        found.append(tags.details(tags.summary(f"Strata of {cut(one.name)}: {given}"), *boxes))
+        found.append(
+            tags.details(tags.summary(f"Strata of {cut(one.name)}: {given}"), *boxes, open="" if one.given else None)
+        )
     given = "; ".join(
         f"{cut(one.name)} within {', '.join(map(cut, one.given))}" for one in decisions.blocks if one.given
     )
@@ -140,8 +148,14 @@ def whole_view(made: Designed, one: list[TableWorth], two: list[TableWorth]) -> 
             small = tags.span(f"worst {shown(found[0])}, of {records:,} released", class_="soft")
             parts.append((f"Tables of {words}: effective records", TagList(shown(found[1]), small)))
     assumed = f"Effective records: in the middle of all such tables, {BASES[(*one, *two)[0].basis]}." if one else ""
+    told = [*made.said, *map(without_options, above_bound(total))]
     return TagList(
-        facts(parts), tags.p(assumed, class_="soft"), tags.h3("The blocks"), _blocks(made), _tables([*one, *two])
+        trouble(told) if told else None,
+        facts(parts),
+        tags.p(assumed, class_="soft"),
+        tags.h3("The blocks"),
+        _blocks(made),
+        _tables([*one, *two]),
     )
 
 

@@ -29,7 +29,8 @@ def private_folder() -> Iterator[Path]:
     folder, before = Path(tempfile.mkdtemp(prefix=PREFIX)), tempfile.tempdir
     try:
         owner = {"process": os.getpid(), "started": started(os.getpid())}
-        (folder / OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        (folder / f".{OWNER}").write_text(json.dumps(owner), encoding="utf-8")
+        (folder / f".{OWNER}").replace(folder / OWNER)  # another start never reads a part of it
         (folder / "temporary").mkdir(mode=0o700)
         tempfile.tempdir = str(folder / "temporary")  # uploads too: they are written before they reach the workbench
         yield folder
@@ -52,14 +53,15 @@ def _is_left(folder: Path) -> bool:
     """Whether a folder is this person's own, and its process has ended."""
     try:
         found = folder.lstat()
+    except OSError:  # another start has removed it
+        return False
+    try:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             return False
         owner = json.loads((folder / OWNER).read_text("utf-8"))
         process, since = int(owner["process"]), str(owner["started"])
-    except FileNotFoundError:  # killed before the note was written, or another one is just about to write it
+    except (OSError, ValueError, KeyError, TypeError):  # killed before the note was written, or just about to write it
         return folder.is_dir() and time.time() - found.st_mtime > _FRESH
-    except (OSError, ValueError, KeyError, TypeError):
-        return True  # the note was cut off: its process did not live to write the end
     return not is_running(process) or (bool(since) and started(process) != since)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import documents
+from postrand.app.charts import cut
 from postrand.app.check_view import check_view
 from postrand.app.checking import ReleaseCheck
 from postrand.app.computations import Watch
@@ -62,6 +63,10 @@ def protect_view(
     parts: list[Any] = []
     if missing:
         parts.append(trouble(missing))
+    else:
+        names = ", ".join(cut(decisions.names[j]) for j in decisions.perturbed[:20])
+        called = "To be perturbed, as a split: " if decisions.splits else "To be perturbed: "
+        parts.append(tags.p(tags.strong(called), names))
     if waiting:
         parts.append(busy("Making the release check …"))
     if isinstance(check, str):

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from htmltools import TagList
+from htmltools import TagList, tags
 from shiny import Inputs, Outputs, Session, reactive, render
 
 from postrand.app import (
@@ -229,8 +229,10 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
             if isinstance(answer, Problem):
                 return widgets.trouble(answer.text.split("\n"))
             if answer is not None and answer.split is not None and decisions.opened is not None:
-                shown = split_views.readout(answer.split, decisions.opened.rows)
-                return TagList(shown, _blocks(tab(), decisions, answer)) if answer.plan.blocks else shown
+                if not answer.plan.blocks:
+                    return split_views.readout(answer.split, decisions.opened.rows)
+                shown = split_views.readout(answer.split, decisions.opened.rows, "ε of the split, at most")
+                return TagList(_blocks(tab(), decisions, answer), tags.h3("The split"), shown)
             if answer is not None and not decisions.is_plain:
                 return _blocks(tab(), decisions, answer)
             made = answer

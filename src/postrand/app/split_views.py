@@ -128,15 +128,15 @@ def file_level(found: FileLevel | None) -> TagList:
 # -- the design -------------------------------------------------------------------------------------------------------
 
 
-def readout(made: DesignedSplit, records: int) -> TagList:
-    """Return what all tables of a split are worth together, with what is proven of it, and its level."""
+def readout(made: DesignedSplit, records: int, level: str = "ε of a record, at most") -> TagList:
+    """Return what all tables of a split are worth together, with what is proven of it, and its ``level``."""
     d = made.design
     worth = (
         "The least precise table" if d.worst else f"All {len(d.tables):,} tables" if len(d.tables) > 1 else "The table"
     )
     shown: list[tuple[str, Any]] = [
         (f"{worth}: effective records", _beside(number(records / d.value), f"of {records:,} released")),
-        ("ε of a record, at most", _beside(format_upper(made.split.epsilon), "the largest of all subsets")),
+        (level, _beside(format_upper(made.split.epsilon), "the largest of all subsets")),
         ("Subsets", _beside(f"{len(d.subsets):,}", "one is drawn for each record")),
         ("No other probabilities exceed", _beside(number(records / d.bound), f"gap {d.relative_gap:.1g}, {d.status}")),
     ]

@@ -220,7 +220,7 @@ class Tab:
             if isinstance(found, Problem):
                 self.ended.set(found.text)
             else:
-                self.shelf.set(self._held().put(found))
+                self.shelf.set(self._held().put(found).lighter(found.number))
                 self.chosen.set(found.number)
                 self.ended.set(TOO_LATE if watch.stop else "")
             await reactive.flush()
@@ -246,6 +246,7 @@ class Tab:
     def choose(self, number: int) -> None:
         """Show another release."""
         if self._held().find(number):
+            self.shelf.set(self._held().lighter(number))
             self.chosen.set(number)
 
     def recall(self, number: int) -> None:
@@ -304,13 +305,18 @@ class Tab:
     def stop(self) -> None:
         """Ask the run and the verification to stop; where nothing runs any more, say so."""
         with reactive.isolate():
-            watch, verifying = self.watch(), self.verifying()
             said = self.ended()
-        if watch is None and verifying is None and not said:
+        if not self.halt() and not said:
             self.ended.set(TOO_LATE)
-        for one in (watch, None if verifying is None else verifying[1]):
-            if one is not None:
-                one.stop = True
+
+    def halt(self) -> bool:
+        """Ask what runs to stop, and return whether anything did."""
+        with reactive.isolate():
+            watch, verifying = self.watch(), self.verifying()
+        asked = [one for one in (watch, None if verifying is None else verifying[1]) if one is not None]
+        for one in asked:
+            one.stop = True
+        return bool(asked)
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 

@@ -81,8 +81,9 @@ def _unit_limits(mechanism: Mechanism, facts: Facts) -> Iterable[dict[str, Any]]
     for unit, names in mechanism.shared.items():
         yield _named(f"shared_{unit}", names)
         if facts.differing_are_settled:
-            read = (name for block in mechanism.blocks if block.unit == unit for name in block.variables)
-            yield _named(f"settled_{unit}", [*dict.fromkeys(read)])
+            blocks = [block for block in mechanism.blocks if block.unit == unit and block.one is None]
+            read = dict.fromkeys(name for block in blocks for name in block.variables)
+            yield from _naming(f"settled_{unit}", [*read])
     if mechanism.split is not None and mechanism.split.of_members:
         yield _named("one_member", mechanism.partly)
 

@@ -4,44 +4,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from postrand.certification.account import mechanism_account
 from postrand.certification.certificate import Claim, blocks_of
 from postrand.certification.units import unit_levels
+from postrand.codebook import Codebook
 from postrand.mechanism import Mechanism
 from postrand.privacy import promise
 from postrand.privacy.words import (
     alike_in_plain_words,
     file_in_plain_words,
     in_plain_words,
+    members_in_words,
     of_combinations,
     unit_in_plain_words,
 )
 
 
+class HasHousehold(Protocol):
+    """What is read of a plan's, or a mechanism's, units: the column of households, empty where they are no unit."""
+
+    @property
+    def household(self) -> str:
+        """The column that shows which records are one household."""
+
+
 def plain_claims(
-    claims: Iterable[Claim], mechanism: Mechanism, file: Mapping[str, Any] | None = None
+    claims: Iterable[Claim],
+    mechanism: Mechanism,
+    file: Mapping[str, Any] | None = None,
+    *,
+    largest_household: int = 0,
 ) -> tuple[str, ...]:
     """Return what claims mean, in plain sentences; one for all single variables that have the same claim.
 
     ``file`` is what the certificate says of the whole file: its ``epsilon`` and ``delta``, if it states them. Of
-    a person or household, the largest that the plan allows is told.
+    a person or household, the largest that the plan allows is told; where the codebook names households and no level of
+    them is claimed, what their members have together, up to the ``largest_household``, if it is known.
     """
     alike: dict[Any, list[Claim]] = {}
     for claim in claims:
         key = (claim.privacy, claim.within) if len(claim.variables) == 1 else (claim.variables, claim.privacy)
         alike.setdefault(key, []).append(claim)
     told = [_told(held, mechanism) for held in alike.values()]
-    told += unit_claims(mechanism)
+    told += unit_claims(mechanism, largest_household)
     if file is not None and file.get("epsilon") is not None:
         told.append(file_in_plain_words(file["epsilon"], file["delta"]))
     return tuple(told)
 
 
-def unit_claims(mechanism: Mechanism) -> tuple[str, ...]:
+def unit_claims(mechanism: Mechanism, largest_household: int = 0) -> tuple[str, ...]:
     """Return what the levels of persons and households mean, for those with most records, in plain sentences."""
+    members = members_claims(mechanism.codebook, mechanism.units, record_epsilon(mechanism), largest_household)
     levels = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
-    return tuple(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels)
+    return (*(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels), *members)
+
+
+def members_claims(
+    book: Codebook | None, unit: HasHousehold | None, epsilon: float, largest: int = 0
+) -> tuple[str, ...]:
+    """Return what a record's ε means for the members of a household, where these are known and have no level of theirs.
+
+    ``unit`` is what a plan, or a mechanism, says of its units; ``largest`` the most members of one household, or 0.
+    """
+    names = () if book is None or (unit is not None and unit.household) else book.with_role("household")
+    return tuple(members_in_words(epsilon, one.name, largest) for one in names[:1] if epsilon > 0)
+
+
+def record_epsilon(mechanism: Mechanism) -> float:
+    """Return the ε of a record, rounded up."""
+    return mechanism_account(mechanism).total
 
 
 def _told(claims: Sequence[Claim], mechanism: Mechanism) -> str:

@@ -76,7 +76,8 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--recode",
     multiple=True,
     metavar="RECODE",
-    help='Recode a column, for example "age=bands:0,15,30,45" or "area=hierarchy:areas.csv@2"; can be repeated.',
+    help='Recode a column, for example "age=bands:0,15,30,45", "area=hierarchy:areas.csv@2" or '
+    '"age=top:85 then bands:0,18"; can be repeated.',
 )
 @needs_options
 @reading_options
@@ -267,6 +268,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.known import Known
     from postrand.workflow.planned import claims_of, mechanism_of
     from postrand.workflow.series import outlook_of
+    from postrand.workflow.unit_budget import unit_advice
     from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected, prior_law, ways
 
@@ -284,8 +286,10 @@ def design(plan: Path) -> Result:
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}
-    plain = plain_claims(certificate.claims, mechanism, file.get("file"))
-    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": list(loaded.advice)}
+    found = findings(loaded, mechanism, known)
+    plain = plain_claims(certificate.claims, mechanism, file.get("file"), largest_household=found.largest_household)
+    more = unit_advice(mechanism)
+    data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": [*loaded.advice, *more]}
     data["two_way"] = [one.to_dict() for one in pairs]
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
@@ -294,9 +298,8 @@ def design(plan: Path) -> Result:
     if (outlook := outlook_of(loaded, mechanism, certificate, plan.name)) is not None:
         data["ledger"] = outlook_data(outlook)
         lines += ["", *outlook_lines(outlook)]
-    found = findings(loaded, mechanism, known)
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *in_words(plain), *unperturbed_lines(found)])
+    return data, "\n".join([*lines, *in_words(plain), *more, *unperturbed_lines(found)])
 
 
 @command

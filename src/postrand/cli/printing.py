@@ -122,6 +122,7 @@ def _narrowed(cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
     least = [max([LEAST, *(len(word) for cell in column for word in cell.split())]) for column in columns]
+    least[0] += len(_GAP)
     room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room:
         free = [k for k in range(len(widths)) if widths[k] > least[k]]
@@ -133,6 +134,7 @@ def _narrowed(cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
 
 def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool], lead: int) -> Iterator[str]:
     parts = [textwrap.wrap(cell, w, break_on_hyphens=False) for cell, w in zip(row, widths, strict=True)]
+    parts[0] = textwrap.wrap(row[0], widths[0], subsequent_indent=_GAP, break_on_hyphens=False)
     for k in range(max(1, *map(len, parts))):
         pieces = (part[k] if k < len(part) else "" for part in parts)
         cells = (p.rjust(w) if r else p.ljust(w) for p, w, r in zip(pieces, widths, right, strict=True))

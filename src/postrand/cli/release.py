@@ -79,7 +79,8 @@ def protect(
     from postrand.release.ledger import Ledger
     from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
-    from postrand.workflow.series import counted_in
+    from postrand.workflow.series import NOT_COUNTED, counted_in
+    from postrand.workflow.unit_budget import unit_advice
 
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
@@ -101,7 +102,9 @@ def protect(
     if counted.ledger is not None:
         data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
         lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
-    lines += [*unperturbed_lines(found), "", f"Next: postrand verify {quote(str(release.path))}"]
+    data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (counted.ledger is None)]
+    lines += [*unperturbed_lines(found), *[""] * bool(data["advice"]), *data["advice"]]
+    lines += ["", f"Next: postrand verify {quote(str(release.path))}"]
     return data, "\n".join(lines)
 
 

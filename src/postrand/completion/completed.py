@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from postrand.completion.anchoring import Anchor, anchored, anchors
 from postrand.completion.diagnostics import Diagnostics, diagnose
@@ -266,7 +267,8 @@ def codes_of(
     """Return copy ``number`` as true codes (n, J): drawn, anchored, related to other columns, totals met exactly."""
     codes = anchored(found, moved, number, totals.tables)
     if related is not None:
-        codes = related_copy(related, found, codes, number)
+        with threadpool_limits(1, "blas"):
+            codes = related_copy(related, found, codes, number)
     if not totals:
         return codes
     return meet(codes, found.evidence, found.draws[number], totals, np.random.default_rng([found.seed, 9, number]))

@@ -16,6 +16,7 @@ from postrand.completion.diagnostics_tables import Places, Seen
 from postrand.completion.diagnostics_unbiased import LEAST_SHARE
 from postrand.completion.related import Related
 from postrand.completion.related_sums import Shown, shown, true_sums, unbiased_sums
+from postrand.support.progress import Stage, stage
 
 Array = NDArray[np.float64]
 ENOUGH = 3
@@ -116,8 +117,10 @@ def compare_relations(
     column; of two variables the sums of the column's scores and indicators over the records of each two categories.
     """
     questions, sizes, names = list(_questions(related, seen)), seen.evidence.sizes, seen.evidence.names
+    tell = stage(Stage.COPYING, copies, "copies")
     for number_ in range(copies if questions else 0):
         copy = codes(number_)
+        tell(1)
         for asked in questions:
             asked.sums.append(true_sums(copy, asked.places, sizes, asked.columns.values))
             if number_ < ENOUGH:

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from postrand.completion.diagnostics_tables import Places, law_axis
 from postrand.completion.raking import CANDIDATES, Candidates, Target, pick
@@ -31,8 +34,11 @@ from postrand.completion.related_sums import cells_of
 from postrand.completion.related_weights import Aim, weigh
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Draw, Evidence, Fit, Law
+from postrand.support.progress import Stage, stage
 
 Array = NDArray[np.float64]
+MOST_AT_ONCE = 100_000
+"""Of more records one regression is fitted after the other, in the memory of one."""
 MARGINS = 12
 """Steps by which the intercepts give the margins of the mixture."""
 FLOOR = 1e-4
@@ -102,9 +108,23 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
         return None
     seen = [seen_through(evidence, fit.draws, place) for place in places]
     basis = basis_of(codes, columns.variables, seen)
-    logits = tuple(fit_logit(basis.values, basis.of, likelihood, len(columns.names)) for likelihood in seen)
+    logits = _fitted(basis, seen, len(columns.names))
     notes = {variable.name: variable.note for variable in columns.variables if variable.note}
     return Related(columns.names, basis, places, tuple(seen), logits, notes)
+
+
+def _fitted(basis: Basis, seen: Sequence[NDArray[np.float32]], lines: int) -> tuple[Logit, ...]:
+    """Return the regression of each variable, some at a time: a regression has one thread, which waits for no other."""
+    tell = stage(Stage.RELATING, len(seen), "variables")
+    at_once = 1 if len(basis.values) > MOST_AT_ONCE else len(os.sched_getaffinity(0))
+
+    def work(likelihood: NDArray[np.float32]) -> Logit:
+        found = fit_logit(basis.values, basis.of, likelihood, lines)
+        tell(1)
+        return found
+
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(at_once, thread_name_prefix="postrand") as pool:
+        return tuple(pool.map(work, seen))
 
 
 def seen_through(evidence: Evidence, draws: Sequence[Draw], place: int) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +10,15 @@ import scipy
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-STEPS = 40
 ROUNDS = 5
-DECREMENT = 0.02
+STEPS, DECREMENT = 80, 0.02
 """Newton's decrement (twice what the log-likelihood can still gain) at which the maximum is reached."""
 MOST_RECORDS = 20_000
 """Records that the curvature is computed from; gradients take all."""
+SLOWEST = 0.3
+"""A curvature is computed anew where a step's decrement is not below this share of the one before."""
+AT_ONCE = 2_048
+"""Records whose products are added in single precision."""
 SLACK = 1e-9
 """A step may lower the log-likelihood by this share of it, which is rounding."""
 LEAST_PRECISION, MOST_PRECISION = 0.1, 1e4
@@ -52,8 +56,8 @@ def fit_logit(
     precision[of == 0] = LEAST_PRECISION
     coefficients = np.zeros((phi.shape[1], likelihood.shape[1]))
     for turn in range(ROUNDS + 1):
-        coefficients, information = _maximum(phi, likelihood, precision, coefficients)
-        values, vectors = np.linalg.eigh(information)
+        coefficients = _maximum(phi, likelihood, precision, coefficients)
+        values, vectors = np.linalg.eigh(_information(phi, likelihood, precision, coefficients))
         root = vectors / np.sqrt(np.maximum(values, LEAST_PRECISION))
         if turn < ROUNDS - 1:
             precision = _precision(of, coefficients, root, precision)
@@ -94,30 +98,48 @@ def _precision(of: NDArray[np.int64], coefficients: Array, root: Array, before: 
     return np.asarray(found)
 
 
-def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, start: Array) -> tuple[Array, Array]:
-    """Return the mode and the information there, by Newton's method, with complete data's where not convex."""
-    h, value = start, _value(phi, likelihood, precision, start)
+def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, start: Array) -> Array:
+    """Return the mode, by Newton's method; a curvature, most of the work, serves as long as its steps gain enough."""
+    h, value, curved, gain = start, _value(phi, likelihood, precision, start), None, np.inf
     for _ in range(STEPS):
         prior = scipy.special.softmax(phi @ h, axis=1)
         posterior = given(prior, likelihood)
         gradient = phi.T @ (posterior - prior) - precision[:, None] * h
-        complete, missing = curvature(phi, prior, precision), curvature(phi, posterior, np.zeros_like(precision))
-        for share in (1.0, 0.95, 0.7, 0.0):
-            try:
-                factor = scipy.linalg.cho_factor(complete - share * missing)
-            except scipy.linalg.LinAlgError:
-                continue
-            step = scipy.linalg.cho_solve(factor, gradient.ravel()).reshape(h.shape)
-            reached = _value(phi, likelihood, precision, h + step)
-            if reached >= value - SLACK * abs(value):
-                break
-        while not reached >= value - SLACK * abs(value):  # a whole step can go far past the maximum
+        before, least = gain, value - SLACK * abs(value)
+        if curved is not None:
+            step = scipy.linalg.cho_solve(curved, gradient.ravel()).reshape(h.shape)
+            gain, reached = float((gradient * step).sum()), _value(phi, likelihood, precision, h + step)
+        if curved is None or gain > SLOWEST * before or not reached >= least:
+            for curved in _curved(phi, prior, posterior, precision):
+                step = scipy.linalg.cho_solve(curved, gradient.ravel()).reshape(h.shape)
+                gain, reached = float((gradient * step).sum()), _value(phi, likelihood, precision, h + step)
+                if reached >= least:
+                    break
+        while not reached >= least:  # a whole step can go far past the maximum
             step = step / 2
             reached = _value(phi, likelihood, precision, h + step)
         h, value = h + step, reached
-        if float((gradient * step).sum()) < DECREMENT:
+        if gain < DECREMENT:
             break
-    return h, complete - missing
+    return h
+
+
+def _curved(phi: Array, prior: Array, posterior: Array, precision: Array) -> Iterator[tuple[Array, bool]]:
+    """Yield the factored information, then with less of what is missing: all complete data's is positive definite."""
+    complete, missing = curvature(phi, (prior, posterior))
+    complete += np.diag(np.repeat(precision, prior.shape[1]))
+    for share in (1.0, 0.95, 0.7, 0.0):
+        try:
+            yield scipy.linalg.cho_factor(complete - share * missing)
+        except scipy.linalg.LinAlgError:
+            continue
+
+
+def _information(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> Array:
+    """Return the observed information at coefficients h, (DS, DS)."""
+    prior = scipy.special.softmax(phi @ h, axis=1)
+    complete, missing = curvature(phi, (prior, given(prior, likelihood)))
+    return np.asarray(complete - missing + np.diag(np.repeat(precision, h.shape[1])))
 
 
 def _value(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> float:
@@ -132,18 +154,34 @@ def given(prior: Array, likelihood: NDArray[np.float32]) -> Array:
     return shares
 
 
-def curvature(phi: Array, shares: Array, precision: Array) -> Array:
-    """Return ``Σ_i φ_i φ_iᵀ ⊗ (diag s_i − s_i s_iᵀ)`` and the precisions on its diagonal, (DS, DS)."""
-    n, columns = phi.shape
-    if n > MOST_RECORDS:  # every so many records: the order of a release says nothing
-        every = -(-n // MOST_RECORDS)
-        part = curvature(phi[::every], shares[::every], np.zeros_like(precision)) * (n / len(phi[::every]))
-        return np.asarray(part + np.diag(np.repeat(precision, shares.shape[1])))
-    size = shares.shape[1]
-    found = np.empty((columns, size, columns, size))
-    for a in range(size):
-        for b in range(a, size):
-            weight = -shares[:, a] * shares[:, b] + (shares[:, a] if a == b else 0.0)
-            found[:, a, :, b] = found[:, b, :, a] = (phi * weight[:, None]).T @ phi
-    whole = found.reshape(columns * size, columns * size)
-    return np.asarray(whole + np.diag(np.repeat(precision, size)))
+def curvature(phi: NDArray[np.floating], shares: Sequence[NDArray[np.floating]]) -> list[Array]:
+    """Return ``Σ_i φ_i φ_iᵀ ⊗ (diag s_i − s_i s_iᵀ)``, (DS, DS), for each s (n, S).
+
+    Products of columns times products of shares are one product of matrices, in single precision for some records at
+    a time; these are added in double precision.
+    """
+    n, columns, size = *phi.shape, shares[0].shape[1]
+    every = -(-n // MOST_RECORDS)  # every so many records: the order of a release says nothing
+    one, two = np.triu_indices(columns)
+    left, right = np.triu_indices(size)
+    sums = np.zeros((len(shares) * len(left), len(one)))
+    for start in range(0, n, AT_ONCE * every):
+        at = slice(start, start + AT_ONCE * every, every)
+        part = phi[at].astype(np.float32)
+        weights = [_variance(s[at].astype(np.float32), left, right) for s in shares]
+        sums += np.concatenate(weights, axis=1).T @ (part[:, one] * part[:, two])
+    found = []
+    for products in np.split(sums * (n / len(range(0, n, every))), len(shares)):
+        whole = np.empty((columns, size, columns, size))
+        for rows, others in ((one, two), (two, one)):
+            whole[rows, left[:, None], others, right[:, None]] = products
+            whole[rows, right[:, None], others, left[:, None]] = products
+        found.append(whole.reshape(columns * size, columns * size))
+    return found
+
+
+def _variance(shares: NDArray[np.float32], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return ``diag s − s sᵀ`` of each record at the pairs of categories ``left`` and ``right``."""
+    found = -shares[:, left] * shares[:, right]
+    found[:, left == right] += shares
+    return np.asarray(found)

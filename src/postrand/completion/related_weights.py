@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from postrand.completion.raking import Candidates, Target, counted, sweep
-from postrand.completion.related_fit import curvature
+from postrand.completion.related_fit import AT_ONCE, curvature
 
 Array = NDArray[np.float64]
 ROUNDS = 30
@@ -57,28 +57,36 @@ def weigh(
     """
     from postrand.completion.related_loops import lean  # loads compiled loops
 
-    exactly = phi.astype(np.float64)
     shares = np.empty((len(phi), int(offsets[-1])), np.float32)
     none = np.zeros_like(shares)
     lean(drawn, offsets, weights, none, shares)
-    factors = [_factor(exactly, shares, aim) for aim in aims]
+    factors = [_factor(phi, shares, aim) for aim in aims]
     for _ in range(ROUNDS):
         if tables:
             sweep(drawn, weights, sizes, tables, _soft, counted(drawn, weights, tables[0], sizes))
         lean(drawn, offsets, weights, none, shares)
-        missing = wanted - exactly.T @ shares
+        missing = wanted - _sums(phi, shares)
         if max(np.abs(aim.of(missing)).max() for aim in aims) < max(1.0, CLOSE * len(phi)):
             break  # the tables were met a moment ago
         for _ in range(2):
             step = _step(aims, missing, factors)
             lean(drawn, offsets, weights, phi @ step.astype(np.float32), shares)
-            missing = wanted - exactly.T @ shares
+            missing = wanted - _sums(phi, shares)
 
 
-def _factor(phi: Array, shares: NDArray[np.float32], aim: Aim) -> Array:
+def _sums(phi: NDArray[np.float32], shares: NDArray[np.float32]) -> Array:
+    """Return ``φᵀ shares`` (D, rows): in single precision for some records at a time, added in double precision."""
+    total = np.zeros((phi.shape[1], shares.shape[1]))
+    for start in range(0, len(phi), AT_ONCE):
+        total += phi[start : start + AT_ONCE].T @ shares[start : start + AT_ONCE]
+    return total
+
+
+def _factor(phi: NDArray[np.float32], shares: NDArray[np.float32], aim: Aim) -> Array:
     """Return the inverse of how sums of φ answer to scores."""
-    part = shares[:, aim.rows].astype(np.float64)
-    whole = curvature(phi[:, aim.columns], part, np.full(len(aim.columns), 5.0))
+    part = shares[:, aim.rows]
+    (whole,) = curvature(phi[:, aim.columns], (part,))
+    whole += 5.0 * np.eye(len(whole))
     if aim.directions is not None:
         turn = np.kron(np.eye(len(aim.columns)), aim.directions)
         whole = turn.T @ whole @ turn

@@ -186,9 +186,11 @@ def split_axis(
     variables: Sequence[str],
     prior: Mapping[str, ArrayLike] | None = None,
     household: str = "",
+    *,
+    shared: Sequence[str] = (),
 ) -> SplitAxis:
     """Return the axis of some variables of a split; raises as :func:`postrand.estimate.split_parts.parts_of`."""
-    cells, parts = parts_of(split, book, variables, prior)
+    cells, parts = parts_of(split, book, variables, prior, shared=shared)
     shares = _probabilities(split, parts)
     labels = tuple(book[name].code_labels for name in variables)
     law = CoveringLaw(parts, shares / shares.sum())

@@ -23,6 +23,7 @@ from postrand.mechanism.block import all_cells
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.mechanism.split_data import pair_of
+from postrand.support.showing import few
 
 MAX_CONTRIBUTIONS = 1 << 26
 """Released cells of all subsets times cells asked; beyond, 512 MB of contributions."""
@@ -57,7 +58,12 @@ class Part:
 
 
 def parts_of(
-    split: Split, book: Codebook, variables: Sequence[str], prior: Mapping[str, ArrayLike] | None = None
+    split: Split,
+    book: Codebook,
+    variables: Sequence[str],
+    prior: Mapping[str, ArrayLike] | None = None,
+    *,
+    shared: Sequence[str] = (),
 ) -> tuple[NDArray[np.int32], tuple[Part, ...]]:
     """Return the cells asked, codes of shape (X, J), and the parts of the subsets that show all of the variables.
 
@@ -74,7 +80,7 @@ def parts_of(
     margins = {} if prior is None else _margins(prior, split, book)
     covering = [k for k, block in enumerate(split.blocks) if set(variables) <= set(block.perturbed)]
     if not covering:
-        raise _not_covered(split, variables)
+        raise _not_covered(split, variables, shared)
     shape = tuple(book[name].size for name in variables)
     listed = [_listed(split.blocks[k], variables, shape) for k in covering]
     feasible = _feasible(listed, math.prod(shape))
@@ -235,14 +241,21 @@ def _margins(prior: Mapping[str, ArrayLike], split: Split, book: Codebook) -> di
     return found
 
 
-def _not_covered(split: Split, variables: Sequence[str]) -> EstimationError:
-    """Return the refusal, with the largest sets of the variables that some records show."""
+def _not_covered(split: Split, variables: Sequence[str], shared: Sequence[str]) -> EstimationError:
+    """Return the refusal, with the largest sets of the variables that some records show.
+
+    ``shared`` are variables of which records share draws: then there is no joint model to go on with.
+    """
     sets = {frozenset(block.perturbed) & frozenset(variables) for block in split.blocks}
     largest = [held for held in sets if held and not any(held < other for other in sets)]
     names = sorted(", ".join(name for name in variables if name in held) for held in largest)
     together = "; ".join(names[:_NAMED]) + (f"; {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
     fix = f"ask for what records show together ({together}), put the table into the workload of the next release, "
-    fix += "or use the joint model: complete the release (pr.complete, 'postrand complete'); every estimator "
-    fix += "takes model=..., or --method model"
+    fix += (
+        f"or perturb {few(shared)} for each record in the next one: records share its draws, so there is no joint model"
+        if shared
+        else "or use the joint model: complete the release (pr.complete, 'postrand complete'); every estimator takes "
+        "model=..., or --method model"
+    )
     what = "no record shows all variables of the table"
     return EstimationError(sentence(what, where=", ".join(variables), fix=fix))

@@ -333,7 +333,9 @@ def layout(
     axes: list[Axis] = []
     for held, shown in _blocks(variables, mechanism).items():
         if mechanism.split is not None and held[0] in mechanism.partly:
-            axes.append(split_axis(mechanism.split, book, held, prior, household_of(mechanism, [*held])))
+            shared = [name for names in mechanism.shared.values() for name in names]
+            inner = household_of(mechanism, [*held])
+            axes.append(split_axis(mechanism.split, book, held, prior, inner, shared=shared))
             continue
         perturbed = [name for name in shown if name in mechanism.variables]
         block = mechanism[perturbed[0]] if perturbed else None

@@ -7,7 +7,6 @@ public: they are decided before the file is seen, and a file beyond them is refu
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -15,6 +14,7 @@ from typing import Any, Literal, get_args
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.support import wordings
 from postrand.support.inputs import is_whole
+from postrand.support.warned import warn
 
 Unit = Literal["record", "person", "household"]
 """What a block describes, and so what its draws are keyed on."""
@@ -125,4 +125,4 @@ def warn_shared(mechanism: Any, variables: Iterable[str], stacklevel: int = 3) -
     for unit, names in mechanism.shared.items():
         if held := [name for name in names if name in asked]:
             text = wordings.limit({"code": f"shared_{unit}", "variables": held})
-            warnings.warn(text, SharedDrawsWarning, stacklevel=stacklevel)
+            warn(text, SharedDrawsWarning, stacklevel=stacklevel)

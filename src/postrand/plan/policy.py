@@ -25,6 +25,8 @@ MEASURES: Mapping[str, Kind] = {
     "tau1": "most",
     "tau2": "most",
     "epsilon": "most",
+    "household_epsilon": "most",
+    "person_epsilon": "most",
     "individual_risk": "risk",
     "household_risk": "risk",
     "register_risk": "risk",

@@ -131,7 +131,9 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
             continue
         role = codebook[name].role
         if unit == "household" and role != "household":
-            yield f"{name!r} has no household numbers", {"got": f"role {role!r}", "wanted": "role 'household'"}
+            fix = "set this role in the codebook: the release has new numbers in place of the file's"
+            more = {"got": f"role {role!r}", "wanted": "role 'household'", "fix": fix}
+            yield f"{name!r} has no household numbers", more
         if unit == "person" and role in ("household", "weight", "record_key"):
             fix = "name the column that numbers persons, with role 'drop' where it is not released"
             yield f"{name!r} does not number persons", {"got": f"role {role!r}", "fix": fix}
@@ -154,6 +156,10 @@ def unit_problems(
             if name in elsewhere:
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
                 fix = f"put it in [[blocks]], or in [split] with unit = 'household', or take it out of {unit}_variables"
+                yield sentence(what, where=where, fix=fix)
+            elif name in of_members and plan.settles:
+                what = f"{name!r} is shown by one member of each household, and records that differ in it are settled"
+                fix = "perturb it in [[blocks]], or set differing = 'refuse' in [unit]"
                 yield sentence(what, where=where, fix=fix)
             elif name not in used:
                 what = f"{name!r} is in {unit}_variables, but no block perturbs or reads it"

@@ -6,16 +6,19 @@ Every surface that says something of ε, δ, α or β to people asks here. The f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postrand.privacy.base import promise
-from postrand.support.guesses import guesses_in_words
+from postrand.support.guesses import guesses_in_words, of_hundred, right_guesses
 from postrand.support.showing import few
 
 MOST_TOLD = 12
 LITTLE = 8.0
 """Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
+MEMBERS = (2, 4)
+"""The sizes of households whose levels are told, beside the largest of the file."""
 
 
 def of_combinations(text: str) -> str:
@@ -75,6 +78,33 @@ def unit_in_plain_words(unit: str, records: int, epsilon: float) -> str:
     said = guesses_in_words(epsilon, of=f"descriptions of the whole {unit}")
     little = "; this is little protection" if epsilon > LITTLE else ""
     return f"A {unit} with {many}, all that it has in them together: {said}{little}."
+
+
+def members_in_words(epsilon: float, household: str | None, largest: int = 0) -> str:
+    """Return what a claim on one record means for several records that belong together: k of them have k ε.
+
+    ``household``: the variable that shows which records do, if there is one; ``largest``: the most members of one, 0 if
+    not known. Each record is perturbed by itself, so the ratio of the probabilities of all their released values is at
+    most the product of theirs, ``e^(k ε)``. Of what members share in some variables, only the epsilon of these adds up.
+
+    >>> members_in_words(1.0, None).partition(". ")[2]
+    'Several records of one person or household add up: k of them have k times epsilon.'
+    """
+    one = "These claims are for one record."
+    if household is None:
+        return f"{one} Several records of one person or household add up: k of them have k times epsilon."
+    together = f"{one} {household} shows which records are one household, and how many; its members add up"
+    if not math.isfinite(epsilon):
+        return f"{together}: what is claimed of one record does not hold for all members together."
+    sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
+    if not sizes:
+        return one
+    levels = ", ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in sizes)
+    right = ", ".join(of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes)
+    between = "of 100 guesses between two equally likely values that all members share, at most"
+    more = "the largest household of the file is named last" if largest else "k members have k times epsilon"
+    own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
+    return f"{together}: {levels} ({between} {right} are right); {more}. This is {own}."
 
 
 def _little(model: Any) -> str:

@@ -107,7 +107,8 @@ class Release:
     def plain_claims(self) -> tuple[str, ...]:
         """What the claims mean: how many guesses of an attacker are right without the release, and at most with it."""
         claims, _ = claims_from_dict(self.certificate)
-        return plain_claims(claims, self.mechanism, self.certificate.get("file"))
+        largest = getattr(self.findings, "largest_household", 0)
+        return plain_claims(claims, self.mechanism, self.certificate.get("file"), largest_household=largest)
 
     @property
     def not_covered(self) -> tuple[str, ...]:

@@ -88,13 +88,13 @@ def outlook_lines(found: Outlook) -> tuple[str, ...]:
     costs = f"so far {found.before}, together {found.after}{at_delta(found.after, terms)}"
     lines = [f"The ledger of {entry.population} would charge a record ε {entry.level} for this release: {costs}."]
     for unit, epsilon in found.units.items():
-        lines.append(f"A {unit} of the largest size would have ε {Level(epsilon)} together.")
+        lines.append(f"A {unit} of the largest size: ε <= {Level(epsilon)} together.")
     if found.is_known:
         lines.append("The same content with the same key as a release that is listed there costs nothing.")
     if found.problems:
         return (*lines, *(f"'postrand protect' would refuse the release: {text}" for text in found.problems))
-    allowed = "It has no limit." if terms.limit is None else f"Its limit, {limit_words(terms)}, allows it."
-    return (*lines, allowed)
+    limit = "The ledger has no limit." if terms.limit is None else f"The limit, {limit_words(terms)}, allows it."
+    return (*lines, limit)
 
 
 def outlook_data(found: Outlook) -> dict[str, Any]:

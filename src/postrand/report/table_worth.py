@@ -17,6 +17,7 @@ from postrand.errors import PostrandError
 from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
+from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, Basis
 
 MAX_PAIRED = 16
@@ -54,6 +55,8 @@ EQUAL = Assumed("equal", lambda _: None)
 SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
 """Why the worth of a table is not known that has variables of a unit."""
 MEMBERS = "not known: one random member of each household shows it for all, and households differ in size"
+UNKNOWN = (*SHARED.values(), MEMBERS)
+"""Every reason for a worth that is not known because records share draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,15 @@ class TableWorth:
         return " × ".join(self.variables)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the worth is not known because records share draws."""
+        return self.effective_records is None and self.why in UNKNOWN
+
+    @property
     def is_of_little_use(self) -> bool:
         """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
         if self.effective_records is None:
-            return self.why not in (MEMBERS, *SHARED.values())
+            return not self.is_shared
         return little_use(self.effective_records, self.records)
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,12 +167,14 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     """Yield one line on several tables: the least, the median, their basis, and a word where they are of little use."""
     if worths and worths[0].records < LEAST_RECORDS:
         yield f"{what}: worth not told: {TOO_FEW}"
-    found = middle(worths)
+    found, known = middle(worths), [one for one in worths if not one.is_shared]
+    left = f"; of {len(worths) - len(known)} more tables it is not known" if len(known) < len(worths) else ""
     if found is None:
+        yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
         return
     poor = sum(one.is_of_little_use for one in worths)
     text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle (median)"
-    yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(worths)} of little use" if poor else "")
+    yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(known)} of little use" if poor else "") + left
 
 
 MORE_IN_TWO = (
@@ -185,11 +195,15 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         return
     yield from worth_line(f"{worths[0].records:,} released records, tables of two perturbed variables", worths)
     order = sorted(worths, key=lambda one: one.effective_records or 0.0)
-    for one in order[:MAX_LINES]:
+    told = [one for one in order if not one.is_shared]
+    for one in told[:MAX_LINES]:
         poor = " (of little use)" if one.is_of_little_use else ""
         yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
-    if len(order) > MAX_LINES:
-        yield f"  and {len(order) - MAX_LINES:,} more tables, worth more"
+    if len(told) > MAX_LINES:
+        yield f"  and {len(told) - MAX_LINES:,} more tables, worth more"
+    for why in dict.fromkeys(one.why for one in order if one.is_shared):
+        names = [one.name for one in order if one.why == why]
+        yield f"  {few(names, MAX_LINES)}: {why}"
 
 
 def two_way(mechanism: Mechanism, records: int) -> list[TableWorth]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -20,6 +19,7 @@ from postrand.risk.counts import wildcard_frequencies
 from postrand.risk.data import Coded, MissingRule, code_data, key_codes, read_columns, rule_codes
 from postrand.risk.modelled import Modelled, modelled
 from postrand.risk.weights import cell_inclusion, checked_weights, individual_risk
+from postrand.support.warned import warn
 
 MEMBERS = 50
 """Households of more members than this on average are none."""
@@ -182,7 +182,7 @@ def household_numbers(column: Any, name: str = "") -> IntArray:
     codes = np.where(coding.is_null(codes.indices), -1, coding.index_values(codes.indices).astype(np.int64))
     alone: IntArray = np.where(codes < 0, -1 - np.arange(codes.size), codes)
     if (doubt := household_doubt(alone, name)) is not None:
-        warnings.warn(doubt, HouseholdWarning, stacklevel=3)
+        warn(doubt, HouseholdWarning, stacklevel=3)
     return alone
 
 

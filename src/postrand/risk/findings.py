@@ -67,13 +67,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Hold all findings on a file and a plan, most serious first, and what they rest on."""
+    """Hold all findings on a file and a plan, most serious first, and what they rest on.
+
+    ``largest_household`` is the most records of one household of the file, 0 where it is not known.
+    """
 
     found: tuple[Finding, ...] = ()
     singled: tuple[Singled, ...] = ()
     pairs: tuple[PairReveal, ...] = ()
     shared: tuple[Shared, ...] = ()
     not_tried: tuple[str, ...] = ()
+    largest_household: int = 0
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -208,7 +212,8 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     ]
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
-    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)))
+    largest = sample.largest_household if sample.is_whole else 0
+    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
 def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.cells import CellTable, FloatArray, IntArray
 from postrand.risk.tau import Tau
+from postrand.support.warned import warn
 
 MOST_RHAT = 1.05
 LEAST_EFFECTIVE = 100
@@ -102,7 +102,7 @@ def fit(
     tau1, tau2 = _summary(traces[:, :, 0]), _summary(traces[:, :, 1])
     problems = _problems(rhat, effective, most, classes, chains, traces[:, :, 6].mean(axis=1))
     if problems:
-        warnings.warn(f"latent classes: {'; '.join(problems)}", ConvergenceWarning, stacklevel=2)
+        warn(f"latent classes: {'; '.join(problems)}", ConvergenceWarning, stacklevel=2)
     status = "; ".join(problems) or f"converged: split R^ {rhat:.2f}, {effective:,.0f} effective draws"
     return LatentClassFit(tau1, tau2, most, rhat, effective, status, not problems, traces)
 

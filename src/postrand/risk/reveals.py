@@ -43,7 +43,7 @@ class PairReveal:
         The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
         ``max_i n_i / n``.
 
-    All but the last two are 0 where the true values do not differ.
+    All but the last two are 0 where the true values, or those in clear, do not differ.
     """
 
     perturbed: str
@@ -92,7 +92,8 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     counts = np.asarray(table, dtype=np.float64)
     counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
     if min(counts.shape) < 2:
-        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0)
+        best = float(counts.sum(axis=1).max() / counts.sum()) if counts.size else 1.0  # a constant tells nothing
+        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0, best, best)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     base, sure = rows[top] / n, most / columns

@@ -38,6 +38,8 @@ class Stage(StrEnum):
     REPORTS = "writing the reports"
     ESTIMATING = "estimating"
     FITTING = "fitting the model"
+    RELATING = "relating the variables to unperturbed columns"
+    COPYING = "drawing the copies"
     TRYING = "trying levels of privacy"
 
 

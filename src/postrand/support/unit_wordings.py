@@ -7,6 +7,11 @@ from typing import Any
 
 from postrand.support.exact import format_upper
 
+COUNTED = {
+    "household": ", unless households are primary sampling units ('postrand estimate --psu', or a recorded design)"
+}
+"""How estimates can take account of shared draws: only household numbers are released."""
+
 
 def _of(unit: str, units: str) -> dict[str, str]:
     return {
@@ -14,7 +19,7 @@ def _of(unit: str, units: str) -> dict[str, str]:
         f"limit.shared_{unit}": (
             f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "
             "draws of different records as independent are wrong: standard errors, intervals and p-values are too "
-            "small, and risks of several records together are not those shown."
+            f"small{COUNTED.get(unit, '')}, and risks of several records together are not those shown."
         ),
         f"limit.settled_{unit}": (
             f"Where records of one {unit} differed in {{variables:list}}, one value of each was taken before the draw: "

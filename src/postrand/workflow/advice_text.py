@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
@@ -69,6 +70,7 @@ def claims_in_words(trial: Trial) -> Iterator[str]:
     yield record_claim(plan)
     yield from household_claim(trial)
     epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
+    yield from members_claims(plan.codebook, plan.unit, epsilon)
     yield from above_bound(epsilon)
     yield f"What epsilon means, and how to choose it: {GUIDE}."
 
@@ -141,13 +143,15 @@ def _basis(trial: Trial) -> str:
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     """Yield a plan in a few lines: claim, risk, worth, and what is asked."""
     trial, figures = plan.trial, plan.figures
+    epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
     level = f", epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else ""
     yield f"Plan {number}: {trial.candidate.name}{level} ({plan.path})"
     yield f"  {trial.candidate.what}"
     yield from (f"  {note}" for note in trial.candidate.notes)
     yield f"  Claim: {record_claim(trial.plan)}"
-    yield from (f"  Claim: {text}" for text in household_claim(trial))
-    yield from (f"  {text}" for text in above_bound(trial.epsilon if trial.candidate.has_epsilon else 0.0))
+    members = members_claims(trial.plan.codebook, trial.plan.unit, epsilon, figures.largest_household)
+    yield from (f"  Claim: {text}" for text in (*members, *household_claim(trial)))
+    yield from (f"  {text}" for text in above_bound(epsilon))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"

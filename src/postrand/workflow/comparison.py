@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,11 +35,13 @@ from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.support import options
+from postrand.support.exact import add_upper
+from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
-from postrand.workflow.facts import facts_of
+from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
@@ -61,7 +64,8 @@ class PlanFigures:
     ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
     recoded by their codes, where they were measured too. ``ledger`` is what that of the plan would say of the release.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
-    is not known.
+    is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
+    where the plan names no unit, that of the file's largest household, whose members add up.
     ``moves``: how far numbers typically move. ``columns`` are those of the file or codebook; ``may_link`` of them seem
     to number persons or households.
     """
@@ -80,6 +84,7 @@ class PlanFigures:
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
+    unit_epsilon: Mapping[str, float] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     may_link: tuple[str, ...] = ()
     notice: str = NOTICE
@@ -123,6 +128,7 @@ class PlanFigures:
             "findings": list(self.findings),
             "largest_household": self.largest_household or None,
             **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
+            "unit_epsilon": {unit: e if math.isfinite(e) else None for unit, e in self.unit_epsilon.items()},
         }
 
     def to_json(self) -> str:
@@ -142,7 +148,7 @@ class PlanFigures:
         lines += worth_line("tables of two variables", self.two_way)
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
-        lines += [f"  {one.name}: {shown(one.effective_records)}" for one in self.tables]
+        lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
         lines += [] if self.ledger is None else ["", "Ledger", *(f"- {text}" for text in outlook_lines(self.ledger))]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
@@ -202,6 +208,7 @@ def computed(
     told: Sequence[str] = (),
 ) -> PlanFigures:
     """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
+    stage(Stage.RISK)
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -215,7 +222,7 @@ def computed(
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=_claims(certificate, mechanism, moves),
+        claims=_claims(certificate, mechanism, _largest_household(known), moves),
         moves=moves,
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
@@ -231,16 +238,27 @@ def computed(
         before_is=before_of(plan),
         findings=tuple(told),
         largest_household=_largest_household(known),
+        unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),
         may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and is_number_of(v.name)),
     )
 
 
-def _claims(certificate: Certificate, mechanism: Mechanism, moves: Sequence[str]) -> tuple[str, ...]:
+def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:
     """Return the plain claims, and what rank laws do to numerical columns, which have no guesses: internal."""
-    plain = plain_claims(certificate.claims, mechanism, certificate.to_dict().get("file"))
-    ranked = (f"{column.variable}: {column.in_words}." for column in certificate.numerical)
-    return (*plain, *ranked, *moves)
+    file = certificate.to_dict().get("file")
+    plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest)
+    return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical), *moves)
+
+
+def _unit_epsilon(plan: Plan, certificate: Certificate, largest: int) -> dict[str, float]:
+    """Return the ε of the largest household and person; of the file's, where only the codebook names households."""
+    found = {
+        unit: told["levels"][-1]["epsilon"] if "levels" in told else math.inf
+        for unit, told in certificate.units.items()
+    }
+    members = {"household": add_upper(*[certificate.account.total] * largest)}
+    return (members if largest and household_of(plan) is not None else {}) | found
 
 
 def _largest_household(known: Known) -> int:
@@ -276,7 +294,7 @@ def figure(one: RiskFigure, side: str) -> str:
     value = getattr(one, side)
     if value is None:
         return "not known"
-    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:g}" if value == int(value) else decimal(value)
+    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:,.0f}" if value == int(value) else decimal(value)
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:

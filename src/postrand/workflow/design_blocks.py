@@ -49,7 +49,7 @@ from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.warned import warn
 from postrand.workflow.known import Known, unit_of, variables_of
-from postrand.workflow.unit_budget import costs_of, divided, left_of
+from postrand.workflow.unit_budget import costs_of, divided, left_of, to_lower
 from postrand.workflow.whole_record_counts import beyond_clear
 
 MAX_CELLS = 1 << 13
@@ -362,7 +362,7 @@ def _budgets(plan: Plan, tasks: Sequence[_Task]) -> dict[int, PrivacyModel]:
     left = level_of(plan.privacy) - math.fsum(taken)
     if not left > 0:
         what = "the record's epsilon is used up: nothing is left to share"
-        raise DesignError(sentence(what, got=f"{left:g}", fix="raise [privacy] epsilon, or lower the blocks' own"))
+        raise DesignError(sentence(what, got=f"{left:g}", fix=f"raise [privacy] epsilon, or {to_lower(plan)}"))
     if plan.unit is not None and plan.unit.epsilon is not None:
         return _unit_budgets(plan, tasks, sharing, left)
     if len(sharing) == 1 and next(iter(sharing.values())).least <= left:  # nothing to divide

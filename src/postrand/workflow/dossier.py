@@ -101,7 +101,7 @@ class Dossier:
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
-            "Designs": [_design(entry) for entry in self.data["designs"]],
+            **({"Designs": list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
             TABLES: [] if self.figures is None else worth_rows(self.figures.tables),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
@@ -182,6 +182,7 @@ def collect(
         "counts": counts,
     }
     truth = TrueFile.read(source, codebook, fraction)
+    stage(Stage.RISK)  # the file was read in between
     measured = None if truth is None else measures(source, codebook, truth)
     split = split_sections(known, max(certificate.account.split, default=0.0))
     if split:

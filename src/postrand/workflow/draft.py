@@ -70,6 +70,13 @@ format = "same" as the source, or {formats};
 shuffle: put the records in random order; release_ids: release the record identifiers.
 Households get new numbers; household_numbers = "as they are" keeps the file's numbers.
 completed = 20 adds that many copies with plausible true values, for analysts with ordinary software."""
+LEDGER_NOTE = """\
+For a record that is in two releases the epsilons add up. A ledger counts every release of the same people
+(docs/series.md).
+[ledger]
+file = "population.ledger"
+population = "the people of this survey"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +338,7 @@ def plan_text(
             {"variables": names, "privacy": {"model": DifferentialPrivacy.name, "epsilon": level}}
             for names, level in levels
         )
+    _comment(plan, LEDGER_NOTE)
     return re.sub(r"(#.*)\n\n\[", r"\1\n[", tomlkit.dumps(plan)).lstrip()  # notes are directly above their section
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from postrand.plan import Plan
+from postrand.privacy.words import members_in_words
 from postrand.release.ledger_report import outlook_lines
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
-from postrand.support.guesses import of_hundred, right_guesses
+from postrand.support.guesses import of_hundred
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.facts import household_of
-
-MEMBERS = (2, 4)
-"""The sizes of households whose levels are told, beside the largest of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +86,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
     yield from () if figures.ledger is None else outlook_lines(figures.ledger)
-    if plan.unit is None or not plan.unit.household:  # else the claims say what members have together
-        yield members_in_words(figures.epsilon, household_of(plan), figures.largest_household)
+    if household_of(plan) is None and (plan.unit is None or not plan.unit.household):  # else the claims say it
+        yield members_in_words(figures.epsilon, None)
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
     words = (figures.before_is, "after")
     found = figures.risk("correct_matches")
@@ -111,33 +108,6 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield f"{who} {_sides(found, figures.records, words)}."
     yield from (f"{_first(text)}." for text in figures.risk_leaves_out)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
-
-
-def members_in_words(epsilon: float, household: str | None, largest: int = 0) -> str:
-    """Return what a claim on one record means for several records that belong together: k of them have k ε.
-
-    ``household``: the variable that shows which records do, if there is one; ``largest``: the most members of one, 0 if
-    not known. Each record is perturbed by itself, so the ratio of the probabilities of all their released values is at
-    most the product of theirs, ``e^(k ε)``. Of what members share in some variables, only the epsilon of these adds up.
-
-    >>> members_in_words(1.0, None).partition(". ")[2]
-    'Several records of one person or household add up: k of them have k times epsilon.'
-    """
-    one = "These claims are for one record."
-    if household is None:
-        return f"{one} Several records of one person or household add up: k of them have k times epsilon."
-    together = f"{one} {household} shows which records are one household, and its members add up"
-    if not math.isfinite(epsilon):
-        return f"{together}: what is claimed of one record does not hold for all members together."
-    sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
-    if not sizes:
-        return one
-    levels = ", ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in sizes)
-    right = ", ".join(of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes)
-    between = "of 100 guesses between two equally likely values that all members share, at most"
-    more = "the largest household of the file is named last" if largest else "k members have k times epsilon"
-    own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
-    return f"{together}: {levels} ({between} {right} are right); {more}. This is {own}."
 
 
 def _first(text: str) -> str:

@@ -65,9 +65,9 @@ def run(
 
     Unperturbed variables are measured. Each finding is a warning (``UnperturbedWarning``) with names and rounded
     shares; the returned release has them all as ``findings``. Nothing is released while a column that singles out more
-    than 1% of the records needs a decision: see :func:`findings`. Warns too if the release of a numerical variable
-    shows most of its values (``RankWarning``), and if a spreadsheet would run text of a CSV release as a formula
-    (``FormulaWarning``).
+    than 1% of the records, or all but settles a perturbed one, needs a decision: see :func:`findings`. Warns too if the
+    release of a numerical variable shows most of its values (``RankWarning``), and if a spreadsheet would run text of a
+    CSV release as a formula (``FormulaWarning``).
 
     A plan with a policy is checked against it before anything is written: a rule that is not met is an error
     (``PolicyError``), or a warning (``PolicyWarning``) where the policy is not enforced.

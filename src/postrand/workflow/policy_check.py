@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +11,7 @@ from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
-from postrand.report.table_worth import TableWorth, shown
+from postrand.report.table_worth import UNKNOWN, TableWorth, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -18,9 +20,15 @@ from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
     "epsilon": "Certified ε of a record",
+    "household_epsilon": "ε of the largest household",
+    "person_epsilon": "ε of the person with most records",
     "effective_records": "Unperturbed records that a table is worth",
     "unperturbed": "Released unperturbed",
 }
+UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
+NO_UNIT = "the plan does not say which column numbers {unit}s"
+NO_NUMBERS = "does not apply: no household numbers"
+NO_ESTIMATE = "they cannot be estimated"
 
 
 class PolicyWarning(UserWarning):
@@ -32,6 +40,7 @@ class Verdict:
     """Say of one rule what it asks, what holds before and after the plan, and whether the plan meets it.
 
     ``why``: the reason where a rule is not met because its measure is not known, or names of tables that fail.
+    ``step``: what makes a measure known.
     """
 
     rule: str
@@ -40,11 +49,13 @@ class Verdict:
     after: str
     is_met: bool
     why: str = ""
+    step: str = ""
 
     def row(self) -> dict[str, object]:
         """Return the rule as a row of a page."""
         verdict = "pass" if self.is_met else "FAIL"
         text = f"{verdict}: {self.why}" if self.why else verdict
+        text += f". Next: {self.step}" if self.step and not self.is_met else ""
         return {"Rule": self.rule, "Limit": self.limit, "Before": self.before, "After": self.after, "Result": text}
 
 
@@ -127,13 +138,22 @@ class PolicyCheck:
         """Return a sentence for each rule that is not met: without figures, because messages may be kept in logs."""
         where = self.title or "policy"
         what = "a rule of the policy is not met"
-        return [sentence(f"{what}: {one.rule}", where=where, wanted=one.limit, fix=_next(one)) for one in self.failed]
+        return [
+            sentence(
+                f"{what}: {one.rule}",
+                where=where,
+                got=one.why if "not known" in one.why else None,
+                wanted=one.limit,
+                fix=one.step or "run 'postrand check' for the figures, then change the plan",
+            )
+            for one in self.failed
+        ]
 
 
 def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     """Return which rules of a policy a plan meets. A measure that is not known meets no rule: the page says why."""
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
-    verdicts = tuple(made[rule.kind](rule, figures) for rule in policy.rules)
+    verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
     notes = (*larger, *figures.moves)
     return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
@@ -152,10 +172,23 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {rule.limit:g}"
     if rule.measure == "epsilon":
         return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
+    if rule.measure in UNITS:
+        return _unit_level(rule, limit, figures)
     found = figures.risk(rule.measure)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
     return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
+
+
+def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
+    """Compare the ε of the largest household or person; where it is not stated, the rule is not met."""
+    unit, name = UNITS[rule.measure], NAMES[rule.measure]
+    level = figures.unit_epsilon.get(unit)
+    if level is not None:
+        return Verdict(name, limit, "none", format_upper(level), level <= rule.limit)
+    if _no_households(rule, figures):
+        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
+    return Verdict(name, limit, "none", "not known", False, f"it is not known: {NO_UNIT.format(unit=unit)}")
 
 
 def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -184,17 +217,33 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         known = {frozenset(one.variables): one for one in figures.tables}
         chosen += [known.get(frozenset(names)) for names in rule.tables]
         about = ", ".join(" × ".join(names) for names in rule.tables)
-    values = [None if one is None else one.effective_records for one in chosen]
-    poor = [one for one, v in zip(chosen, values, strict=True) if v is None or v < rule.limit]
-    known_values = [v for v in values if v is not None]
+    values = [one.effective_records for one in chosen if one is not None and one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
-    after = f"{shown(min(known_values))} at least" if known_values else "not known"
-    met = len(poor) <= rule.share * len(chosen)
-    names = [one.name for one in poor if one is not None]
-    why = f"below: {', '.join(names[:5])}{' ...' * (len(names) > 5)}" if names and not met else ""
-    if None in chosen:
-        why = "; ".join([why] * bool(why) + ["not known: a named table has no perturbed variable, or too many cells"])
+    after = f"{shown(min(values))} at least" if values else "not known"
+    after += " where it is known" if values and len(values) < len(chosen) else ""
+    poor = len(chosen) - sum(v >= rule.limit for v in values)
+    met = poor <= rule.share * len(chosen)
+    why = "" if met else "; ".join(_poor(chosen, rule.limit))
     return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
+
+
+def _poor(chosen: Sequence[TableWorth | None], limit: float) -> Iterator[str]:
+    """Yield the tables that are worth less than the limit, and those whose worth is not known, by the reason."""
+    below = [one.name for one in chosen if one is not None and (one.effective_records or limit) < limit]
+    if below:
+        yield f"below: {_names(below)}"
+    unknown: dict[str, list[str]] = {}
+    for one in chosen:
+        if one is not None and one.effective_records is None:
+            unknown.setdefault(one.why.removeprefix("not known: ") or NO_ESTIMATE, []).append(one.name)
+    yield from (f"not known: {_names(names)}: {why}" for why, names in unknown.items())
+    if None in chosen:
+        yield "not known: a named table has no perturbed variable, or too many cells"
+
+
+def _names(tables: Sequence[str]) -> str:
+    """Return the first tables by name."""
+    return f"{', '.join(tables[:5])}{' ...' * (len(tables) > 5)}"
 
 
 def _never(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -218,7 +267,7 @@ def _not_known(
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     if _no_households(rule, figures):
-        return Verdict(name, limit, "none", "none", True, "does not apply: no household numbers")
+        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
@@ -228,14 +277,25 @@ def _not_known(
     return Verdict(name, limit, before, "not known", False, why)
 
 
-def _next(one: Verdict) -> str:
-    """Return the next step for a rule that is not met: what is missing is named, what is too large is not."""
+def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
+    """Return a verdict with the next step where a measure is not known: what is missing is named."""
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
-        NO_HOUSEHOLD: "name the household: 'postrand init --household H', or the role 'household'",
+        NO_HOUSEHOLD: _household_step(figures),
+        **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
+        **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
     }
-    found = [step for why, step in steps.items() if why in one.why]
-    return "; ".join(found) or "run 'postrand check' for the figures, then change the plan"
+    found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
+    return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))
+
+
+def _household_step(figures: PlanFigures) -> str:
+    """Return how to name the household; columns that seem to have its numbers are named."""
+    step = "name the household: 'postrand init --household H', or the role 'household'"
+    if not figures.may_link:
+        return step
+    what = "a column with another role, or with the role 'drop', is not read as household numbers"
+    return f"{step}, for example of {' or '.join(figures.may_link)} ({what})"
 
 
 def _number(value: float | None) -> str:

@@ -16,6 +16,13 @@ from postrand.plan.ledger_plan import LedgerPlan
 from postrand.release.ledger import Charge, Ledger, Outlook, Terms
 from postrand.release.ledger_lines import Entry
 
+NOT_COUNTED = (
+    "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
+    "puts the two side by side is held back only by the sum of their epsilons. To count them, name the same ledger in "
+    "the section [ledger] of every plan of these people, or with --ledger FILE"
+)
+"""What the curator is told of a release that no ledger of its population counts."""
+
 
 def entry_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, content: Content, name: str) -> Entry:
     """Return the entry of a release that is being made, by the ledger's terms of a first release."""

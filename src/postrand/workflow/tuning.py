@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from postrand import risk
@@ -14,6 +15,7 @@ from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
 from postrand.risk.tuning import is_informed, parse
+from postrand.support.showing import few
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
@@ -38,10 +40,7 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     if plan.split is not None:
         what, fix = "the risk of a split release is not simulated here", "tune a plan of blocks, or set epsilon"
         problems.append(sentence(what, where="[split]", fix=fix))
-    if plan.unit is not None:
-        what = "the search for a level takes the draws of all records as independent, and reads no [unit]"
-        fix = "remove [unit] for the search, and set its level in the plan afterwards"
-        problems.append(sentence(what, where="[unit]", fix=fix))
+    problems += _unit_problems(plan)
     raise_all(UsageError, problems)
     blocks = tuple(
         dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)
@@ -97,6 +96,21 @@ def tune_plan(
         warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
         known = Known.tables(plan)
         return risk.tune(known.source, keys, limit, mechanism=lambda level: _mechanism(plan, level, known), **choices)
+
+
+def _unit_problems(plan: Plan) -> Iterator[str]:
+    """Yield why a plan with units cannot be tuned: keys whose draws records share, or a second budget."""
+    if plan.unit is None:
+        return
+    described = [name for names in plan.unit.variables.values() for name in names]
+    described += [name for block in plan.blocks if block.one_member is not None for name in block.variables]
+    if shared := [v.name for v in plan.codebook.with_role("key") if v.name in described]:
+        what = f"the search for a level takes the draws of all records as independent, and records share {few(shared)}"
+        fix = "remove [unit] for the search, and set its level in the plan afterwards"
+        yield sentence(what, where="[unit]", fix=fix)
+    if plan.unit.epsilon is not None:
+        what = "the level that is found is that of a record, and the plan has a budget of a unit beside it"
+        yield sentence(what, where="[unit] epsilon", fix="remove it for the search, and set it afterwards")
 
 
 def _mechanism(plan: Plan, level: float, known: Known) -> Mechanism:

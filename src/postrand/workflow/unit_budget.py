@@ -13,16 +13,19 @@ then beyond a budget is scaled away.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from postrand.certification.units import once_of, unit_epsilon
+from postrand.certification.units import once_of, unit_epsilon, unit_levels
 from postrand.designers.budget import BudgetShare, Curve, allocate, floors
 from postrand.errors import DesignError, PrivacyError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.values import budget_of
+from postrand.privacy.words import LITTLE
 from postrand.support.exact import format_upper
+from postrand.support.showing import few
 from postrand.workflow.known import unit_of
 
 _STEPS, _POINTS = 12, 24
@@ -64,9 +67,35 @@ def left_of(plan: Plan, taken: Sequence[float], besides: float) -> float:
     left = plan.unit.epsilon - math.fsum([*spent, records * besides])
     if not left > 0:
         what = f"the epsilon of a {unit} with {records} records is used up: nothing is left to share"
-        fix = "raise [unit] epsilon, or lower the blocks' own"
+        fix = f"raise [unit] epsilon, or {to_lower(plan)}"
         raise DesignError(sentence(what, where="[unit] epsilon", got=f"{left:g}", fix=fix))
     return left
+
+
+def to_lower(plan: Plan) -> str:
+    """Return what can be lowered where a budget is used up: only what does spend something."""
+    has_own = any(budget_of(block.privacy) for block in plan.blocks)
+    parts = ["the epsilon of [split]"] * (plan.split is not None) + ["the blocks' own"] * has_own
+    return f"lower {' or '.join(parts) or 'that of the priors'}"
+
+
+def unit_advice(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what protects a unit more, where its largest level is little protection, and what cannot be estimated."""
+    levels = {unit: told["levels"][-1]["epsilon"] for unit, told in unit_levels(mechanism).items() if "levels" in told}
+    shared = [name for names in mechanism.shared.values() for name in names]
+    what = "No joint model of such a release can be fitted ('postrand complete', or --method model)"
+    partly = "; tables and regressions of variables that no record shows together cannot be estimated"
+    no_model = f"{what}, because records share draws of {few(shared)}{partly if mechanism.split is not None else ''}."
+    return (*[no_model] * bool(shared), *_weak([unit for unit, level in levels.items() if level > LITTLE]))
+
+
+def _weak(units: Sequence[str]) -> Iterator[str]:
+    yield from (
+        f"The level of a {unit} with most records is little protection. What is drawn for each record counts "
+        f"once for each of them. Next: lower its epsilon, perturb fewer variables, or name those that a {unit}'s "
+        f"records share in {unit}_variables. [unit] epsilon sets a budget for the {unit}."
+        for unit in units
+    )
 
 
 def divided(
@@ -121,6 +150,6 @@ def require_unit_level(plan: Plan, mechanism: Mechanism) -> None:
     found = unit_epsilon(mechanism, unit, records)
     if found > plan.unit.epsilon:
         what = f"the level of a {unit} with {records} records is above the one asked for"
-        fix = "lower the blocks' own epsilon, let them share, or raise [unit] epsilon"
+        fix = f"{to_lower(plan)}, let blocks share, or raise [unit] epsilon"
         got, wanted = f"ε <= {format_upper(found)}", f"ε <= {plan.unit.epsilon:g}"
         raise PrivacyError(sentence(what, where="[unit] epsilon", got=got, wanted=wanted, fix=fix))

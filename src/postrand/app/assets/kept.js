@@ -4,7 +4,7 @@
   const PARTS = ".shiny-html-output";
   const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex='0']";
   const opened = new Map();
-  let last = null, place = null;
+  let last = null, place = null, led = null, head = null;
 
   const part = (element) => element.closest(PARTS);
   const words = (element) => element.getAttribute("aria-label") || element.textContent.trim();
@@ -42,6 +42,14 @@
       details.dataset.seen = "yes";
     }
   }
+  /* What was asked for elsewhere on the screen, such as the editor of a variable, gets the focus when it comes. */
+  function lead() {
+    const heading = document.querySelector("[data-focus]"), wanted = heading ? heading.dataset.focus : null;
+    const lost = document.activeElement === document.body || document.activeElement === place;
+    if (heading && (wanted !== led || (lost && heading !== head))) heading.focus();
+    head = heading;
+    led = wanted;
+  }
   document.addEventListener("focusin", (event) => {
     if (event.target === place) return;
     place = null;
@@ -56,5 +64,5 @@
     const summary = root && event.target.querySelector("summary");
     if (summary) opened.set(root.id + "|" + words(summary), event.target.open);
   }, true);
-  new MutationObserver(() => { reopen(); restore(); }).observe(document, { childList: true, subtree: true });
+  new MutationObserver(() => { reopen(); restore(); lead(); }).observe(document, { childList: true, subtree: true });
 })();

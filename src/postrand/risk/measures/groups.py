@@ -57,7 +57,8 @@ class Groups:
                 row["Expected correct matches, register attacker"] = one.expected_reidentifications
             table.append(row)
         facts = (Fact("groups", f"Groups of {by}", len(table)),)
-        return Measured(self.name, self.title, facts, tuple(table))
+        chosen = f"no variable to group by was named: {by} is the first sensitive one"
+        return Measured(self.name, self.title, facts, tuple(table), notes=() if self.by else (chosen,))
 
     def _variable(self, file: RiskFile) -> str:
         return self.by or next(iter(file.sensitive), "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.measures.base import Cost, Count, Fact, Measured, first, require, wildcards
 from postrand.risk.measures.tau import tau_facts
 from postrand.support.inputs import is_whole
+from postrand.support.warned import heard
 
 AVERAGE = "the model uses one inclusion probability for all records, from the average weight"
 
@@ -61,8 +61,7 @@ class LatentClasses:
             facts += [Fact("tau1", "Population uniques (tau1)", 0.0), Fact("tau2", "Correct matches (tau2)", 0.0)]
             return Measured(self.name, self.title, tuple(facts), notes=("no sample uniques: tau1 and tau2 are 0",))
         fraction = file.records / float(file.inclusion_weights().sum())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", latent_class.ConvergenceWarning)  # the status below says it
+        with heard():  # the status below says it
             found = latent_class.fit(
                 file.cells,
                 min(fraction, 1.0),

@@ -14,6 +14,8 @@ from postrand.risk.suda import problem, suda
 from postrand.support.inputs import is_whole
 
 SCORE = "A record that few keys single out has a high score: look at it first."
+INVOLVES = "Share of all scores in which it takes part"
+ADD_UP = "a set of several keys counts for each of them, so the shares of the keys can add up to more than 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class SudaScores:
             words = f"Records singled out by {size} {'key' if size == 1 else 'keys'}, not by fewer"
             facts.append(Fact(f"smallest_{size}", words, Count((found.smallest == size).sum())))
         order = np.argsort(-found.contribution, kind="stable")
-        table = tuple({"Key": found.names[j], "Share of all scores": float(found.contribution[j])} for j in order)
-        return Measured(self.name, self.title, tuple(facts), table, records_at=found.score)
+        table = tuple({"Key": found.names[j], INVOLVES: float(found.contribution[j])} for j in order)
+        return Measured(self.name, self.title, tuple(facts), table, notes=(ADD_UP,), records_at=found.score)
 
     def _largest(self, file: RiskFile) -> int:
         return len(file.keys.names) if self.max_size is None else min(self.max_size, len(file.keys.names))
