@@ -19,6 +19,20 @@ MAX_BYTES = 1 << 26
 """The longest codebook or plan that is read, in bytes."""
 
 
+def quoted(value: object) -> str | None:
+    """Return the next step for a number that was written as text; None for anything else.
+
+    >>> quoted("4"), quoted(-1)
+    ('remove the quotes', None)
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        return "remove the quotes" if math.isfinite(float(value)) else None
+    except ValueError:
+        return None
+
+
 def finite(value: object) -> float:
     """Return a finite real number as Python's own ``int`` or ``float``, or nan for everything else.
 
