@@ -3,7 +3,9 @@
 import itertools
 import math
 import shutil
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -237,7 +239,11 @@ def test_a_release_with_two_spouses_or_no_head_or_another_law_does_not_verify(ma
     ):
         root = tmp_path / name
         shutil.copytree(release.path, root)
-        edit(root / "mechanism.json", lambda data, change=change: change(next(b for b in data["blocks"] if "one" in b)))
+
+        def changed(data: dict[str, Any], change: Callable[[Any], object] = change) -> None:
+            change(next(block for block in data["blocks"] if "one" in block))
+
+        edit(root / "mechanism.json", changed)
         rehash(root)
         with pytest.raises(ReleaseError, match=words):
             pr.verify(root)

@@ -76,7 +76,7 @@ class OneMember:
     @property
     def named(self) -> int:
         """The number of categories that are chosen: 1, or 2 with one that at most one member has."""
-        return self.places.shape[1] - 1
+        return int(self.places.shape[1]) - 1
 
     @classmethod
     def of_block(cls, block: Block, codebook: Codebook) -> OneMember:
@@ -90,13 +90,15 @@ class OneMember:
 
     def law(self, epsilon: float) -> TransitionMatrix:
         """Return the matrix of a record at this ε of its household."""
-        return TransitionMatrix(self._weights({k: _stays(k**self.named, epsilon) for k in {*self.sizes.tolist()}}))
+        return TransitionMatrix(
+            self._weights({k: _stays(_states(k, self.named), epsilon) for k in {*self.sizes.tolist()}})
+        )
 
     def _weights(self, stays: Mapping[int, int]) -> NDArray[np.int64]:
         weights = np.zeros((len(self.sizes), len(self.sizes)), dtype=np.int64)
         for cell, (k, role) in enumerate(zip(self.sizes.tolist(), self.role.tolist(), strict=True)):
             moves = moved(k, self.named, stays[k])
-            weights[cell, self.places[cell]] = np.array(_states(k, self.named)) * moves
+            weights[cell, self.places[cell]] = np.array(_shares(k, self.named)) * moves
             weights[cell, self.places[cell, role]] += stays[k] - moves
         return weights
 
@@ -105,8 +107,8 @@ class OneMember:
         found = {}
         for at in np.unique(self.places[:, 0]):
             k, own = int(self.sizes[at]), int(matrix.weights[at, at])
-            others = k**self.named - _states(k, self.named)[0]  # states in which this member does not have it
-            found[k] = UNIT - (k**self.named - 1) * ((UNIT - own) // max(others, 1))
+            others = _states(k, self.named) - _shares(k, self.named)[0]  # states in which this member does not have it
+            found[k] = UNIT - (_states(k, self.named) - 1) * ((UNIT - own) // max(others, 1))
         return found
 
     def fits(self, matrix: TransitionMatrix, size: int) -> bool:
@@ -119,10 +121,15 @@ class OneMember:
 
 def moved(size: int, named: int, stays: int) -> int:
     """Return ``b_k`` in units of 2^-53 from ``a_k``: a household is released in one other state."""
-    return (UNIT - stays) // max(size**named - 1, 1)
+    return (UNIT - stays) // max(_states(size, named) - 1, 1)
 
 
-def _states(size: int, named: int) -> tuple[int, ...]:
+def _states(size: int, named: int) -> int:
+    """Return how many states a household has."""
+    return size if named == 1 else size * size
+
+
+def _shares(size: int, named: int) -> tuple[int, ...]:
     """Return in how many states of its household a record has each role."""
     return (1, size - 1) if named == 1 else (size, size - 1, (size - 1) ** 2)
 
@@ -144,14 +151,14 @@ def one_member_problems(block: Block, codebook: Codebook) -> Iterable[str]:
         return
     yield from size_problems(codebook, block.perturbed[0], block.given[0], where, block.at_most_one is not None)
     codes = np.array(block.cells, dtype=np.int32)
-    wanted = 2 if block.at_most_one is None else 3
+    many = 2 if block.at_most_one is None else 3
     named = (block.one, *([] if block.at_most_one is None else [block.at_most_one]))
     if (
-        codebook[block.perturbed[0]].size != wanted
-        or not all(0 <= code < wanted for code in named)
-        or len(codes) != wanted * codebook[block.given[0]].size
+        codebook[block.perturbed[0]].size != many
+        or not all(0 <= code < many for code in named)
+        or len(codes) != many * codebook[block.given[0]].size
     ):
-        each = f"{['two', 'three'][wanted - 2]} for each size"
+        each = f"{['two', 'three'][many - 2]} for each size"
         yield sentence(f"a block of {what} does not have every cell", where=where, wanted=each)
         return
     found = OneMember.of_block(block, codebook)
