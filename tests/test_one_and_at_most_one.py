@@ -17,7 +17,7 @@ from postrand import Block, Mechanism, Units, estimate
 from postrand.certification.account import mechanism_account
 from postrand.certification.units import unit_epsilon
 from postrand.codebook import Codebook, Variable
-from postrand.engines import LocalEngine
+from postrand.engines import LocalEngine, unit_members
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.errors import DataError, PrivacyError, ReleaseError, SpecificationError
@@ -134,8 +134,9 @@ def test_the_household_is_charged_and_not_the_smaller_ratios_of_one_record():
     "engine",
     [pytest.param(LocalEngine(threads=1, batch_rows=7), id="local"), pytest.param(DuckDBEngine(), id="duckdb"), SPARK],
 )
-def test_both_are_drawn_as_by_hand(engine):
+def test_both_are_drawn_as_by_hand(engine, monkeypatch):
     """In plain Python from the ciphers' formulas; in a frame as in a file; a record without a number stays a head."""
+    monkeypatch.setattr(unit_members, "_WAITING", 5)  # parts are put together again and again
     table, law = families(60).select(BOOK.names), law_of()
     alone = {"hid": [None], "relat": ["head"], "size": [1], "sex": ["F"]}
     table = pa.concat_tables([table, pa.table(alone, schema=table.schema)])
@@ -268,6 +269,7 @@ REFUSED = {
     "the same": (('at_most_one = "spouse"', 'at_most_one = "head"'), "is the category of 'one_member'"),
     "four": (('["other", "head", "spouse"]', '["other", "head", "spouse", "child"]'), "exactly three categories"),
     "two": (('["other", "head", "spouse"]', '["head", "spouse"]'), "exactly three categories"),
+    "too large": (("categories = [1, 2, 3, 4, 5, 6]", "categories = [1, 2, 301]"), "larger households than a choice"),
     "one size": (("categories = [1, 2, 3, 4, 5, 6]", "categories = [3]"), "has fewer than two sizes"),
 }
 

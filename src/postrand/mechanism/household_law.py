@@ -26,7 +26,19 @@ def household_law(weights: NDArray[np.int64]) -> TransitionMatrix:
         return none
     (keeps, *_), _, (one, other, _) = ([int(value) for value in row] for row in weights)
     a, b = keeps - other, one - other
-    states = (one // b) ** 2 if b > 0 else 0
+    size = one // b if b > 0 else 0
+    states = size * size
     if not 1 < states <= MAX_SIZE or a < b or a + (states - 1) * b != UNIT:
         return none
+    if (weights != b * np.array(shares(size)) + (a - b) * np.eye(3, dtype=np.int64)).any():
+        return none
     return TransitionMatrix.constant(np.full(states, a), np.full(states, b))
+
+
+def shares(size: int) -> tuple[int, int, int]:
+    """Return in how many of the states a record has the one category, the other, and none of them.
+
+    >>> shares(4)
+    (4, 3, 9)
+    """
+    return size, size - 1, (size - 1) ** 2

@@ -27,9 +27,13 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.errors import sentence
 from postrand.mechanism.block import Block
+from postrand.mechanism.household_law import shares
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.support.inputs import is_whole
+
+MAX_PAIRED = 300
+"""Records of a household of which two are chosen: the law of its states has the square of it as size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +94,8 @@ class OneMember:
 
     def law(self, epsilon: float) -> TransitionMatrix:
         """Return the matrix of a record at this ε of its household."""
-        return TransitionMatrix(
-            self._weights({k: _stays(_states(k, self.named), epsilon) for k in {*self.sizes.tolist()}})
-        )
+        stays = {k: _stays(_states(k, self.named), epsilon) for k in {*self.sizes.tolist()}}
+        return TransitionMatrix(self._weights(stays))
 
     def _weights(self, stays: Mapping[int, int]) -> NDArray[np.int64]:
         weights = np.zeros((len(self.sizes), len(self.sizes)), dtype=np.int64)
@@ -131,7 +134,7 @@ def _states(size: int, named: int) -> int:
 
 def _shares(size: int, named: int) -> tuple[int, ...]:
     """Return in how many states of its household a record has each role."""
-    return (1, size - 1) if named == 1 else (size, size - 1, (size - 1) ** 2)
+    return (1, size - 1) if named == 1 else shares(size)
 
 
 def _stays(states: int, epsilon: float) -> int:
@@ -186,6 +189,9 @@ def size_problems(codebook: Codebook, name: str, size: str, where: str, at_most_
     if codebook[size].missing != "error" or not categories or not all(is_whole(c, 1) for c in categories):
         what = f"{size!r} is not the number of records of a household"
         yield sentence(what, where=where, wanted="categories 1, 2, 3, ... without missing values")
+    elif at_most_one and max(map(int, categories)) > MAX_PAIRED:
+        what = f"{size!r} has larger households than a choice of two members allows"
+        yield sentence(what, where=where, wanted=f"at most {MAX_PAIRED}", fix="use 'one_member' alone")
 
 
 def kept_rules(blocks: Iterable[Block], codebook: Codebook) -> dict[str, str]:
