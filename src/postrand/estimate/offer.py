@@ -82,7 +82,8 @@ def _with_own(recorded: SurveyDesign, own: Mapping[str, str]) -> SurveyDesign:
         what = "the codebook records replicate weights, which hold the weights and strata"
         fix = "leave out --weight and --strata, or name replicate weights with --replicates"
         raise UsageError(sentence(what, got=", ".join(own.values()), fix=fix))
-    return replace(recorded, **own)
+    weights, strata = own.get("weights", recorded.weights), own.get("strata", recorded.strata)
+    return replace(recorded, weights=weights, strata=strata)
 
 
 @dataclass(frozen=True, slots=True)

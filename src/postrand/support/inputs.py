@@ -19,18 +19,18 @@ MAX_BYTES = 1 << 26
 """The longest codebook or plan that is read, in bytes."""
 
 
-def quoted(value: object) -> str | None:
-    """Return the next step for a number that was written as text; None for anything else.
+def unquoted(value: object) -> str:
+    """Return the next step for a number that was written as text; nothing for anything else.
 
-    >>> quoted("4"), quoted(-1)
-    ('remove the quotes', None)
+    >>> unquoted("4"), unquoted(-1)
+    ('remove the quotes', '')
     """
     if not isinstance(value, str):
-        return None
+        return ""
     try:
-        return "remove the quotes" if math.isfinite(float(value)) else None
+        return "remove the quotes" if math.isfinite(float(value)) else ""
     except ValueError:
-        return None
+        return ""
 
 
 def finite(value: object) -> float:

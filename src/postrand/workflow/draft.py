@@ -272,7 +272,7 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
                 problems += [sentence("'*' is given to two roles")] * bool(rest)
                 rest = role
             elif name not in assigned:
-                fix = TITLE if len(columns) == 1 else None
+                fix = TITLE if len(columns) == 1 else ""
                 what = f"no column {name!r}{nearest(name, columns)}"
                 problems.append(sentence(what, wanted=", ".join(columns), fix=fix))
             elif assigned[name]:
