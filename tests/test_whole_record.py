@@ -236,7 +236,7 @@ def planned(folder, objective, rest=OWN, text=PLAN):
 
 @pytest.mark.parametrize("objective", ['"whole-record"', '{ model = "whole-record", clear = ["c", "d"] }'])
 def test_a_plan_designs_for_what_the_clear_variables_do_not_tell(folder, objective):
-    plan = planned(folder, objective)
+    plan = planned(folder, objective, text=PLAN.replace("[design]", '[release]\nas_is = ["c"]\n[design]'))
     assert plan.blocks[0].objective.clear == ("c", "d")
     found = blocks.design_blocks(plan)[0].design
     wanted = designed(SKEWED, 1.0)
