@@ -39,6 +39,8 @@ BOOK = Codebook(
     )
 )
 
+pytestmark = pytest.mark.xdist_group("complete")  # one worker makes the copies that all of these tests read
+
 
 def call(*arguments: Any) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
