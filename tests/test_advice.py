@@ -17,6 +17,7 @@ from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
+from postrand.support.options import to_dict
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
 from postrand.workflow.advice_choice import designed, frontier
@@ -333,9 +334,20 @@ def test_numbers_that_single_out_persons_move_in_rank(place):
     for path in plans(folder):
         (entry,) = load_plan(path).numerical
         assert entry.variables == ("pay",)
+        assert to_dict(entry.method)["width"] == 15  # a twentieth of the records
         assert "relations with other variables are weakened" in " ".join(path.read_text().replace("#", "").split())
-    can_do = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output.partition("What analysts can do")[2]
+    told = CliRunner().invoke(main, ["explain", str(plans(folder)[0])]).output
+    assert "pay: half of the values move by at most" in " ".join(told.split())
+    can_do = told.partition("What analysts can do")[2]
     assert "pay: the unweighted total, mean and quantiles over all records remain right; relations with" in can_do
+
+
+def test_means_are_judged_met_or_not(tmp_path):
+    done = advise(tmp_path, "--other", "pay", "--use", "means", records=300)
+    assert "  Asked: means: NOT met (means by group and weighted means of pay are refused" in done.output
+    assert "  Moved in rank: pay: half of the values move by at most" in done.output
+    (tmp_path / "b").mkdir()
+    assert "  Asked: means: met" in advise(tmp_path / "b", "--use", "means", records=300).output
 
 
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):

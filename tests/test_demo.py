@@ -35,6 +35,7 @@ def test_the_demo_verifies_and_recovers_the_table_within_its_errors(demo):
     assert np.abs(z).max() < 5.5
     assert np.abs(naive).max() > 5.5
     assert "ε <= 16" in text
+    assert "Only for the demo: epsilon = 16 for a record is above 8" in text
     assert "corrected" in text
 
 

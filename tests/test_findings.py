@@ -26,7 +26,7 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import Finding, Findings, find
+from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
@@ -380,6 +380,10 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_columns_that_single_out_together_say_that_risk_figures_leave_them_out():
+    assert _together(["a", "b"], 0.02, {}, ()).sentence.endswith(f"of the records together; {KEYS_ALONE}")
 
 
 def test_a_constant_column_tells_no_more_than_the_most_common_value():

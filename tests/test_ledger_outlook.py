@@ -14,6 +14,7 @@ from postrand.errors import PrivacyError, SpecificationError
 from postrand.mechanism.matrix import randomised_response
 from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.policy import load_policy
+from postrand.privacy import DifferentialPrivacy
 from postrand.privacy.levels import zcdp
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_report import outlook_lines
@@ -129,3 +130,12 @@ def test_a_delta_is_checked(tmp_path, more, words):
     with pytest.raises(SpecificationError, match=words):
         ledger_of({"file": "p", "population": "p", **more}, tmp_path, "plan [ledger]")
     assert np.isfinite(ledger_of({"file": "p", "population": "p", "limit": 3, "delta": 1e-6}, tmp_path, "plan").delta)
+
+
+def test_a_ledger_without_a_population_has_its_default(tmp_path):
+    assert ledger_of({"file": "p.ledger"}, tmp_path, "[ledger]").population == ""
+
+
+def test_a_level_in_quotes_is_told_to_lose_them():
+    with pytest.raises(PrivacyError, match=r"got '4'; wanted 0 < epsilon < inf\. Next: remove the quotes"):
+        DifferentialPrivacy("4")

@@ -19,10 +19,13 @@ from postrand.engines import LocalEngine
 from postrand.errors import DataError, EstimationError, ReleaseError, SpecificationError
 from postrand.formats.csv import FormulaWarning
 from postrand.plan import load_plan
-from postrand.ranks import RankBlocks, permutation_model
+from postrand.ranks import RankBand, RankBlocks, permutation_model
 from postrand.ranks.column import RankedColumn, RankWarning
+from postrand.ranks.moves import typical_move
 from postrand.ranks.values import ValueLevel
 from postrand.support.randomness import ReleaseKey
+from postrand.workflow.known import Known
+from postrand.workflow.moves import moves_of
 from postrand.workflow.pipeline import run
 from tests.release_case import edit, rebuild, rehash
 
@@ -459,3 +462,22 @@ def test_the_main_path_warns_of_formulas_and_of_values_that_stay(folder):
     before, after = {r[0]: r[2] for r in rows}, released(folder)
     same = np.mean([float(after[i]["pay"]) == float(v) for i, v in before.items() if v])
     assert same == pytest.approx(level["shown"], abs=0.06)  # three standard errors of 360 records
+
+
+def test_how_far_values_move_is_told_and_warned_of_where_it_is_small():
+    values = np.arange(1.0, 4001.0)
+    near = typical_move("pay", values, RankBand(10), "permute")
+    far = typical_move("pay", values, RankBand(200), "permute")
+    assert near.is_small
+    assert "choose a larger width" in near.warning
+    assert not far.is_small
+    assert not far.warning
+    assert near.units < 10 < far.units
+    assert "half of the values move by at most" in far.sentence
+    assert typical_move("pay", values, RankBlocks(4), "average").units == pytest.approx(1.0)
+    assert typical_move("pay", np.ones(20), RankBlocks(4), "average").of_spread is None
+
+
+def test_a_plan_whose_values_hardly_move_is_warned_of(folder):
+    plan = load_plan(folder / "plan.toml")
+    assert len(moves_of(Known.of(plan))) == 2

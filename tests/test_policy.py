@@ -145,6 +145,16 @@ def test_a_measure_that_is_not_known_meets_no_rule(folder):
     assert "sampling fraction" in found.why
 
 
+def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
+    known = figures.risk("individual_risk")
+    bound, share, _ = known.shares[0]
+    gone = dataclasses.replace(known, after=None, shares=((bound, share, None),))
+    risks = tuple(gone if one is known else one for one in figures.risks)
+    found = verdict(dataclasses.replace(figures, risks=risks), measure="individual_risk", at_most=bound)
+    assert found.before.endswith("% above")
+    assert found.after == "not known"
+
+
 def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures):
     found = verdict(figures, measure="unperturbed", never=["income"])
     assert (found.is_met, found.why) == (True, "no column of this file: income")

@@ -100,6 +100,41 @@ def test_a_recode_is_tried_and_written(file, tmp_path):
     assert book.read_text() == text  # nothing changes in silence
 
 
+def test_a_written_recode_is_confidential_unless_it_says_how_it_was_decided(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND.replace("bands = [0, 50]", 'bands = [0, 50]\nprovenance = "public"') + RATE)
+    written = call("recode", book, file, "--write")
+    assert "counts of the file were shown" in written.output
+    told = {one.variable: one.provenance for one in load_codebook(book).recodes}
+    assert told == {"age_group": "public", "job": "confidential", "pay": "confidential"}
+
+
+RATE = """
+[[recodes]]
+variable = "pay"
+type = "double"
+rounding = 2
+"""
+
+
+def test_notes_that_a_recode_makes_untrue_are_removed(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    note = "# categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense\n"
+    book.write_text(HAND.replace('name = "job"\n', f'{note}name = "job"\n'))
+    assert "fewer than 20" in book.read_text()
+    assert call("recode", book, file, "--write").exit_code == 0
+    assert "fewer than 20" not in book.read_text()
+    assert "# the exact one" in book.read_text()
+
+
+def test_a_recode_that_fails_has_the_exit_code_of_data(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    book.write_text(HAND.replace("merge_rare = 5", 'groups = {A = ["nurse", "cook"]}'))
+    failed = call("recode", book, file)
+    assert "no place in its groups" in failed.output
+    assert failed.exit_code == 4
+
+
 def test_another_file_does_not_change_what_is_merged(file, tmp_path):
     book = tmp_path / "codebook.toml"
     book.write_text(HAND)

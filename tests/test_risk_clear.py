@@ -68,3 +68,10 @@ def test_a_value_that_all_but_settles_another_counts_as_one_that_does():
     assert nearly.is_much
     assert nearly.guessed < 0.2
     assert told(np.array([[150, 240], [50, 300], [0, 260]])).settled == 0
+
+
+def test_a_guess_that_is_right_no_more_often_tells_only_the_records_that_it_settles():
+    few = PairReveal("urbrur", "water", 0.02, 0.04, 0.3, right=0.861, blind=0.858)
+    assert few.in_words == "for about 4 of 100 records the best guess from water is right with 80% or more; " + (
+        "others gain little"
+    )

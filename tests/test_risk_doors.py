@@ -119,6 +119,13 @@ def test_all_takes_weight_household_and_sensitive_variables_from_the_codebook(fo
     assert json.loads(chosen.output)["measures"]["individual"]["facts"]["largest"] == 1
 
 
+def test_the_summary_takes_the_weight_of_the_codebook(folder):
+    named = assess(folder, "--codebook", folder / "codebook.toml")
+    assert named.exit_code == 0, named.output
+    assert "no sampling fraction or weight" not in named.output
+    assert "no sampling fraction or weight" in assess(folder).output
+
+
 def test_the_list_of_measures_needs_no_file(folder):
     listed = call("assess", "--measures")
     assert listed.exit_code == 0

@@ -6,10 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
-from postrand.errors import UsageError
+from postrand.errors import ReleaseError, UsageError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.privacy import DifferentialPrivacy
+from postrand.release.bundle import check_targets
 from postrand.workflow.draft import assign_roles, initialise, start
 from postrand.workflow.pipeline import run
 
@@ -124,3 +125,62 @@ def test_weights_are_not_perturbed_while_roles_are_empty_and_few_records_make_no
     assert "weight" not in other.plan.read_text("utf-8").split("[[blocks]]", 1)[1]
     kept = start(tmp_path / "a.parquet", tmp_path / "key", {"key": ["mass"], "other": ["*"]})
     assert len(load_codebook(kept.codebook)["mass"].categories) == 94
+
+
+def test_a_role_of_one_column_given_to_two_is_refused():
+    with pytest.raises(UsageError, match="a file has one sampling weight; got a, b"):
+        assign_roles(["a", "b"], {"weight": ["a", "b"]})
+
+
+def test_a_title_above_the_header_is_told_as_a_next_step():
+    with pytest.raises(UsageError, match="if a title stands above the names of the columns, remove these lines"):
+        assign_roles(["Household survey 2026"], {"key": ["age"]})
+
+
+def test_categories_that_differ_by_spaces_or_capitals_are_noted(tmp_path):
+    (tmp_path / "messy.csv").write_text("sex,area\n" + "F,a\nM,b\nm,a\nF ,b\n" * 20)
+    asked = ["init", str(tmp_path / "messy.csv"), "--keys", "sex,area", "--out", str(tmp_path / "w")]
+    assert CliRunner().invoke(main, asked).exit_code == 0
+    text = (tmp_path / "w" / "codebook.toml").read_text()
+    assert text.count("some categories differ only by spaces or capital letters") == 1
+    assert "compare them with the questionnaire, so that they are public" in text
+
+
+def test_the_command_that_init_prints_repeats_the_answers(tmp_path):
+    rows = "".join(f"{'FM'[k % 2]},{k % 3},{k}.5\n" for k in range(200))
+    (tmp_path / "hh.csv").write_text("sex,area,pay\n" + rows)
+    asked = ["--keys", "sex,area", "--other", "*", "--out", str(tmp_path / "w"), "--attacker", "acquaintance"]
+    asked += ["--limit", "k >= 3", "--precision", "2 points for sex x area"]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *asked])
+    assert told.exit_code == 0, told.output
+    said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'k >= 3' --use tables"
+    assert f"{said} --precision '2 points for sex x area'" in told.output
+
+
+def test_a_weight_that_is_named_is_proposed_for_the_survey_design(tmp_path):
+    rows = "".join(f"{'FM'[k % 2]},{k % 3},{1 + k // 100},{k // 2}\n" for k in range(200))
+    (tmp_path / "hh.csv").write_text("sex,area,w,hid\n" + rows)
+    named = ["--keys", "sex,area", "--weight", "w", "--household", "hid", "--out", str(tmp_path / "w")]
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *named])
+    assert told.exit_code == 0, told.output
+    assert 'add [survey] to codebook.toml: weights = "w", psu = "hid"' in told.output
+    made = ["--plan", str(tmp_path / "w" / "plan.toml"), "--out", str(tmp_path / "out"), "--seed", "1"]
+    done = CliRunner().invoke(main, ["protect", *made])
+    assert done.exit_code == 0, done.output
+    asked = ["estimate", str(tmp_path / "out"), "--table", "sex"]
+    assert "the release has the weight w: for the population, --weight w" in CliRunner().invoke(main, asked).output
+    assert "every record counts once" not in CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+
+
+def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(tmp_path):
+    with pytest.raises(ReleaseError, match="one output directory lies inside another") as caught:
+        check_targets(tmp_path / "rel", tmp_path / "rel" / "internal")
+    assert "create" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told_before_a_codebook_that_is(tmp_path):
+    (tmp_path / "codebook.toml").write_text("")
+    told = CliRunner().invoke(main, ["init", str(tmp_path / "none.csv"), "--keys", "sex", "--out", str(tmp_path)])
+    assert told.exit_code != 0
+    assert "the file exists" not in told.output
+    assert "none.csv" in told.output

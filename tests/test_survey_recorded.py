@@ -1,5 +1,6 @@
 """A survey design that the codebook records: it is released, verified, and used by estimates without being told."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import postrand as pr
 from postrand import Codebook, Variable
 from postrand.cli import main
 from postrand.codebook.survey_design import SurveyDesign
-from postrand.errors import SpecificationError
+from postrand.errors import SpecificationError, UsageError
+from postrand.estimate import offer
 from tests.fixtures.releases.make import write_villages
 
 KEPT = Path(__file__).parent / "fixtures" / "releases" / "3" / "surveyed"
@@ -34,9 +36,21 @@ def test_a_release_with_a_design_verifies_and_is_estimated_by_it():
 
 
 def test_what_is_stated_stands_before_what_is_recorded():
-    assert "primary sampling" not in asked("--weight", "weight")["includes"]
+    assert "16 primary sampling units in 2 strata" in asked("--weight", "weight")["includes"]
     assert "16 primary sampling units, 15 degrees" in asked("--psu", "village")["includes"]
     assert "primary sampling" not in asked("--method", "likelihood")["includes"]
+
+
+def test_a_named_weight_replaces_the_weight_alone_and_keeps_clusters_and_strata():
+    assert asked("--weight", "weight")["standard_error"] == asked()["standard_error"]
+    assert offer._with_own(DESIGN, {"weights": "other"}) == dataclasses.replace(DESIGN, weights="other")
+
+
+def test_a_named_weight_beside_recorded_replicate_weights_is_refused():
+    recorded = SurveyDesign(weights="w", replicates=("a", "b"), method="brr")
+    assert offer._with_own(recorded, {"weights": "w"}) == recorded
+    with pytest.raises(UsageError, match="leave out --weight and --strata"):
+        offer._with_own(recorded, {"weights": "other"})
 
 
 @pytest.mark.parametrize(("old", "new", "what"), [

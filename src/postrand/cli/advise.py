@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -175,12 +176,13 @@ def advice_lines(source: Any, made: Any, needs: Any, out: Path, *, is_open: bool
     from postrand.workflow.epsilon import above_bound
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
-    again = f"postrand advise {source.name} --codebook {made.codebook}"
+    again = f"postrand advise {shlex.quote(str(source.name))} --codebook {shlex.quote(str(made.codebook))}"
     if needs is None:
         assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
         return [*lines, f"Assumed: {assumed}. For other plans: {again}"], {}
     if is_open:
-        return [*lines, f"Then, for plans that meet what you asked: {again}"], {"asked": needs.lines()}
+        asked = f"{again} {needs.typed}"
+        return [*lines, f"Then, for plans that meet what you asked: {asked}"], {"asked": needs.lines()}
     from postrand.formats import File
     from postrand.plan.infer import load_codebook
     from postrand.workflow.advice import advise as advised

@@ -81,7 +81,21 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    return result.to_dict(), str(result)
+    noted = unweighted(question, release.mechanism, given)
+    lines = [str(result), *([noted] if noted else [])]
+    return {**result.to_dict(), **({"notes": [noted]} if noted else {})}, "\n".join(lines)
+
+
+def unweighted(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return what is said where a release has weights that a question could use and does not; "" elsewhere."""
+    book = mechanism.codebook
+    names = [] if book is None else [v.name for v in book.with_role("weight")]
+    used = "weight" in given or "replicates" in given or given.get("method") in ("likelihood", "model")
+    recorded = book is not None and book.survey is not None and (book.survey.weights or book.survey.replicates)
+    if not names or used or recorded or "weight" not in {option.name for option in question.options}:
+        return ""
+    name = names[0]
+    return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"
 
 
 def _completed(release: Release) -> Completed:

@@ -102,7 +102,8 @@ def init(
     """Write a codebook and a plan for FILE or a database table.
 
     With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
-    advise' does. At a terminal these questions are asked; elsewhere the defaults are stated and used.
+    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal
+    these questions are asked; elsewhere the defaults are stated and used.
 
     Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
     So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to
@@ -140,6 +141,8 @@ def init(
             f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
         )
         lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
+    if given.get("weight"):
+        lines.append(_survey(given))
     open_ = bool(made.without_role or made.undecided or made.settling)
     lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
     told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
@@ -147,6 +150,14 @@ def init(
     lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
     return {**data, "epsilon": made.epsilon}, "\n".join(lines)
+
+
+def _survey(given: Mapping[str, Any]) -> str:
+    """Return the survey design to record where a weight is named, with households as clusters."""
+    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
+    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
+    what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
+    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
 
 
 def _told(settings: Mapping[str, str]) -> str:
@@ -201,9 +212,9 @@ def assess(
     """Measure the disclosure risk of FILE before perturbation.
 
     Without --measure: sample uniques, k-anonymity and the expected number of correct matches; these can be published.
-    With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. With --codebook
-    too, its roles supply the weight, household and sensitive variables that you do not name. Files are written only
-    with --records or --plot, and never into a release.
+    With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. The roles of a
+    --codebook supply the weight and household, and with --measure the sensitive variables, that you do not name. Files
+    are written only with --records or --plot, and never into a release.
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda

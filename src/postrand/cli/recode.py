@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from postrand.cli.frame import FILE, SOURCE, Result, command, reading_options
-from postrand.errors import UsageError, sentence
+from postrand.errors import DataError, UsageError, sentence
+
+PROVENANCE = (
+    "Recodes that state no provenance are now confidential, because counts of the file were shown. If the options of "
+    "one were chosen without them, set provenance = 'public' in its [[recodes]]."
+)
 
 
 @command
@@ -22,7 +27,8 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
 
     For each recode: how many categories there are before and after, and how many records they have, in steps. The
     output is for internal use: it counts the confidential records. Edit [[recodes]] in codebook.toml and run it again.
-    With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are.
+    With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are. Exit
+    code 4 if a recode fails.
     """
     from postrand.formats import detected, placed
     from postrand.workflow import recode_trial
@@ -36,7 +42,7 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]
     if write:
         without = recode_trial.write(codebook, place, made)
-        lines += ["", f"wrote {codebook}"]
+        lines += ["", f"wrote {codebook}", PROVENANCE]
         lines += [f"Next: set the role of {', '.join(without)}"] * bool(without)
         data |= {"codebook": str(codebook), "without_role": list(without)}
-    return data, "\n".join(lines)
+    return data, "\n".join(lines), DataError.exit_code if any(trial.problem for trial in trials) else 0

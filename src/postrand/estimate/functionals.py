@@ -263,10 +263,8 @@ def odds_ratio(
         said = said_of(model, perturbed, answered)
         return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), said)
     counted = tally(frame, [row, column], mechanism, weights, strata, design=design)
-    pairs = [
-        _pair(texts, chosen, name)
-        for texts, chosen, name in zip(counted.layout.labels, (rows, columns), (row, column), strict=True)
-    ]
+    sides = zip(counted.layout.labels, (rows, columns), (row, column), ("rows", "columns"), strict=True)
+    pairs = [_pair(texts, chosen, name, part) for texts, chosen, name, part in sides]
     functionals = {}
     for i in pairs[0]:
         for j in pairs[1]:
@@ -458,11 +456,12 @@ def _indicator(size: int, members: Sequence[int]) -> Array:
     return unit
 
 
-def _pair(texts: Sequence[str], chosen: tuple[str, str] | None, name: str) -> list[int]:
+def _pair(texts: Sequence[str], chosen: tuple[str, str] | None, name: str, part: str) -> list[int]:
     if chosen is None and len(texts) == 2:
         return [0, 1]
     if chosen is None or len(chosen) != 2 or any(c not in texts for c in chosen):
-        raise UsageError(sentence("name two of the categories", where=name, got=chosen, wanted=", ".join(texts)))
+        what, fix = "name two of the categories", f"set {part}=(P, Q), or --{part} P,Q"
+        raise UsageError(sentence(what, where=name, got=chosen, wanted=", ".join(texts), fix=fix))
     return [texts.index(c) for c in chosen]
 
 

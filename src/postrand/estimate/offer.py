@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -70,6 +70,20 @@ def choice(*known: str) -> Callable[[str, str], str]:
         return given
 
     return chosen
+
+
+_OWN = ("weights", "strata")
+"""Parts of a survey design that are also options of their own."""
+
+
+def _with_own(recorded: SurveyDesign, own: Mapping[str, str]) -> SurveyDesign:
+    """Return the recorded design with the weights or strata that are named; raises UsageError for replicate weights."""
+    if recorded.replicates and any(value != getattr(recorded, part) for part, value in own.items()):
+        what = "the codebook records replicate weights, which hold the weights and strata"
+        fix = "leave out --weight and --strata, or name replicate weights with --replicates"
+        raise UsageError(sentence(what, got=", ".join(own.values()), fix=fix))
+    weights, strata = own.get("weights", recorded.weights), own.get("strata", recorded.strata)
+    return replace(recorded, weights=weights, strata=strata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +171,8 @@ class Estimator:
         """Return the answer to a question with options, both as they are typed.
 
         ``fit`` gives the completed copies of the release, and is called where the method ``model`` is asked for. A
-        survey design that the codebook records is used, unless weights, strata or parts of a design are given.
+        survey design that the codebook records is used, unless parts of a design are given; weights or strata that are
+        given take the place of its own.
 
         Raises
         ------
@@ -173,17 +188,16 @@ class Estimator:
         if parts := {o.part: value for o, value in read.items() if o.design}:
             named["design"] = from_parts(parts, named.pop("weights", None), named.pop("strata", None))
         elif (recorded := self._recorded(mechanism, named)) is not None:
-            named["design"] = recorded
+            named["design"] = _with_own(recorded, {part: named.pop(part) for part in _OWN if part in named})
         if named.get("method") == "model" and fit is not None:
             named["model"] = fit()
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
 
     def _recorded(self, mechanism: Any, named: Mapping[str, Any]) -> SurveyDesign | None:
-        """Return the design that the codebook records, for a question that takes one and states none."""
-        states = not {"weights", "strata"}.isdisjoint(named) or named.get("method") in ("likelihood", "model")
+        """Return the design that the codebook records, for a question that takes one; none for another method."""
         takes = any(option.design for option in self.options)
         book: Codebook | None = mechanism.codebook
-        return None if states or not takes or book is None else book.survey
+        return None if book is None or not takes or named.get("method") in ("likelihood", "model") else book.survey
 
     def check(self, given: Mapping[str, str]) -> None:
         """Raise UsageError with every option that cannot be used with the question, or is missing."""

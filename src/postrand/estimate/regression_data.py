@@ -300,7 +300,10 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
         variable = data.book[name]
         values = _numbers(variable) if data.family in ("linear", "poisson") else np.arange(variable.size, dtype=float)
         if data.family == "logistic" and variable.size != 2:
-            raise DataError(sentence("a logistic response needs two categories", where=name, got=variable.size))
+            fix = "merge its categories into two with [[recodes]] before a release, or ask for another family"
+            raise DataError(
+                sentence("a logistic response needs two categories", where=name, got=variable.size, fix=fix)
+            )
         count = variable.size
         codes = codes_of(data, name) if latent is None else latent
         response = values[codes.astype(np.intp)]

@@ -161,6 +161,13 @@ def _file_name(value: object, where: str) -> str:
     raise SpecificationError(sentence("'rules_file' is not a file name", where=where, fix='set "rules.csv"'))
 
 
+ALIKE = (
+    "some categories differ only by spaces or capital letters: merge them with [[recodes]] groups, or correct the file"
+)
+FEW, MANY, UNLISTED = "categories with fewer than", "more than", "a key variable without categories"
+"""The beginnings of notes on categories, which a recode makes untrue."""
+
+
 @dataclass(slots=True)
 class _Column:
     """Collects the facts about a column in one pass."""
@@ -364,10 +371,10 @@ class _Column:
         if dated := self.has_values and self.dates and not categories:
             yield DATES
         if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):
-            many = f"more than {self.limit} different values, not listed here"
+            many = f"{MANY} {self.limit} different values, not listed here"
             yield f"{many}: role = 'drop', or group them with [[recodes]]"
         if self.role == "key" and self.has_values and not categories:
-            yield "a key variable without categories is released unperturbed: group its values, or set role = 'drop'"
+            yield f"{UNLISTED} is released unperturbed: group its values, or set role = 'drop'"
         if self._is_key() and not self.role:
             yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if _WEIGHT.search(self.field.name) and not self.role:
@@ -375,12 +382,20 @@ class _Column:
         least = max(_RARE, self.records // _RARE_SHARE)
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
-            few = f"categories with fewer than {least:,} records: {rare}"
+            few = f"{FEW} {least:,} records: {rare}"
             yield f"{few}; merge them with [[recodes]], if that makes sense"
+        if self._alike(categories):
+            yield ALIKE
         declared = self._missing_codes(categories)
         if codes := [c for c in _looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
             yield f"if these mean no answer, uncomment: missing_codes = [{listed}]"
+
+    @staticmethod
+    def _alike(categories: Sequence[Any]) -> bool:
+        """Whether two categories differ only by spaces or by capital letters."""
+        texts = [c for c in categories if isinstance(c, str)]
+        return len({" ".join(text.split()).casefold() for text in texts}) < len(texts)
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:

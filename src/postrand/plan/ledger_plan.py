@@ -63,7 +63,7 @@ def _problems(section: Mapping[str, Any], where: str) -> Any:
             yield sentence(f"unknown option {shown(name, repr)}{hint}", where=where, wanted=", ".join(NAMES))
     for name in ("file", "population", "reason", "allow_infinite"):
         text = section.get(name)
-        if (text is None and name != "file" and name != "population") or (isinstance(text, str) and _is_name(text)):
+        if (text is None and name != "file") or (isinstance(text, str) and _is_name(text)):
             continue
         what = f"{name!r} is missing" if text is None else f"{name!r} is not a name or a reason in words"
         yield sentence(what, where=where, fix=f'set {name} = "..."')

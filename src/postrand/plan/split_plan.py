@@ -22,7 +22,7 @@ from postrand.mechanism.units import Unit
 from postrand.objectives import EstimatorVariance
 from postrand.privacy import DifferentialPrivacy
 from postrand.support import options
-from postrand.support.inputs import finite, is_names, is_whole
+from postrand.support.inputs import finite, is_names, is_whole, unquoted
 
 SplitPrior = Literal["uniform", "file", "dp"] | TablePrior
 PRIORS = ("uniform", "file", "dp")
@@ -199,7 +199,8 @@ def _problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
     if not data.get("variables"):
         yield sentence("'variables' is missing or empty", where=where, fix='set variables = ["age", "sex", "region"]')
     if "epsilon" in data and not finite(data["epsilon"]) > 0:
-        yield sentence("epsilon is not a positive number", where=where, got=shown(data["epsilon"], repr))
+        got = shown(data["epsilon"], repr)
+        yield sentence("epsilon is not a positive number", where=where, got=got, fix=unquoted(data["epsilon"]))
     most = data.get("max_cells", MAX_CELLS)
     if not (is_whole(most, 1) and most <= MAX_SIZE):
         wanted = f"a whole number in 1..{MAX_SIZE:,}"

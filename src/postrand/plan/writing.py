@@ -26,8 +26,9 @@ role        write one of: {", ".join(ROLES)}
               household   shows which records belong together; released with new numbers
               record_key  a unique number of the record; released only if the plan asks for it
               drop        not released; use it for columns that repeat a perturbed variable (dummies, sums)
-categories  the values in their order; all of them are published with the release. Add values that could
-            occur but do not; do not remove a value that occurs. Without categories a column is released as it is.
+categories  the values in their order; all of them are published with the release. These were read from the
+            file: compare them with the questionnaire, so that they are public. Add values that could occur
+            but do not; do not remove a value that occurs. Without categories a column is released as it is.
 labels      a text for each category, in the same order
 type        the type of the values in the file. A CSV file contains text: for a weight, a household number or
             a quantity, set type = "int64" or "double" and remove the categories.

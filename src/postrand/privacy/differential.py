@@ -16,7 +16,7 @@ from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, ran
 from postrand.privacy.base import Finding, LinearConstraints, ModelTraits, column_constraints
 from postrand.support.exact import add_upper, exp_float, exp_lower, log_upper, within
 from postrand.support.guesses import guesses_in_words
-from postrand.support.inputs import finite
+from postrand.support.inputs import finite, unquoted
 from postrand.support.options import Range
 from postrand.support.wordings import say
 
@@ -65,8 +65,9 @@ class DifferentialPrivacy:
     def __post_init__(self) -> None:
         epsilon = finite(self.epsilon)
         if not epsilon > 0:
-            got = shown(self.epsilon, repr)
-            raise PrivacyError(sentence("epsilon is not a positive number", got=got, wanted="0 < epsilon < inf"))
+            got, wanted = shown(self.epsilon, repr), "0 < epsilon < inf"
+            fix = unquoted(self.epsilon)
+            raise PrivacyError(sentence("epsilon is not a positive number", got=got, wanted=wanted, fix=fix))
         object.__setattr__(self, "epsilon", epsilon)
 
     def check(self, matrices: Sequence[TransitionMatrix]) -> Finding:

@@ -342,8 +342,9 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
     """Raise ReleaseError, before any work, with every reason why these directories cannot be written."""
     targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
-    problems = [p for target in targets for p in atomic.target_problems(target)]
-    raise_all(ReleaseError, [*problems, *atomic.nesting_problems(*targets)])
+    nested = atomic.nesting_problems(*targets)
+    asked = targets[:1] if nested else targets  # a folder inside the other need not be made
+    raise_all(ReleaseError, [*(p for target in asked for p in atomic.target_problems(target)), *nested])
 
 
 def released_codebook(codebook: Codebook, facts: Facts) -> Codebook:

@@ -35,6 +35,9 @@ RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 MAX_CATEGORIES = 1_000
 """Different values with which a weight is compared."""
 
+KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
+"""What a reader of risk figures beside such columns must know."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -271,7 +274,8 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Togeth
 
 
 def _together(names: Sequence[str], share: float, figures: Mapping[str, float], as_is: Collection[str]) -> Finding:
-    text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together"
+    text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
+    text += KEYS_ALONE
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
 
 

@@ -71,7 +71,11 @@ class PairReveal:
     @property
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
-        text = f"of 100 records, the best guess from {self.clear.replace(', ', ' and ')} is right in about "
+        source = self.clear.replace(", ", " and ")
+        if round(100 * self.right) == round(100 * self.blind) and self.settled >= SETTLED:
+            few = f"for about {100 * self.settled:.0f} of 100 records"
+            return f"{few} the best guess from {source} is right with {LIKELY:.0%} or more; others gain little"
+        text = f"of 100 records, the best guess from {source} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
         if self.settled < SETTLED:
             return text

@@ -19,6 +19,20 @@ MAX_BYTES = 1 << 26
 """The longest codebook or plan that is read, in bytes."""
 
 
+def unquoted(value: object) -> str:
+    """Return the next step for a number that was written as text; nothing for anything else.
+
+    >>> unquoted("4"), unquoted(-1)
+    ('remove the quotes', '')
+    """
+    if not isinstance(value, str):
+        return ""
+    try:
+        return "remove the quotes" if math.isfinite(float(value)) else ""
+    except ValueError:
+        return ""
+
+
 def finite(value: object) -> float:
     """Return a finite real number as Python's own ``int`` or ``float``, or nan for everything else.
 

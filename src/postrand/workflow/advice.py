@@ -215,7 +215,7 @@ class _Maker:
         head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        return Advised(self.out / path.name, trial, figures, why, asked, told)
+        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
 
     def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
         """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.

@@ -38,6 +38,8 @@ WHOLE = ("one joint block", "split", "recognition")
 """Ways in which linked variables need no block of their own."""
 BAND = 10
 """So many neighbours in rank share their numbers at least."""
+BAND_SHARE = 0.05
+"""This share of the records share their numbers at least: among fewer, values would be released almost exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,13 +221,15 @@ def _way(
     if not subject.numbers:
         return made
     width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
+    width = max(width, math.ceil(BAND_SHARE * (subject.records or 0)))
     entry = {"variables": list(subject.numbers), "method": {"model": "rank-band", "width": width}}
 
     def moving(epsilon: float) -> dict[str, Any]:
         own = sections(epsilon)
         return {**own, "numerical": [entry]} if own else own
 
-    note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank; no epsilon covers these values"
+    note = f"{', '.join(subject.numbers)}: moved among {width} neighbours in rank, by the number of records alone, not "
+    note += "by the values; no epsilon covers these values."
     return replace(made, sections=moving, notes=(*notes, note, relations_lost(subject.numbers)))
 
 

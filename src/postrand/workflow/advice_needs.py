@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -109,6 +110,17 @@ class Needs:
     def of_file(self) -> tuple[Limit, ...]:
         """The limits that need the records."""
         return tuple(limit for limit in self.limits if limit.reads_file)
+
+    @property
+    def typed(self) -> str:
+        """What is asked, as options of a command.
+
+        >>> Needs("acquaintance", (Limit("k", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
+        "--attacker acquaintance --limit 'k >= 3' --use tables --precision '2 points for sex x area'"
+        """
+        parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.limits)]
+        parts += [*(("use", one) for one in self.uses), *(("precision", str(one)) for one in self.precisions)]
+        return " ".join(f"--{name} {shlex.quote(text)}" for name, text in parts)
 
     def lines(self) -> list[str]:
         """Return what is asked, as lines of text."""

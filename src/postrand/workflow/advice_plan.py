@@ -23,10 +23,30 @@ class Advised:
     reasons: tuple[str, ...]
     asked: tuple[Asked, ...]
     findings: tuple[tuple[str, str], ...] = ()  # a heading and a sentence
+    uses: tuple[str, ...] = ()
+
+    @property
+    def no_means(self) -> tuple[str, ...]:
+        """The numbers of which means are asked and refused: the plan moves or averages their values."""
+        return tuple(name for one in self.trial.plan.numerical for name in one.variables)
+
+    @property
+    def means(self) -> str:
+        """Whether means, where they are asked, can be had from the plan's release; "" where they are not asked."""
+        if "means" not in self.uses:
+            return ""
+        if not self.no_means:
+            return "means: met (no number moves among records)"
+        why = f"means by group and weighted means of {', '.join(self.no_means)} are refused: the values move"
+        return f"means: NOT met ({why}; give the variable categories by a recode to perturb it, or release it as it is)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""
-        limits = [{"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked]
+        limits: list[dict[str, Any]] = [
+            {"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked
+        ]
+        if self.means:
+            limits.append({"limit": "means", "before": None, "after": None, "met": not self.no_means})
         return {
             "plan": str(self.path),
             "way": self.trial.candidate.name,

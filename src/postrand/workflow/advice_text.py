@@ -161,6 +161,9 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
+    if plan.means:
+        yield f"  Asked: {plan.means}"
+    yield from (f"  Moved in rank: {text}" for text in figures.moves)
     if figures.unperturbed:
         yield f"  Released as they are, with no protection of their own: {few(figures.unperturbed)}"
     yield from (f"  {heading}: {text}" for heading, text in plan.findings)

@@ -45,6 +45,7 @@ from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
+from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import outlook_of
 from postrand.workflow.unperturbed import findings
@@ -65,7 +66,8 @@ class PlanFigures:
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
-    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
+    ``moves``: how far numbers typically move. ``columns`` are those of the file or codebook; ``may_link`` of them seem
+    to number persons or households.
     """
 
     name: str
@@ -89,6 +91,7 @@ class PlanFigures:
     before_is: str = AS_IS
     as_is: Mapping[str, float] = field(default_factory=dict)
     ledger: Outlook | None = None
+    moves: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -215,10 +218,12 @@ def computed(
         return counts / counts.sum() if counts.sum() > 0 else None
 
     own = Assumed("file", law)
+    moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=_claims(certificate, mechanism, _largest_household(known)),
+        claims=_claims(certificate, mechanism, _largest_household(known), moves),
+        moves=moves,
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=table_worth(mechanism, [(n,) for n in names], records, own),
@@ -239,11 +244,11 @@ def computed(
     )
 
 
-def _claims(certificate: Certificate, mechanism: Mechanism, largest: int) -> tuple[str, ...]:
-    """Return the plain claims, and what rank laws do to numerical columns, which have no guesses."""
+def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:
+    """Return the plain claims, and what rank laws do to numerical columns, which have no guesses: internal."""
     file = certificate.to_dict().get("file")
     plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest)
-    return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical))
+    return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical), *moves)
 
 
 def _unit_epsilon(plan: Plan, certificate: Certificate, largest: int) -> dict[str, float]:

@@ -19,11 +19,13 @@ from postrand.data.table import tally
 from postrand.errors import UsageError, sentence
 from postrand.plan import load_plan
 from postrand.workflow import draft
+from postrand.workflow.epsilon import above_bound
 from postrand.workflow.pipeline import run
 
 KEYS = ("year", "region", "reg16", "female", "black", "educ", "workstat", "babies")
 SENSITIVE = ("happy", "attend", "income")
 TABLE = ("female", "workstat")
+EPSILON = 2.0
 LABELS = {
     "year": "year of interview",
     "region": "region of interview",
@@ -56,13 +58,16 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
     draft.make_folder(folder)
     source = folder / "gss.parquet"
     pq.write_table(true, source)
-    _, plan_path = draft.initialise(source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=2.0, way="blocks")
+    _, plan_path = draft.initialise(
+        source, folder, {"key": KEYS, "sensitive": SENSITIVE}, epsilon=EPSILON, way="blocks"
+    )
     written = run(load_plan(plan_path), folder / "release", dossier=folder / "dossier", progress=True)
     verification = release.verify(written.path)
     rows, warnings = compare(true, written)
     data = {
         "release": str(written.path),
         "claims": list(written.certificate_sentences),
+        "epsilon": EPSILON * len(KEYS),
         "verified": verification.ok,
         "table": rows,
         "warnings": list(warnings),
@@ -126,6 +131,7 @@ def _tidy(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _text(data: dict[str, Any]) -> str:
     lines = [f"release: {data['release']}", *data["claims"][:1]]
+    lines += [f"Only for the demo: {text}." for text in above_bound(data["epsilon"])]
     lines += [f"verified from its bytes alone: {'yes' if data['verified'] else 'NO'}", ""]
     lines += [f"{' by '.join(TABLE)}, persons:", ""]
     lines.append(f"{'':34}{'true':>8}{'released':>10}{'corrected':>11}{'± s.e.':>9}")

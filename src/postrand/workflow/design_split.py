@@ -195,7 +195,7 @@ def _shape(codebook: Codebook, names: Sequence[str], reads: Sequence[str], every
     (shape,) = shapes_of(book, [BlockRequest(tuple(names), tuple(reads))])
     if len(shape.cells) > MAX_STRATA_CELLS:
         what = f"a subset has too many combinations with the variables that it reads ({', '.join(shape.given)})"
-        fix = "lower max_cells, name fewer variables in 'given', or put those that rules link to it into the split"
+        fix = "put the variables that rules link to it into the split; or lower max_cells, or shorten 'given'"
         where, got, wanted = ", ".join(names), f"{len(shape.cells):,}", f"at most {MAX_STRATA_CELLS:,}"
         raise DesignError(sentence(what, where=f"{WHERE}, {where}", got=got, wanted=wanted, fix=fix))
     return shape

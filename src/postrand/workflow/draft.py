@@ -43,6 +43,9 @@ from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
+ONE = {"weight": "sampling weight", "household": "column of household numbers", "record_key": "record key"}
+"""Roles that one column can have."""
+TITLE = "if a title stands above the names of the columns, remove these lines; or give --separator"
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
 Run it with: postrand protect --plan plan.toml --out release
@@ -153,13 +156,13 @@ def start(
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
-    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
-    source = open_records(opened_as)
+    source = open_records(opened_as)  # a file that is not there is told first
+    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
@@ -260,6 +263,8 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
     problems, assigned, rest = [], dict.fromkeys(columns, ""), ""
     for role, given in roles.items():
         role = role.replace("-", "_")
+        if role in ONE and len(given) > 1:
+            problems.append(sentence(f"a file has one {ONE[role]}", got=", ".join(given), fix="name one of them"))
         if role not in ROLES:
             problems.append(sentence(f"unknown role {role!r}{nearest(role, ROLES)}", wanted=", ".join(ROLES)))
         for name in given:
@@ -267,7 +272,9 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
                 problems += [sentence("'*' is given to two roles")] * bool(rest)
                 rest = role
             elif name not in assigned:
-                problems.append(sentence(f"no column {name!r}{nearest(name, columns)}", wanted=", ".join(columns)))
+                fix = TITLE if len(columns) == 1 else ""
+                what = f"no column {name!r}{nearest(name, columns)}"
+                problems.append(sentence(what, wanted=", ".join(columns), fix=fix))
             elif assigned[name]:
                 problems.append(sentence(f"column {name!r} has two roles", got=f"{assigned[name]} and {role}"))
             else:
@@ -348,9 +355,10 @@ def _proposal(
 
 
 def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
-    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`."""
+    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`, with the codebook's weight."""
     book = None if codebook is None else infer.load_codebook(codebook)
-    return risk.assess(open_records(file, book), keys, codebook=book, **choices)
+    chosen = choices if book is None else _weighted(book, choices)
+    return risk.assess(open_records(file, book), keys, codebook=book, **chosen)
 
 
 def measure(
@@ -400,13 +408,19 @@ def measure(
 
 def _with_roles(book: Codebook, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices, with the codebook's variables where none is chosen."""
+    found = _weighted(book, choices)
+    found["sensitive"] = found.get("sensitive") or [v.name for v in book.with_role("sensitive") if v.is_categorical]
+    return found
+
+
+def _weighted(book: Codebook, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices, with the codebook's weight and household where none is chosen."""
     named = {role: [v.name for v in book.with_role(role)] for role in ("weight", "household")}
     found = dict(choices)
     if found.get("sampling_fraction") is None and named["weight"]:
         found["weight"] = found.get("weight") or named["weight"][0]
     if named["household"]:
         found["household"] = found.get("household") or named["household"][0]
-    found["sensitive"] = found.get("sensitive") or [v.name for v in book.with_role("sensitive") if v.is_categorical]
     return found
 
 

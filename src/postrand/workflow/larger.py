@@ -14,8 +14,7 @@ _MOVED = "a person may be easier to find than before where others were moved awa
 MODELS_DISAGREE = (
     "For the register attacker, the matches among sample uniques (τ2) are more than those of all records: two models "
     "disagree. All records are computed from weights or the sampling fraction alone, sample uniques by a log-linear "
-    "model of the keys. Trust τ2 for sample uniques, because it learns from the keys which combinations are rare; "
-    "trust the weights for classes of several records; decide by the larger figure."
+    "model of the keys. Give the data protection officer the larger figure, τ2."
 )
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
 

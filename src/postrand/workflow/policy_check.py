@@ -63,7 +63,8 @@ class Verdict:
 class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
-    ``notes`` say why a risk can be larger after the plan than before; ``ledger`` what that of the plan would say.
+    ``notes`` say why a risk can be larger after the plan than before, and how far numbers move; ``ledger`` what that of
+    the plan would say.
     """
 
     plan: str
@@ -154,7 +155,8 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, larger, figures.before_is, figures.ledger)
+    notes = (*larger, *figures.moves)
+    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
@@ -196,9 +198,10 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    if found is None or held is None or held[2] is None or figures.risk_leaves_out:
-        return _not_known(rule, limit, found, figures)
     word = "below" if below else "above"
+    if found is None or held is None or held[2] is None or figures.risk_leaves_out:
+        before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
+        return _not_known(rule, limit, found, figures, before)
     sides = [f"{decimal(100 * share)}% {word}" for share in held[1:] if share is not None]
     name = found.measure.partition(":")[0]
     return Verdict(name, limit, sides[0], sides[-1], held[2] <= rule.share)
@@ -257,7 +260,10 @@ def _no_households(rule: Rule, figures: PlanFigures) -> bool:
     return "household" in rule.measure and known is not None and known.why == NO_HOUSEHOLD and not figures.may_link
 
 
-def _not_known(rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFigures) -> Verdict:
+def _not_known(
+    rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFigures, before: str | None = None
+) -> Verdict:
+    """Say that a measure is not known after; ``before`` in the unit of the limit, where it is not the figure itself."""
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     if _no_households(rule, figures):
@@ -265,7 +271,9 @@ def _not_known(rule: Rule, limit: str, found: RiskFigure | None, figures: PlanFi
     why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
-    before = "not known" if found is None or found.before is None or figures.risk_leaves_out else _number(found.before)
+    if before is None:
+        before = "not known" if found is None else _number(found.before)
+    before = "not known" if figures.risk_leaves_out else before
     return Verdict(name, limit, before, "not known", False, why)
 
 

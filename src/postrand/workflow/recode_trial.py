@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
+import tomlkit.items
 
 from postrand import formats
 from postrand.columns.recoded import recoded
@@ -26,6 +27,7 @@ from postrand.workflow.recodes import Prepared, counted, prepared, reopened, wit
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
 MAX_SHOWN = 40
+_STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
 def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[str, ...]:
     """Write what the file tells into a ``codebook.toml``, and describe the results of its recodes; comments stay.
 
-    The rare categories that were found, the types of numbers, and the type and categories of each result are written.
+    The rare categories that were found, the types of numbers, and the type and categories of each result are written;
+    also that a recode is confidential, because counts of the file were shown, unless it states its provenance.
     A result without an entry takes that of its column, with its role. Returns the names of the results without a role.
 
     Raises
@@ -151,7 +154,8 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
     for entry, found in zip(document["recodes"], made.entries, strict=True):
-        entry.update({name: value for name, value in found.items() if entry.get(name) != value})
+        told = {"provenance": "confidential", **found}  # counts of the file were shown
+        entry.update({name: value for name, value in told.items() if entry.get(name) != value})
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}
@@ -169,11 +173,18 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
 
 
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
-    """Put what a draft says of a result into its entry; role and label are a person's."""
+    """Put what a draft says of a result into its entry, and remove notes that it makes untrue.
+
+    Role and label are a person's.
+    """
     for name in ("categories", "labels", "missing_codes", "ordered"):
         entry.pop(name, None)
     kept = {name: value for name, value in draft.items() if name not in ("role", "notes", "label")}
     entry.update(kept)
+    body = entry.value.body if isinstance(entry, tomlkit.items.Table) else []
+    for place, (_, item) in enumerate(body):
+        if isinstance(item, tomlkit.items.Comment) and item.as_string().lstrip(" #").startswith(_STALE):
+            body[place] = (None, tomlkit.items.Whitespace(""))
 
 
 def trial_of(source: Source, recode: Recode) -> Trial:

@@ -1,0 +1,86 @@
+"""How far values typically move under a rank law, computed on the file: internal, never part of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postrand.ranks.apply import average
+from postrand.ranks.laws import RankLaw
+
+SMALL = 0.02
+"""A curator is warned where the typical move is below this share of the width of the middle half of the values."""
+_CUTS = 8
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Hold the median distance between a record's value and its released one: ``units``, and two shares.
+
+    ``of_value`` is the median share of the value itself (0 is left out), ``of_spread`` the share of the width of the
+    middle half of the values; each None where it cannot be stated.
+    """
+
+    variable: str
+    units: float
+    of_value: float | None
+    of_spread: float | None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether values are published almost exactly."""
+        return self.of_spread is not None and self.of_spread < SMALL
+
+    @property
+    def sentence(self) -> str:
+        """How far values move, in words.
+
+        >>> Move("pay", 12.0, 0.004, 0.01).sentence
+        'pay: half of the values move by at most 12: 0.4% of the value, 1% of the width of the middle half'
+        """
+        shares = [f"{100 * self.of_value:.2g}% of the value"] if self.of_value is not None else []
+        if self.of_spread is not None:
+            shares.append(f"{100 * self.of_spread:.2g}% of the width of the middle half")
+        text = f"{self.variable}: half of the values move by at most {self.units:.3g}"
+        return f"{text}: {', '.join(shares)}" if shares else text
+
+    @property
+    def warning(self) -> str:
+        """What a curator is warned of: that values hardly move; or nothing."""
+        if not self.is_small:
+            return ""
+        told = f"Warning: {self.sentence}. Values are published almost exactly"
+        return f"{told}: choose a larger width or k in [[numerical]]"
+
+
+def typical_move(variable: str, values: NDArray[Any], law: RankLaw, form: str) -> Move:
+    """Return how far true values (n,) typically move; of a permutation by one draw of some of its cuts.
+
+    >>> from postrand.ranks import RankBlocks
+    >>> typical_move("pay", np.arange(1, 1001), RankBlocks(10), "permute").is_small
+    True
+    """
+    held = np.sort(values).astype(np.float64)
+    if form == "average":
+        moved = np.abs(average(held, law) - held)
+        base = held
+    else:
+        rng = np.random.default_rng(_SEED)
+        cuts = range(0, law.cuts, max(1, law.cuts // _CUTS))
+        moved = np.concatenate([np.abs(_drawn(held, law, cut, rng) - held) for cut in cuts])
+        base = np.tile(held, len(cuts))
+    low, high = np.quantile(held, [0.25, 0.75])
+    units, nonzero = float(np.median(moved)), base != 0
+    of_value = float(np.median(moved[nonzero] / np.abs(base[nonzero]))) if nonzero.any() else None
+    return Move(variable, units, of_value, units / float(high - low) if high > low else None)
+
+
+def _drawn(held: NDArray[np.float64], law: RankLaw, cut: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return ascending values (n,) in a random order within each run of a cut."""
+    runs = np.zeros(held.size, dtype=np.int64)
+    runs[law.starts(held.size, cut)] = 1
+    return held[np.lexsort((rng.random(held.size), np.cumsum(runs)))]
