@@ -137,7 +137,8 @@ def _alone(cells: CellTable, law: KeyLaw, rows: IntArray, seed: int) -> IntArray
     ordered = np.sort(shown)
     there = np.searchsorted(ordered, own, "right") - np.searchsorted(ordered, own, "left")
     cell = cells.record_cell
-    return cell[there[cell] == (shown == own[cell])]
+    alone: IntArray = cell[there[cell] == (shown == own[cell])]
+    return alone
 
 
 def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator) -> IntArray:

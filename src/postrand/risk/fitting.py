@@ -50,8 +50,7 @@ class Group:
 
     def sums(self, mu: FloatArray) -> FloatArray:
         """Return the group's table, (size,)."""
-        sums: FloatArray = np.bincount(self.index, weights=mu, minlength=self.size)
-        return sums
+        return np.asarray(np.bincount(self.index, weights=mu, minlength=self.size), dtype=np.float64)
 
     def factors(self, table: FloatArray) -> tuple[FloatArray, float]:
         """Scale the group's table to each margin in turn: by what (size,), and the largest deviation on the way."""
@@ -65,7 +64,7 @@ class Group:
     def margins(self, table: FloatArray) -> list[FloatArray]:
         """Return the margins of the group's table."""
         pairs = zip(self.inner, self.targets, strict=True)
-        return [np.bincount(index, weights=table, minlength=target.size) for index, target in pairs]
+        return [np.asarray(np.bincount(i, weights=table, minlength=t.size), dtype=np.float64) for i, t in pairs]
 
     def deviation(self, table: FloatArray) -> float:
         """Return the largest absolute difference between a margin of the group's table and its target."""
