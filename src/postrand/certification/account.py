@@ -18,7 +18,6 @@ import numpy as np
 from postrand.codebook.rules import linked
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.mechanism.matrix_classes import classes_of, part
 from postrand.support.exact import add_upper as add_upper  # what an account is added up with
 from postrand.support.exact import log_upper
 
@@ -96,17 +95,15 @@ _Held = dict[str, frozenset[int]]
 
 
 def _by_class(block: Block) -> list[tuple[TransitionMatrix, _Held]]:
-    """Return the matrix of each class, and the codes of each variable that occur in it."""
-    labels = classes_of(block.matrix)
+    """Return the law that each class spends, and the codes of each variable that occur in it."""
     if block.cells is None and len(block.variables) > 1:
         codes = np.zeros((block.matrix.size, 0), dtype=np.int32)  # no given variables to tell apart
     else:
         codes = block.cell_table((block.matrix.size,))
     found = []
-    for c in range(labels.max() + 1):
-        inside = np.flatnonzero(labels == c)
+    for inside, law in block.laws:
         held = {n: frozenset(column.tolist()) for n, column in zip(block.variables, codes[inside].T, strict=False)}
-        found.append((part(block.matrix, inside), held))
+        found.append((law, held))
     return found
 
 

@@ -21,6 +21,7 @@ from postrand.engines.wants import Piece, check_inputs, keys_of, numbered
 from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.one_member import OneMember
 from postrand.support.randomness import ReleaseKey, UnitKeys, derive_members, derive_unit, words
 
@@ -112,7 +113,12 @@ class OneChoice:
 
     The true one stays with the probability ``stays[k]`` / 2^53, k being the records of the household; else it is, of
     the others, the one with the smallest word of its record key, so each is equally likely. ``known`` are the records
-    that each code of ``size`` stands for. 64 bytes of memory for each household.
+    that each code of ``size`` stands for. 80 bytes of memory for each household.
+
+    With ``at_most_one``, the code of a category that at most one other member has, the draw is of both. With a =
+    ``stays[k]`` and b = ``moved``, the true state stays with a − b; with k b, the member with the smallest word has the
+    one and nobody the other; with k (k − 1) b the member with the second smallest has it. So each state has b, and the
+    true one b more than a − b. 120 bytes.
     """
 
     column: str
@@ -123,11 +129,17 @@ class OneChoice:
     stays: tuple[tuple[int, int], ...]
     keys: UnitKeys = field(repr=False)
     record_key: str | None = None
+    at_most_one: int | None = None
 
     @property
     def numbered(self) -> bool:
         """Whether the places of the records are their keys."""
         return self.record_key is None
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """The codes of the categories that are chosen."""
+        return (self.one,) if self.at_most_one is None else (self.one, self.at_most_one)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,37 +151,63 @@ class OneChoice:
         """Raise DataError where a column is missing."""
         check_inputs(source, self.columns, self.record_key)
 
-    def part(self, piece: Piece) -> tuple[list[NDArray[Any]], Keys, bool]:
-        """Return the state of each household of some records, and of records alone their keys and if one is wrong."""
+    def part(self, piece: Piece) -> OnePart:
+        """Return what is known of each household of some records, and of records alone."""
         names, there = identities(piece.column(self.column), self.column)
-        keys = keys_of(piece.batch, piece.first, self.record_key)
-        has = piece.codes(self.name) == self.one
+        keys, codes = keys_of(piece.batch, piece.first, self.record_key), piece.codes(self.name)
+        has = [codes == code for code in self.named]
         sizes = np.array(self.known, dtype=np.int64)[piece.codes(self.size)]
-        drawn = words(self.keys.alone, keys, 0)[:, 0]
-        held = [names, np.where(has, _LAST, drawn), np.where(has, _LAST, keys)]
-        held += [np.where(has, keys, np.uint64(0)), has.astype(np.int64)]
-        held += [np.ones(keys.size, dtype=np.int64), sizes, sizes]
-        wrong = bool((~has | (sizes != 1))[~there].any())
-        return _states([one[there] for one in held]), keys[~there], wrong
+        wrong = bool((~has[0] | (sizes != 1))[~there].any())
+        ask = there if self.at_most_one is not None else there & ~has[0]  # who can be drawn
+        least = _least(names[ask], words(self.keys.alone, keys[ask], 0)[:, 0], keys[ask], len(has))
+        held: list[NDArray[Any]] = [names, np.ones(keys.size, dtype=np.int64), sizes, sizes]
+        for one in has:
+            held += [one.astype(np.int64), np.where(one, keys, np.uint64(0))]
+        return OnePart(_states([one[there] for one in held]), least, keys[~there], wrong)
 
     def tally(self, source: Source, codebook: Codebook) -> OneTally:
         """Return what puts the parts together."""
         return OneTally(self)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OnePart:
+    """Hold what is known of the households of some records.
+
+    ``states``: see :func:`_states`; ``least``: names, words and keys of who can be drawn, see :func:`_least`; ``alone``
+    the keys of records without a household number, and ``wrong`` whether one of these breaks the rule.
+    """
+
+    states: list[NDArray[Any]]
+    least: tuple[Keys, Keys, Keys]
+    alone: Keys
+    wrong: bool
+
+
+def _least(names: Keys, drawn: Keys, keys: Keys, many: int) -> tuple[Keys, Keys, Keys]:
+    """Return the smallest words of each name with their record keys: one, or the second after all first ones."""
+    found = _smallest(names, drawn, keys)
+    if many == 1 or not names.size:
+        return found
+    rest = keys != found[2][np.searchsorted(found[0], names)]
+    second = _smallest(names[rest], drawn[rest], keys[rest])
+    return np.append(found[0], second[0]), np.append(found[1], second[1]), np.append(found[2], second[2])
+
+
 def _states(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return one row for each household, ascending, from rows of records or of parts of it.
 
-    Of each: its name; of those who lack the category the smallest word, and its record key, both 2^64 - 1 where there
-    are none; the key of one who has it; how many have it; how many there are; the least and largest size that they say.
+    Of each: its name; how many there are; the least and largest size that they say; and of each category that is
+    chosen how many have it, and the key of one who does.
     """
     order, first, _ = together(columns[0])
-    names, drawn, keys = _smallest(*columns[:3])
     if not first.size:
-        return [names, drawn, keys, *columns[3:]]
-    head, heads, count, low, high = (column[order] for column in columns[3:])
-    reduced = [np.maximum.reduceat(head, first), np.add.reduceat(heads, first), np.add.reduceat(count, first)]
-    return [names, drawn, keys, *reduced, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
+        return [*columns]
+    names, count, low, high, *roles = (column[order] for column in columns)
+    reduced = [np.add.reduceat(count, first), np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
+    for many, keys in zip(roles[::2], roles[1::2], strict=True):
+        reduced += [np.add.reduceat(many, first), np.maximum.reduceat(keys, first)]
+    return [names[first], *reduced]
 
 
 class OneTally:
@@ -177,59 +215,89 @@ class OneTally:
 
     def __init__(self, want: OneChoice) -> None:
         self._want, self._wrong = want, False
-        self._parts: list[list[NDArray[Any]]] = []
-        self._alone: list[Keys] = [np.zeros(0, dtype=np.uint64)]
+        self._parts: list[OnePart] = []
         self._rows = 0
 
-    def add(self, part: tuple[list[NDArray[Any]], Keys, bool]) -> None:
+    def add(self, part: OnePart) -> None:
         """Add a part."""
-        states, alone, wrong = part
-        self._parts.append(states)
-        self._alone.append(alone)
-        self._wrong |= wrong
-        if sum(one[0].size for one in self._parts) > 2 * max(self._rows, _WAITING):
+        self._parts.append(part)
+        if sum(one.states[0].size for one in self._parts) > 2 * max(self._rows, _WAITING):
             self._merge()
 
     def _merge(self) -> None:
-        self._parts = [_states([np.concatenate(columns) for columns in zip(*self._parts, strict=True)])]
-        self._rows = self._parts[0][0].size
+        states = _states([np.concatenate(columns) for columns in zip(*(p.states for p in self._parts), strict=True)])
+        names, drawn, keys = (np.concatenate(columns) for columns in zip(*(p.least for p in self._parts), strict=True))
+        alone = np.concatenate([part.alone for part in self._parts])
+        least = _least(names, drawn, keys, len(self._want.named))
+        self._parts = [OnePart(states, least, alone, any(part.wrong for part in self._parts))]
+        self._rows = states[0].size
 
-    def found(self) -> Keys:
-        """Return the record keys of those who show the category, ascending.
+    def found(self) -> tuple[Keys, ...]:
+        """Return the record keys of those who show each category, ascending.
 
         Raises
         ------
         DataError
-            If a household has not exactly one member with the category, or not as many records as its size says.
+            If a household does not have exactly one member with the category, has two with the second one, or not as
+            many records as its size says.
         """
-        chosen = self._alone
-        if self._parts:
-            self._merge()
-            names, _, other, head, heads, count, low, high = self._parts[0]
-            self._wrong |= bool(((heads != 1) | (low != count) | (high != count)).any())
-            stays = np.zeros(max(self._want.known) + 2, dtype=np.int64)
-            for size, weight in self._want.stays:
-                stays[size] = weight
-            at = stays[np.minimum(count, stays.size - 1)]
-            word = (words(self._want.keys.numbered, names, 0)[:, 0] >> np.uint64(11)).astype(np.int64)
-            chosen = [*chosen, np.where(word < at, head, other)]
-        if self._wrong:
-            what = f"a household does not have exactly one member with the category of {self._want.name!r}, or not as "
-            what += f"many records as {self._want.size!r} says"
-            fix = "correct the records, or remove 'one_member' from the block"
-            raise DataError(sentence(what, where=self._want.column, fix=fix))
-        return np.sort(np.concatenate(chosen))
+        if not self._parts:
+            return tuple(np.zeros(0, dtype=np.uint64) for _ in self._want.named)
+        self._merge()
+        (part,) = self._parts
+        _, count, low, high, heads, head, *second = part.states
+        wrong = (heads != 1) | (low != count) | (high != count)
+        if part.wrong or wrong.any() or (second and (second[0] > 1).any()):
+            raise DataError(self._problem())
+        chosen = self._pair(part, head, *second) if second else [self._one(part, head)]
+        chosen[0] = np.append(chosen[0], part.alone)
+        return tuple(np.sort(keys) for keys in chosen)
+
+    def _problem(self) -> str:
+        want = self._want
+        more = ", has two with the category that at most one has" if want.at_most_one is not None else ""
+        what = f"a household does not have exactly one member with the category of {want.name!r}{more}, or not as "
+        what += f"many records as {want.size!r} says"
+        return sentence(what, where=want.column, fix="correct the records, or remove 'one_member' from the block")
+
+    def _one(self, part: OnePart, head: Keys) -> Keys:
+        names, count = part.states[:2]
+        other = np.zeros_like(head)  # who lives alone stays
+        other[np.searchsorted(names, part.least[0])] = part.least[2]
+        return np.where(self._words(names) < self._stays()[count], head, other)
+
+    def _pair(self, part: OnePart, head: Keys, spouses: NDArray[np.int64], spouse: Keys) -> list[Keys]:
+        """Return who has the one category in each household, and who the other, where somebody has."""
+        names, count = part.states[:2]
+        first, second = np.zeros_like(head), np.zeros_like(head)
+        at = np.searchsorted(names, part.least[0])
+        first[at[: names.size]] = part.least[2][: names.size]
+        second[at[names.size :]] = part.least[2][names.size :]
+        a, word = self._stays()[count], self._words(names)
+        b = (UNIT - a) // np.maximum(count**2 - 1, 1)
+        true, nobody = word < a - b, word < a - b + count * b
+        shown = np.where(true, spouses == 1, ~nobody)
+        return [np.where(true, head, first), np.where(true, spouse, second)[shown]]
+
+    def _words(self, names: Keys) -> NDArray[np.int64]:
+        return (words(self._want.keys.numbered, names, 0)[:, 0] >> np.uint64(11)).astype(np.int64)
+
+    def _stays(self) -> NDArray[np.int64]:
+        stays = np.zeros(max(self._want.known) + 1, dtype=np.int64)
+        for size, weight in self._want.stays:
+            stays[size] = weight
+        return stays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
     """Hold the record keys of members, ascending: who shows the ``split``, None where all do, and who each block's one.
 
-    ``ones`` is by the place of the block.
+    ``ones`` is by the place of the block: who shows the category, and who the second one of a block with two.
     """
 
     split: Keys | None = None
-    ones: Mapping[int, Keys] = field(default_factory=dict)
+    ones: Mapping[int, tuple[Keys, ...]] = field(default_factory=dict)
 
 
 def choices_of(
@@ -253,7 +321,7 @@ def choices_of(
         known = tuple(int(category) for category in book[block.given[0]].categories)
         stays = tuple(OneMember.of_block(block, book).stays(block.matrix).items())
         names = (units.household, block.perturbed[0], block.given[0])
-        ones[place] = OneChoice(*names, block.one, known, stays, keys, record_key)
+        ones[place] = OneChoice(*names, block.one, known, stays, keys, record_key, block.at_most_one)
     return of_split, ones
 
 

@@ -92,7 +92,7 @@ class HouseholdCounter:
 
 
 class OneCounter:
-    """Add up households: their records, those with a category that exactly one has, and the sizes that they say."""
+    """Add up households: their records, the sizes that they say, and those with each category that one has."""
 
     def __init__(self, law: OneMember) -> None:
         self._law, self._wrong = law, False
@@ -101,9 +101,10 @@ class OneCounter:
 
     def add(self, names: NDArray[np.uint64], there: NDArray[np.bool_], cells: NDArray[Any]) -> None:
         """Add records (n,)."""
-        has, sizes = self._law.has[cells].astype(np.int64), self._law.sizes[cells]
-        self._wrong |= bool(((has != 1) | (sizes != 1))[~there].any())
-        rows = [names, np.ones(has.size, dtype=np.int64), has, sizes, sizes]
+        role, sizes = self._law.role[cells], self._law.sizes[cells]
+        self._wrong |= bool(((role != 0) | (sizes != 1))[~there].any())
+        has = [(role == number).astype(np.int64) for number in range(self._law.named)]
+        rows = [names, np.ones(role.size, dtype=np.int64), sizes, sizes, *has]
         self._waiting.append(_ones([row[there] for row in rows]))
         known = self._held[0].size if self._held else 0
         if sum(one[0].size for one in self._waiting) > max(known, _WAITING):
@@ -114,25 +115,27 @@ class OneCounter:
         self._held, self._waiting = _ones([np.concatenate(columns) for columns in zip(*parts, strict=True)]), []
 
     def check(self) -> None:
-        """Raise DataError where a household has not exactly one, or not as many records as its size says."""
+        """Raise DataError where a household has not exactly one, two of a second, or not its size of records."""
         if self._waiting:
             self._merge()
         if self._held:
-            _, count, has, low, high = self._held
+            _, count, low, high, has, *second = self._held
             self._wrong |= bool(((has != 1) | (low != count) | (high != count)).any())
+            self._wrong |= any(bool((several > 1).any()) for several in second)
         if self._wrong:
-            what = "a household does not have exactly one member with a category that one has, or not its size"
+            more = ", has two with a category that at most one has" if self._law.named > 1 else ""
+            what = f"a household does not have exactly one member with a category that one has{more}, or not its size"
             fix = "do not use this release: its records were not drawn with its mechanism"
             raise DataError(sentence(what, fix=fix))
 
 
 def _ones(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     order, first, _ = together(columns[0])
-    names, count, has, low, high = (column[order] for column in columns)
     if not first.size:
-        return [names, count, has, low, high]
-    sums = [np.add.reduceat(count, first), np.add.reduceat(has, first)]
-    return [names[first], *sums, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
+        return [*columns]
+    names, count, low, high, *has = (column[order] for column in columns)
+    sizes = [np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)]
+    return [names[first], np.add.reduceat(count, first), *sizes, *(np.add.reduceat(one, first) for one in has)]
 
 
 def _counted(cells: NDArray[Any], size: int) -> NDArray[np.int64]:

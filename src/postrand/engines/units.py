@@ -54,15 +54,15 @@ class BlockDraws:
     """Draw the released cells of all blocks of a mechanism; threads can share it.
 
     ``places`` are the blocks that are drawn for each record; ``shared`` the others, by unit, with the unit's keys;
-    ``ones`` those of which one member of a household shows a category: the place, the record keys of these members, and
-    the cells with and without it of each cell, (K, 2).
+    ``ones`` those of which one member of a household shows a category: the place, the record keys of these members, by
+    category, and the cells of the same size by category of each cell, (K, R), the last for all others.
     """
 
     laws: tuple[Sampler, ...]
     draw_key: bytes = field(repr=False)
     places: tuple[int, ...]
     shared: tuple[tuple[str, tuple[int, ...], UnitKeys], ...] = ()
-    ones: tuple[tuple[int, NDArray[np.uint64], NDArray[np.intp]], ...] = ()
+    ones: tuple[tuple[int, tuple[NDArray[np.uint64], ...], NDArray[np.intp]], ...] = ()
 
     @classmethod
     def of(
@@ -71,11 +71,11 @@ class BlockDraws:
         key: ReleaseKey,
         draw_key: bytes,
         content: bytes,
-        chosen: Mapping[int, NDArray[np.uint64]] | None = None,
+        chosen: Mapping[int, tuple[NDArray[np.uint64], ...]] | None = None,
     ) -> BlockDraws:
         """Prepare the samplers and the keys of units; ``draw_key`` is that of records, ``content`` a tag.
 
-        ``chosen``: the record keys of the members who show a category of a block, ascending, by its place.
+        ``chosen``: the record keys of the members who show each category of a block, ascending, by its place.
         """
         laws = tuple(sampler(block.matrix) for block in mechanism.blocks)
         places: dict[str, list[int]] = {"record": []}
@@ -86,7 +86,7 @@ class BlockDraws:
                 continue
             assert chosen is not None
             assert book is not None
-            ones.append((place, chosen[place], OneMember.of_block(block, book).pairs))
+            ones.append((place, chosen[place], OneMember.of_block(block, book).places))
         own = tuple(places.pop("record"))
         digest = mechanism.digest() if places else ""
         shared = [(unit, tuple(at), derive_unit(key, digest, content, unit)) for unit, at in places.items()]
@@ -102,10 +102,11 @@ class BlockDraws:
         DataError
             If a position is outside its matrix.
         """
-        for place, members, pairs in self.ones:
-            side = np.ones(record_keys.size, dtype=np.intp)
-            side[showing(members, record_keys)] = 0
-            positions[place][:] = pairs[positions[place], side]
+        for place, chosen, cells in self.ones:
+            role = np.full(record_keys.size, len(chosen), dtype=np.intp)
+            for number, members in enumerate(chosen):
+                role[showing(members, record_keys)] = number
+            positions[place][:] = cells[positions[place], role]
         if not self.shared and not self.ones:
             return perturb_codes(self.laws, self.draw_key, record_keys, positions, in_place=True)
         self._draw(self.draw_key, record_keys, self.places, positions)

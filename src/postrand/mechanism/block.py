@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
+from postrand.mechanism.household_law import household_law
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.mechanism.matrix_classes import moves, parts
+from postrand.mechanism.matrix_classes import classed, moves
 from postrand.mechanism.units import UNITS, Unit
 from postrand.support.exact import log_upper
 from postrand.support.inputs import finite, is_names, is_whole, listed
@@ -44,7 +45,8 @@ class Block:
     released cell, drawn by the household's number; see :class:`postrand.mechanism.units.Units`.
 
     ``one``, with ``household``, is the code of a category that exactly one member of each household has: one draw
-    chooses the member who shows it; see :mod:`postrand.mechanism.one_member`.
+    chooses the member who shows it; see :mod:`postrand.mechanism.one_member`. ``at_most_one`` is the code of another
+    category, which at most one member has, and which the same draw gives.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class Block:
     budget: Provenance = "public"
     unit: Unit = "record"
     one: int | None = None
+    at_most_one: int | None = None
 
     def __post_init__(self) -> None:
         names = (self.variables,) if isinstance(self.variables, str) else listed(self.variables)
@@ -93,11 +96,29 @@ class Block:
 
     @property
     def epsilon(self) -> float:
-        """The smallest ε that the matrix attains within each of its classes, rounded up; inf if it changes nothing."""
-        laws = parts(self.matrix)
+        """The smallest ε that the law attains within each of its classes, rounded up; inf if it changes nothing."""
+        laws = [law for _, law in self.laws]
         known = [ratio for ratio in (law.ratio for law in laws) if ratio is not None]
         perturbs = self.matrix.size == 1 or any(law.size > 1 for law in laws)
         return log_upper(max(known)) if perturbs and len(known) == len(laws) else math.inf
+
+    @property
+    def laws(self) -> tuple[tuple[NDArray[np.intp], TransitionMatrix], ...]:
+        """The cells of each class of the matrix, and the law whose ratios they spend.
+
+        It is the matrix within the class; with ``at_most_one``, the law of the household, which spends more than that
+        of one of its records: see :func:`household_law`.
+        """
+        found = classed(self.matrix)
+        if self.at_most_one is None:
+            return found
+        codes = [row[self.variables.index(self.perturbed[0])] for row in self.cells or ()]
+        first = (self.one, self.at_most_one)
+        spent = []
+        for inside, law in found:
+            roles = sorted(range(law.size), key=lambda at: [codes[inside[at]] != code for code in first])
+            spent.append((inside, household_law(law.weights[np.ix_(roles, roles)])))
+        return tuple(spent)
 
     def cell_table(self, shape: tuple[int, ...]) -> NDArray[np.int32]:
         """Return the codes of each cell, shape (K, J), given the number of codes of each variable."""
@@ -139,6 +160,8 @@ def _block_problems(block: Block) -> Iterable[str]:
     if block.one is not None and not (is_whole(block.one) and block.unit == "household" and block.given):
         what = "'one' is not the code of a category in a block of a household that reads its size"
         yield sentence(what, where=where, got=shown(block.one, repr))
+    if block.at_most_one is not None:
+        yield from _second_problems(block, where)
     if block.cells is not None:
         rows = block.cells
         if len(rows) != block.matrix.size or {len(row) for row in rows} != {len(block.variables)}:
@@ -153,6 +176,18 @@ def _block_problems(block: Block) -> Iterable[str]:
     if not finite(spent) >= 0 or (spent and block.provenance != "dp"):
         what = "prior_epsilon must be a number >= 0, and 0 unless the provenance is 'dp'"
         yield sentence(what, where=where, got=f"{block.provenance!r}, prior_epsilon {shown(spent, repr)}")
+
+
+def _second_problems(block: Block, where: str) -> Iterable[str]:
+    """Yield why a block cannot give a second category to at most one member."""
+    if block.one is None or not is_whole(block.at_most_one) or block.at_most_one == block.one:
+        what = "'at_most_one' is not the code of a category beside 'one'"
+        yield sentence(what, where=where, got=shown(block.at_most_one, repr))
+    elif block.cells is not None and {*map(len, block.cells)} == {len(block.variables)}:
+        at = [block.variables.index(name) for name in block.given if name in block.variables]
+        if len({tuple(row[k] for k in at) for row in block.cells}) < 2:
+            what = "'at_most_one' needs a law for each of several sizes"  # else a claim could read the record's law
+            yield sentence(what, where=where, wanted="two sizes or more", fix="list the sizes 1, 2, 3, ...")
 
 
 def given_problems(block: Block) -> Iterable[str]:

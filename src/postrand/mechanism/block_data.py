@@ -15,7 +15,7 @@ from postrand.mechanism.matrix import MAX_SIZE, TransitionMatrix
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, Constant
 
 BLOCK_FIELDS = frozenset(
-    {"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget", "unit", "one"}
+    {"variables", "provenance", "weights", "cells", "given", "prior_epsilon", "budget", "unit", "one", "at_most_one"}
 )
 
 
@@ -31,7 +31,8 @@ def block_to_dict(block: Block, weights: Any = None) -> dict[str, Any]:
         data["prior_epsilon"] = block.prior_epsilon
     data |= {"budget": block.budget} if block.budget != "public" else {}
     data |= {"unit": block.unit} if block.unit != "record" else {}
-    return data | ({"one": block.one} if block.one is not None else {})
+    data |= {"one": block.one} if block.one is not None else {}
+    return data | ({"at_most_one": block.at_most_one} if block.at_most_one is not None else {})
 
 
 def weights_form(block: Block) -> Literal["rows", "diagonal", "usual"]:
@@ -99,6 +100,7 @@ def block_from_dict(entry: Mapping[str, Any], matrix: TransitionMatrix | None = 
         budget=entry.get("budget", "public"),
         unit=entry.get("unit") or "record",
         one=entry.get("one"),
+        at_most_one=entry.get("at_most_one"),
     )
     if matrix is None and json.dumps(weights_to_data(block)) != json.dumps(entry["weights"]):
         raise ValueError("the weights are not in the only valid form of their matrix")

@@ -53,10 +53,16 @@ def part(matrix: TransitionMatrix, inside: NDArray[np.intp]) -> TransitionMatrix
 
 def parts(matrix: TransitionMatrix) -> tuple[TransitionMatrix, ...]:
     """Return the matrix within each class; the matrix itself if there is one class."""
+    return tuple(law for _, law in classed(matrix))
+
+
+def classed(matrix: TransitionMatrix) -> tuple[tuple[NDArray[np.intp], TransitionMatrix], ...]:
+    """Return the categories of each class, and the matrix within it; see :func:`parts`."""
     labels = classes_of(matrix)
     if not labels.any():
-        return (matrix,)
-    return tuple(part(matrix, np.flatnonzero(labels == c)) for c in range(labels.max() + 1))
+        return ((np.arange(matrix.size), matrix),)
+    insides = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    return tuple((inside, part(matrix, inside)) for inside in insides)
 
 
 def join(laws: list[TransitionMatrix]) -> TransitionMatrix:

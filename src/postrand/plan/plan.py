@@ -290,7 +290,7 @@ class _Check:
         self.problems += _file_problems(entry, privacy, f"{self.where} {part}")
         if len(self.problems) > before:
             return None
-        extra: dict[str, Any] = {n: entry[n] for n in ("rarer_than", "one_member") if n in entry}
+        extra: dict[str, Any] = {n: entry[n] for n in ("rarer_than", "one_member", "at_most_one") if n in entry}
         extra["given"] = tuple(entry.get("given", ()))
         return BlockPlan(variables=tuple(entry["variables"]), privacy=privacy, matrix=matrix, **choices, **extra)
 

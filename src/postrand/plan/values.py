@@ -43,8 +43,8 @@ class BlockPlan:
     ``given``: variables that stay as they are, with a transition matrix for each of their values. ``rarer_than``: only
     records are perturbed whose combination of the block's variables occurs in fewer records. A ``BudgetShare`` as
     privacy uses part of the record's remaining budget. ``one_member``: the category that exactly one member of each
-    household has, and shows. If the privacy depends on the file's frequencies, so does the
-    prior.
+    household has, and shows; ``at_most_one``: another one, which at most one member has. If
+    the privacy depends on the file's frequencies, so does the prior.
     """
 
     variables: tuple[str, ...]
@@ -57,6 +57,7 @@ class BlockPlan:
     given: tuple[str, ...] = ()
     rarer_than: int = 0
     one_member: Scalar | None = None
+    at_most_one: Scalar | None = None
 
     @property
     def reads_file(self) -> bool:

@@ -31,7 +31,7 @@ from postrand.objectives import MutualInformation, Objective, needs_joint, of_fi
 from postrand.objectives.base import truth_of
 from postrand.objectives.information import entropy, information
 from postrand.plan import Plan
-from postrand.plan.one_member import one_member_of
+from postrand.plan.one_member import codes_of, one_member_of
 from postrand.plan.values import BlockPlan
 from postrand.privacy import (
     Bistochastic,
@@ -75,7 +75,7 @@ class DesignedBlock:
     """A planned block with its matrix, and the design of the matrix (None if the plan contains the matrix).
 
     ``frequencies`` (K,) are the shares of its cells in the plan's prior, of all classes together, with sum 1.
-    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has ``unit`` and ``one`` too.
+    ``budget`` is the origin of its share of a divided budget; see :class:`Block`, which has the last three too.
     """
 
     plan: BlockPlan
@@ -86,6 +86,7 @@ class DesignedBlock:
     budget: Provenance = "public"
     unit: Unit = "record"
     one: int | None = None
+    at_most_one: int | None = None
 
     @property
     def block(self) -> Block:
@@ -96,7 +97,7 @@ class DesignedBlock:
         if self.shape is None:
             return Block(self.plan.variables, self.matrix, None, provenance, (), spent, self.budget, self.unit)
         cells = tuple(map(tuple, self.shape.cells.tolist()))
-        rest = (provenance, self.shape.given, spent, self.budget, self.unit, self.one)
+        rest = (provenance, self.shape.given, spent, self.budget, self.unit, self.one, self.at_most_one)
         return Block(self.shape.variables, self.matrix, cells, *rest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +128,9 @@ class DesignedBlock:
             text += f", β >= {beta} (the part of the uncertainty about a value that stays)"
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
-        text += "; one draw chooses the one member of each household who shows it" if self.one is not None else ""
+        if self.one is not None:
+            both = ", and who, if anybody, shows the other category" if self.at_most_one is not None else ""
+            text += f"; one draw chooses the one member of each household who shows it{both}"
         if self.design is not None:
             text += f"\n  {self._reached(self.design)}"
         if self.budget != "public":
@@ -316,8 +319,9 @@ def _design(task: _Task, privacy: Any, codebook: Codebook) -> DesignedBlock:
     if block.one_member is not None:
         assert task.shape is not None
         found = one_member_of(block, task.shape, codebook)
-        one = codebook[block.variables[0]].categories.index(block.one_member)
-        return DesignedBlock(block, found.law(level_of(privacy)), None, task.shape, _prior(task, codebook).p, one=one)
+        one, second = codes_of(block, codebook)
+        law, prior = found.law(level_of(privacy)), _prior(task, codebook).p
+        return DesignedBlock(block, law, None, task.shape, prior, one=one, at_most_one=second)
     if block.matrix is not None:
         columns = any(model.traits.columns_sum for model in models_of(privacy))
         exact = round_bistochastic if columns else TransitionMatrix.from_array
