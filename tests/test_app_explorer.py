@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand import estimate, randomised_response
+from postrand import estimate, randomised_response, risk
 from postrand.app import (
     charts,
     comparison_views,
@@ -248,6 +248,20 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
 def made(decisions: Decisions, tmp_path_factory: pytest.TempPathFactory):
     chosen = dataclasses.replace(decisions, fraction=0.5, as_is=("ill", "home"))
     return chosen, computations.protect(chosen, tmp_path_factory.mktemp("made"), Watch())
+
+
+def test_the_risk_before_and_after_is_read_from_the_internal_report_which_measured_it(made, monkeypatch) -> None:
+    decisions, done = made
+    with monkeypatch.context() as patched:
+        patched.setattr(computations, "_dossier", lambda _: {})
+        measured = computations.risks(decisions, done)
+    monkeypatch.setattr(computations.dossier_risk, "assess", None)  # nothing is measured again
+    for held, one in zip(computations.risks(decisions, done), measured, strict=True):
+        assert held is not None
+        assert one is not None
+        assert held.tau2 is not None
+        assert held.exact() == one.exact()
+        assert held == risk.RiskReport.of_exact(json.loads(json.dumps(one.exact())))
 
 
 def test_right_links_come_first_and_uniques_are_explained(made) -> None:

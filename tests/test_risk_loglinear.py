@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from postrand.errors import UsageError
-from postrand.risk import loglinear
+from postrand.risk import fitting
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.loglinear import fit, margins_of
 from postrand.risk.tau import unique_risk
@@ -96,7 +96,7 @@ def test_margins_are_reproduced_and_order_does_not_matter():
 def test_extrapolation_changes_the_sweeps_and_not_the_fit(monkeypatch):
     cells = random_table(seed=11, n=150, shape=(6, 5, 7))
     quick = fit(cells, "two-way", tolerance=1e-8)
-    monkeypatch.setattr(loglinear, "FIRST_EXTRAPOLATION", 10**9)
+    monkeypatch.setattr(fitting, "FIRST_EXTRAPOLATION", 10**9)
     plain = fit(cells, "two-way", tolerance=1e-8)
     assert quick.converged
     assert quick.iterations <= 0.7 * plain.iterations

@@ -37,6 +37,7 @@ from postrand.support.progress import Step
 from postrand.support.warned import heard
 from postrand.workflow import demo, dossier_risk
 from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.dossier import AROUND
 from postrand.workflow.pipeline import run
 
 Array = NDArray[np.float64]
@@ -355,8 +356,17 @@ def _released(
 def risks(
     decisions: Decisions, made: release.Release, before: risk.RiskReport | None = None
 ) -> tuple[risk.RiskReport | None, risk.RiskReport | None]:
-    """Return the risk before and after, each measured in its own records; ``before`` where it is known already."""
+    """Return the risk before and after; ``before`` where it is known already.
+
+    The internal report beside a release has both; without one each is measured in its own records.
+    """
     assert decisions.opened is not None
+    held = _dossier(made).get(AROUND)
+    if held is not None:
+        first, after = (
+            None if one is None else risk.RiskReport.of_exact(one) for one in (held["before"], held["after"])
+        )
+        return before or first, after
     book = documents.codebook_of(decisions)
     if before is None:
         before, _ = dossier_risk.assess(open_records(decisions.opened.path, book), book, None, decisions.fraction)
@@ -366,8 +376,10 @@ def risks(
 
 def attacks(made: release.Release) -> tuple[RiskFigure, ...]:
     """Return what attackers find before and after, as the internal report beside a release has it; () without one."""
+    return tuple(RiskFigure(**one) for one in _dossier(made).get("figures", {}).get("risk", []))
+
+
+def _dossier(made: release.Release) -> Any:
+    """Return what the internal report beside a release says, for programs; nothing without one."""
     path = made.path.parent / "dossier" / "dossier.json"
-    if not path.exists():
-        return ()
-    told = json.loads(path.read_text("utf-8")).get("figures", {}).get("risk", [])
-    return tuple(RiskFigure(**one) for one in told)
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}

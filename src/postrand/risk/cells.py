@@ -189,7 +189,11 @@ def _codes_of(
     occupied: IntArray, columns: Sequence[IntArray], keyed: tuple[int, ...], record_cell: IntArray
 ) -> IntArray:
     if len(keyed) == len(columns):
-        return np.stack(np.unravel_index(occupied, keyed), axis=1).astype(np.int32)
+        codes = np.empty((occupied.size, len(keyed)), dtype=np.int32)
+        left = occupied.astype(np.int32) if math.prod(keyed) < 1 << 31 else occupied
+        for j in reversed(range(len(keyed))):  # unravel_index would hold all columns as int64, twice
+            left, codes[:, j] = np.divmod(left, left.dtype.type(keyed[j]))
+        return codes
     first = np.empty(occupied.size, dtype=np.int64)  # any record of a cell shows the cell's codes
     first[record_cell] = np.arange(record_cell.size)
     return np.stack([column[first] for column in columns], axis=1).astype(np.int32)

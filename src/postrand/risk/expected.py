@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +45,13 @@ class ExpectedMatches:
         model: loglinear.Model,
     ) -> ExpectedMatches:
         """Fit the model to the file; ``weights`` (n,) or the ``fraction`` give the inclusion probabilities."""
+        return cls.both(keys, fraction, weights, model)[measure == "tau2"]
+
+    @classmethod
+    def both(
+        cls, keys: KeyCodes, fraction: float | None, weights: FloatArray | None, model: loglinear.Model
+    ) -> tuple[ExpectedMatches, ExpectedMatches]:
+        """Return those of τ1 and of τ2 from one fit; the arguments are those of :meth:`of`."""
         cells = table(keys)
         pi: FloatArray | float = fraction if fraction is not None else 1.0
         if weights is not None:
@@ -54,17 +62,22 @@ class ExpectedMatches:
         else:
             fit = loglinear.fit(cells, "two-way" if model == "search" else model, tolerance=1e-3)
         mu = fit.at(cells.codes)
-        if measure == "tau1":
-            risk = np.where(cells.uniques, tau.unique_risk(mu, pi)[0], 0.0)
-        else:
-            risk = inverse_population(cells.counts, mu, pi)
-        found = tau.estimate(fit, cells, pi)[measure == "tau2"]
+        alone = np.where(cells.uniques, tau.unique_risk(mu, pi)[0], 0.0)
+        risks = alone, inverse_population(cells.counts, mu, pi)
+        found = zip(risks, tau.estimate(fit, cells, pi), tau.MODEL_ERROR, strict=True)
+        one, two = (cls._corrected(keys, cells, *each) for each in found)
+        return one, two
+
+    @classmethod
+    def _corrected(
+        cls, keys: KeyCodes, cells: CellTable, risk: FloatArray, found: tau.Tau, model_error: float
+    ) -> ExpectedMatches:
         if not found.value > 0:
             return cls(keys, cells, risk, 0.0)
         # The second-order bias of the unperturbed measure is taken to be that of every release.
         share = found.corrected / found.value
         error = (found.standard_error or 0.0) / found.corrected if found.corrected > 0 else 0.0
-        whole = math.hypot(error, tau.MODEL_ERROR[measure == "tau2"])  # as the interval of `assess`
+        whole = math.hypot(error, model_error)  # as the interval of `assess`
         return cls(keys, cells, np.minimum(risk * share, 1.0), whole)
 
     def unperturbed(self) -> Summary:
@@ -83,29 +96,49 @@ class ExpectedMatches:
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         rows = law.groups(self.cells.codes)
         stay = law.diagonal(self.cells.codes)
-        chance = stay * self.risk
-        totals = np.array([self._draw(law, rows, chance, seed + d) for d in range(draws)])
+        totals = _drawn(self.cells, law, rows, [stay * self.risk], draws, seed)[:, 0]
         mean, error = float(totals.mean()), float(totals.std(ddof=1) / math.sqrt(draws))
         # One release: who stays adds at most a Poisson variance, each match counting 1 or less.
         one = math.sqrt(float(totals.var(ddof=1)) + mean + (mean * self.error) ** 2)
         unchanged = float((stay * self.cells.counts).sum() / max(self.keys.records, 1))
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
 
-    def _draw(self, law: KeyLaw, rows: IntArray, chance: FloatArray, seed: int) -> float:
-        """Return the expected matches given one draw of the released keys."""
-        home = rows[self.cells.record_cell]
-        rng = np.random.default_rng([seed, 20])
-        released = np.empty_like(home)
-        for b, matrix in enumerate(law.matrices):
-            released[:, b] = _moved(matrix, home[:, b], rng)
-        sizes = tuple(m.shape[0] for m in law.matrices)
-        both = cell_numbers(tuple(np.concatenate([released, rows]).T), sizes)[0]
-        shown, own = both[: home.shape[0]], both[home.shape[0] :]
-        ordered = np.sort(shown)
-        there = np.searchsorted(ordered, own, "right") - np.searchsorted(ordered, own, "left")
-        cell = self.cells.record_cell
-        others = there[cell] - (shown == own[cell])
-        return float(chance[cell[others == 0]].sum())
+
+def left_right(held: Sequence[ExpectedMatches], mechanism: Mechanism, draws: int, seed: int) -> list[float]:
+    """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws."""
+    keys, cells = held[0].keys, held[0].cells
+    law = KeyLaw.of(mechanism, keys.names, keys.shape)
+    rows, stay = law.groups(cells.codes), law.diagonal(cells.codes)
+    totals = _drawn(cells, law, rows, [stay * one.risk for one in held], draws, seed)
+    return [float(column.mean()) for column in totals.T]
+
+
+def _drawn(
+    cells: CellTable, law: KeyLaw, rows: IntArray, chances: Sequence[FloatArray], draws: int, seed: int
+) -> FloatArray:
+    """Return the expected matches given each draw of the released keys, for each chance of the cells, (draws, m)."""
+    found = np.empty((draws, len(chances)))
+    for d in range(draws):
+        alone = _alone(cells, law, rows, seed + d)
+        found[d] = [float(chance[alone].sum()) for chance in chances]
+    return found
+
+
+def _alone(cells: CellTable, law: KeyLaw, rows: IntArray, seed: int) -> IntArray:
+    """Return the true cell of each record that would be alone in it, if it stayed, in one draw of the released keys."""
+    home = rows[cells.record_cell]
+    rng = np.random.default_rng([seed, 20])
+    released = np.empty_like(home)
+    for b, matrix in enumerate(law.matrices):
+        released[:, b] = _moved(matrix, home[:, b], rng)
+    sizes = tuple(m.shape[0] for m in law.matrices)
+    both = cell_numbers(tuple(np.concatenate([released, rows]).T), sizes)[0]
+    shown, own = both[: home.shape[0]], both[home.shape[0] :]
+    ordered = np.sort(shown)
+    there = np.searchsorted(ordered, own, "right") - np.searchsorted(ordered, own, "left")
+    cell = cells.record_cell
+    alone: IntArray = cell[there[cell] == (shown == own[cell])]
+    return alone
 
 
 def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator) -> IntArray:

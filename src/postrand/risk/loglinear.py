@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from postrand.errors import DataError, UsageError, nearest, sentence
 from postrand.risk.acceleration import Accelerator
 from postrand.risk.cells import CellTable, FloatArray, IntArray, cell_numbers, ravel
+from postrand.risk.fitting import grouped, sweep
 
 Margins = tuple[tuple[int, ...], ...]
 Model = str | Sequence[str | Sequence[str]]
@@ -26,8 +26,8 @@ ORDERS = {"independence": 1, "two-way": 2, "three-way": 3}
 MAX_BYTES = 2_000_000_000
 """Refuse a fit whose working arrays would be larger."""
 
-FIRST_EXTRAPOLATION = 8
-"""Sweeps before the first extrapolation: decomposable models need two in all."""
+STALL = 0.1
+"""Stop the fit to estimated margins where twice the sweeps change less, in standard errors; a convention."""
 
 MAX_INDEPENDENCE = 10_000_000
 """Keep every cell of an independence model up to this many, for its goodness of fit."""
@@ -135,7 +135,7 @@ def fit(
     tables = [_margin(table, margin) for margin in margins]
     cells = _support(table.shape, margins, tables, rules)
     targets = [target.ravel() for target in tables]
-    indices = [margin_index(cells, table.shape, margin) for margin in margins]
+    groups = grouped(cells, table.shape, margins, targets)
     mu = np.full(len(cells[0]), table.counts.sum() / max(len(cells[0]), 1))
     codes = np.stack(cells, axis=1)
     if start is not None:
@@ -143,7 +143,7 @@ def fit(
     number = ravel(cells, table.shape)
     place = np.searchsorted(number, ravel(tuple(table.codes.T), table.shape))
     accelerator = Accelerator(place, table.counts.astype(np.float64))
-    iterations, deviation = _sweep(mu, indices, targets, accelerator, tolerance, max_iterations)
+    iterations, deviation = sweep(mu, groups, accelerator, tolerance, max_iterations)
     converged = deviation <= tolerance
     return LogLinearFit(table.names, table.shape, margins, codes, mu, iterations, deviation, converged)
 
@@ -160,7 +160,11 @@ def fit_margins(
 ) -> LogLinearFit:
     """Fit a log-linear model to margins that were estimated, not counted: ``tables[m]`` has the shape of margin m.
 
-    Margin cells that no cell of the support has are left out, and the others raised to the same total.
+    Margin cells that no cell of the support has are left out, and the others raised to the same total. Margins that
+    were estimated one by one agree on the smaller margins that they share, and still no table need have them all: then
+    none meets the ``tolerance``, and a little goes on moving into ever fewer cells. The fit stops at the tolerance,
+    where a doubling of the sweeps moved no margin cell by more than a tenth of its Poisson standard error (``STALL``),
+    or at ``max_iterations``; ``deviation`` says what is left.
 
     Raises
     ------
@@ -168,14 +172,10 @@ def fit_margins(
         If the support is too large to hold.
     """
     cells = _support(shape, margins, tables, [_rule(names, combination) for combination in forbidden])
-    indices = [margin_index(cells, shape, margin) for margin in margins]
     total = float(tables[0].sum())
-    targets = []
-    for index, table in zip(indices, tables, strict=True):
-        target = table.ravel() * (np.bincount(index, minlength=table.size) > 0)
-        targets.append(target * (total / float(target.sum())))
+    groups = [group.raised(total) for group in grouped(cells, shape, margins, [table.ravel() for table in tables])]
     mu = np.full(len(cells[0]), total / max(len(cells[0]), 1))
-    iterations, deviation = _sweep(mu, indices, targets, None, tolerance, max_iterations)
+    iterations, deviation = sweep(mu, groups, None, tolerance, max_iterations, STALL)
     return LogLinearFit(
         names, shape, margins, np.stack(cells, axis=1), mu, iterations, deviation, deviation <= tolerance
     )
@@ -250,41 +250,3 @@ def margin_index(cells: Sequence[IntArray], shape: Sequence[int], margin: tuple[
     """Return the margin cell of each cell, in the smallest unsigned type: the sweeps are bound by memory."""
     sizes = [shape[j] for j in margin]
     return ravel([cells[j] for j in margin], sizes).astype(np.min_scalar_type(math.prod(sizes) - 1))
-
-
-def _sweep(
-    mu: FloatArray,
-    indices: Sequence[IntArray],
-    targets: Sequence[FloatArray],
-    accelerator: Accelerator | None,
-    tolerance: float,
-    most: int,
-) -> tuple[int, float]:
-    """Scale ``mu`` in place to each margin in turn; return the sweeps made and the largest deviation that is left.
-
-    Each margin is read just before it is scaled. Only when all were within tolerance are they compared again, together.
-    """
-    from postrand.risk.kernels import scale_and_sum
-
-    last = len(targets) - 1
-    fitted = _fitted(mu, indices, targets)
-    for sweep in range(1, most + 1):
-        seen = 0.0
-        for m, target in enumerate(targets):
-            seen = max(seen, float(np.abs(fitted[m] - target).max()))
-            ratio = np.divide(target, fitted[m], out=np.zeros_like(target), where=fitted[m] > 0)
-            following = m + 1 if m < last else 0
-            scale_and_sum(mu, indices[m], ratio, indices[following], fitted[following])
-        if seen <= tolerance or sweep == most:
-            fitted = _fitted(mu, indices, targets)
-            deviation = max(float(np.abs(a - b).max()) for a, b in zip(fitted, targets, strict=True))
-            if deviation <= tolerance:
-                break
-        elif accelerator is not None and sweep > FIRST_EXTRAPOLATION and accelerator.after_sweep(mu):
-            fitted[0] = _fitted(mu, indices[:1], targets[:1])[0]
-    return sweep, deviation
-
-
-def _fitted(mu: FloatArray, indices: Sequence[IntArray], targets: Sequence[FloatArray]) -> list[FloatArray]:
-    sums: list[Any] = [np.bincount(i, weights=mu, minlength=t.size) for i, t in zip(indices, targets, strict=True)]
-    return sums

@@ -53,9 +53,10 @@ class Others:
         return drawn.codes, drawn.counts
 
     def _records(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Return records one by one, shape (size, B)."""
+        """Return records one by one, shape (size, B), in the smallest type: there are as many as in the file."""
         member = rng.choice(self.shares.size, size, p=self.shares)
-        rows = np.empty((size, len(self.laws)), dtype=np.int32)
+        smallest = np.min_scalar_type(-max(law.shape[1] for law in self.laws))
+        rows = np.empty((size, len(self.laws)), dtype=smallest, order="F")
         held = [np.flatnonzero(member == c) for c in range(self.shares.size)]
         for b, law in enumerate(self.laws):
             ends = np.cumsum(law, axis=1)

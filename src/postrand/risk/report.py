@@ -135,6 +135,31 @@ class RiskReport:
             "notes": list(self.notes),
         }
 
+    def exact(self) -> dict[str, Any]:
+        """Return the figures of the file as plain data for JSON, small counts too: internal, unlike :meth:`to_dict`.
+
+        The attackers' readings, households and single records are left out: :meth:`of_exact` has none.
+        """
+        left = ("readings", "households", "records_at")
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in left}
+        tables = {name: dataclasses.asdict(value) for name, value in self.l_diversity.items()}
+        nested = {name: value and dataclasses.asdict(value) for name, value in plain.items() if name in _NESTED}
+        return {**plain, **nested, "l_diversity": tables}
+
+    @classmethod
+    def of_exact(cls, plain: Mapping[str, Any]) -> RiskReport:
+        """Return the report of what :meth:`exact` returned, also after JSON."""
+        k, taus = plain["k_anonymity"], {name: plain[name] for name in ("tau1_estimate", "tau2_estimate")}
+        parts: dict[str, Any] = {
+            "key_variables": tuple(plain["key_variables"]),
+            "k_anonymity": KAnonymity(k["k"], {int(size): n for size, n in k["records_below"].items()}),
+            "l_diversity": {name: LDiversity(**value) for name, value in plain["l_diversity"].items()},
+            **{name: None if tau is None else _tau_of(tau) for name, tau in taus.items()},
+            "notes": tuple(plain["notes"]),
+        }
+        none = RecordRisk(np.zeros(0, dtype=np.int64))
+        return cls(**{**plain, **parts}, readings=None, records_at=none)
+
     def __str__(self) -> str:
         """Return the report as text; like :meth:`to_dict` it is fit to be published."""
         lines = [
@@ -159,6 +184,14 @@ class RiskReport:
         if self.readings is not None:
             lines.append(f"  attackers             {self.readings}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+_NESTED = ("k_anonymity", "tau1_estimate", "tau2_estimate")
+
+
+def _tau_of(plain: Mapping[str, Any]) -> Tau:
+    interval = plain["interval"]
+    return Tau(**{**plain, "interval": None if interval is None else tuple(interval)})
 
 
 def _shown(count: int) -> int | str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from postrand.risk.cells import CellTable, FloatArray, ravel
+from postrand.risk.cells import CellTable, FloatArray, IntArray, ravel
 from postrand.risk.law import KeyLaw
 
 MAX_STEPS = 2000
@@ -40,6 +40,7 @@ class TrueMargins:
         self.records = float(released.counts.sum())
         self._held: dict[tuple[int, ...], FloatArray] = {}
         self._strength: dict[tuple[int, ...], float] = {}
+        self._kept_in: list[float] = []
 
     def of(self, margin: Sequence[int]) -> FloatArray:
         """Return the share of each true cell of a margin, with its shape."""
@@ -102,12 +103,18 @@ class TrueMargins:
         kept = 1.0 if blend is None else blend.information(self.counted(variables), variables)
         for b, changed in enumerate(self.law.changed):
             if changed & set(variables):
-                kept *= self._kept_by(b)
+                kept *= self._kept_by_group()[b]
         return kept
 
-    def _kept_by(self, b: int) -> float:
+    def _kept_by_group(self) -> list[float]:
+        """Return the share that each group of the law keeps: the same for every margin."""
+        if not self._kept_in:
+            rows = self.law.groups(self.released.codes)
+            self._kept_in = [self._kept_by(b, rows[:, b]) for b in range(rows.shape[1])]
+        return self._kept_in
+
+    def _kept_by(self, b: int, rows: IntArray) -> float:
         matrix = self.law.matrices[b]
-        rows = self.law.groups(self.released.codes)[:, b]
         share = np.bincount(rows, weights=self.released.counts, minlength=matrix.shape[0]) / self.records
         values = np.linalg.svd(matrix, compute_uv=False)
         if values[-1] < 1e-6 * values[0]:

@@ -13,7 +13,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import KeyCodes, table
-from postrand.risk.expected import ExpectedMatches
+from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.joint_households import NO_JOINT
@@ -199,15 +199,17 @@ def _taus(
 ) -> Iterator[RiskFigure]:
     """Yield τ1 and τ2: by the true file's model, or in a split by that of each simulated release."""
     draws = min(max(DRAWN_RECORDS // truth.keys.records, 2), DRAWS)
+    known = report is not None and report.tau1_estimate is not None and truth.weights is not None
+    left: Sequence[float] = ()
+    if known and isinstance(law, KeyLaw):
+        left = left_right(ExpectedMatches.both(truth.keys, None, truth.weights, "two-way"), mechanism, draws, 0)
     for k, (code, text) in enumerate(_TAUS):
         estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
         if estimate is None or truth.weights is None:
             yield RiskFigure(code, text, None, None, "records", truth.note or NO_SHARE)
             continue
-        after = None
-        if isinstance(law, KeyLaw):
-            after = ExpectedMatches.of(truth.keys, code, None, truth.weights, "two-way").under(mechanism, draws, 0)[0]
-        elif law is not None:
+        after = left[k] if left else None
+        if law is not None and not isinstance(law, KeyLaw):
             after = float(np.mean([_tau(keys, truth.weights, law, k) for keys in drawn]))
         yield RiskFigure(code, text, estimate.corrected, after, "records", why)
 

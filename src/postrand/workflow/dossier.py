@@ -51,6 +51,8 @@ from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
+AROUND = "risk_before_and_after"
+"""The section of ``dossier.json`` with what :meth:`postrand.risk.report.RiskReport.exact` says of both files."""
 RARE = "Rare combinations before protection"
 CLEAR = "Unperturbed variables"
 POLICY = "The office's policy"
@@ -80,19 +82,34 @@ class Dossier:
     public: str = ""
     """The address of the public report, for links from the pages of the dossier."""
 
-    @property
-    def text(self) -> str:
-        """The dossier as JSON."""
-        return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
+    def text(self, after: risk.RiskReport | None) -> str:
+        """Return the dossier as JSON, with the exact figures of the file and of the released one."""
+        sides = {"before": self.before, "after": after}
+        exact = {AROUND: {when: None if one is None else one.exact() for when, one in sides.items()}}
+        return json.dumps({**self.data, **exact}, indent=2, ensure_ascii=False) + "\n"
 
-    def page(self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary) -> str:
-        """Return the internal report: tables of risk first, then worst combinations, designs and counts."""
+    def released(self, data_path: Path, mechanism: Mechanism) -> tuple[risk.RiskReport | None, str]:
+        """Return the risk of the released file, and the reason for missing parts."""
+        if self.before is None:
+            return None, ""
         stage(Stage.RISK)
-        after, note, said = None, "", str(self.data.get("risk_note", ""))
-        if self.before is not None:
-            book = mechanism.require_codebook()
-            released = formats.read(data_path, shown_codebook(book, mechanism.partly))
-            after, note = assess(released, book, mechanism, self.fraction)
+        book = mechanism.require_codebook()
+        released = formats.read(data_path, shown_codebook(book, mechanism.partly))
+        return assess(released, book, mechanism, self.fraction)
+
+    def page(
+        self,
+        data_path: Path,
+        mechanism: Mechanism,
+        certificate: Certificate,
+        summary: Summary,
+        measured: tuple[risk.RiskReport | None, str],
+    ) -> str:
+        """Return the internal report: tables of risk first, then worst combinations, designs and counts.
+
+        ``measured`` is what :meth:`released` returns.
+        """
+        (after, note), said = measured, str(self.data.get("risk_note", ""))
         sections: dict[str, Sequence[Mapping[str, object]]] = {
             RISK: [] if self.before is None else [*self.exposed(), *report_rows(self.before, after, (said, note))],
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
@@ -140,8 +157,9 @@ class Dossier:
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
     ) -> dict[str, str | bytes]:
         """Return the files of the dossier by name."""
-        page = self.page(data_path, mechanism, certificate, summary)
-        files: dict[str, str | bytes] = {"dossier.json": self.text, DETAILS: page}
+        after = self.released(data_path, mechanism)
+        page = self.page(data_path, mechanism, certificate, summary, after)
+        files: dict[str, str | bytes] = {"dossier.json": self.text(after[0]), DETAILS: page}
         if self.figures is not None:
             about = decision_of(self.figures, self.policy, mechanism, certificate)
             files[DECISION] = report.decision_page(about, self.public)
