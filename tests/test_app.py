@@ -390,3 +390,14 @@ def test_the_readout_says_the_promise_and_what_tables_are_worth(decisions: Decis
     page = str(views.readout(decisions, found, None, (), None, [table]))
     assert "effective records" in page
     assert "50 are right without the release and at most 74 with it" in page
+
+
+def test_the_readout_promises_all_variables_together_before_one(decisions: Decisions) -> None:
+    found = computations.point(decisions, computations.counts(decisions, (0,)), 1.0)
+    names = ", ".join(decisions.names[j] for j in decisions.perturbed)
+    page = str(views.readout(decisions, found, None, (), 5.0))
+    assert len(decisions.perturbed) > 1
+    first, _, second = page.partition("One variable by itself: ")
+    assert f"{names} together: of 100 guesses" in first
+    assert "at most 99.4 with it" in first
+    assert "at most 74 with it" in second

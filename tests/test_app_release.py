@@ -421,3 +421,8 @@ def test_no_text_of_a_screen_is_markup(one: Finished) -> None:
     page = str(shelf_views.files_view(one, {"save:1": evil}, evil)) + str(shelf_views.open_form(evil))
     page += str(shelf_views.verification_view(one, evil, None))
     assert "<img" not in page
+
+
+def test_a_completed_copy_has_plausible_values(decisions: Decisions) -> None:
+    page = str(release_views.protect_form(decisions))
+    assert "by a plausible value that is drawn" in page

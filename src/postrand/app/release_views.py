@@ -38,9 +38,9 @@ def _completed(decisions: Decisions) -> list[Tag]:
     box = control("input", "completed", type="checkbox", checked=None if copies is None else "checked")
     switch = tags.label(box, " Add completed copies", class_="field")
     words = (
-        "In each copy every perturbed value, and every value that is not released, is replaced by a true value that is "
-        "drawn, for analyses with any software. They are made from the release alone, so they are protected exactly as "
-        "the release is."
+        "In each copy every perturbed value, and every value that is not released, is replaced by a plausible value "
+        "that is drawn, for analyses with any software. They are made from the release alone, so they are protected "
+        "exactly as the release is."
     )
     if copies is None:
         return [switch, tags.p(words, class_="soft")]

@@ -20,6 +20,7 @@ from postrand.app.widgets import busy, button, control, copyable, facts, labelle
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.privacy import DifferentialPrivacy, promise
+from postrand.privacy.words import in_plain_words
 from postrand.report import text
 from postrand.report.table_worth import TableWorth
 from postrand.report.table_worth import shown as worth_text
@@ -273,9 +274,17 @@ def readout(
     said = guesses_in_words(level, size) if math.isfinite(level) else promise(decisions.make("privacy"), size)
     return TagList(
         facts([*shown, *many]),
-        tags.p(f"The promise, whatever else an attacker knows: {said}."),
+        tags.p(_promised(decisions, total, said)),
         tags.p(now.made.message, class_="soft"),
     )
+
+
+def _promised(decisions: Decisions, total: float, said: str) -> str:
+    """Return the promise on all perturbed variables together, where there are several, and that on one of them."""
+    head, names = "The promise, whatever else an attacker knows", [cut(decisions.names[j]) for j in decisions.perturbed]
+    if len(names) < 2 or not 0 < total < math.inf:
+        return f"{head}: {said}."
+    return f"{head}. {in_plain_words(DifferentialPrivacy(total), names, 2)} One variable by itself: {said}."
 
 
 def _points(error: float) -> str:

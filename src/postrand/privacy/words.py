@@ -52,7 +52,7 @@ def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool =
 
     >>> from postrand.privacy import DifferentialPrivacy
     >>> alike_in_plain_words(DifferentialPrivacy(1.0), {"sex": 2, "own": 2, "age": 12}).partition("; ")[2]
-    'age: of 100 guesses among 12 equally likely values, 8.3 and at most 20.'
+    'age: of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it.'
     """
     base, texts = promise(model), {name: promise(model, 2 if within else size) for name, size in sizes.items()}
     shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())

@@ -88,14 +88,14 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     >>> guesses_in_words(1.0)
     'of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it'
     >>> guesses_in_words(1.0, 12).partition("; ")[2]
-    'of 100 guesses among 12 equally likely values, 8.3 and at most 20'
+    'of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it'
     """
     two = of_hundred(right_guesses(epsilon, 0.5, delta), most=True)
     text = TWO.format(of=of, most=two)
     if size <= 2:
         return text
     few, many = of_hundred(1 / size), of_hundred(right_guesses(epsilon, 1 / size, delta), most=True)
-    counts = f"{few} and at most {many}" if few != many else f"{few} with it as without"
+    counts = f"{few} without the release and at most {many} with it" if few != many else f"{few} with it as without"
     return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
 
 
