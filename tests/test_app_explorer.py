@@ -35,6 +35,7 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.file import RiskFile
 from postrand.risk.key_parts import key_parts
 from postrand.risk.suda import suda
+from postrand.workflow import dossier_risk
 
 NAMES = ("age", "area", "job", "birth")
 EVIL = "<img src=x onerror=alert(1)>"
@@ -255,7 +256,7 @@ def test_the_risk_before_and_after_is_read_from_the_internal_report_which_measur
     with monkeypatch.context() as patched:
         patched.setattr(computations, "_dossier", lambda _: {})
         measured = computations.risks(decisions, done)
-    monkeypatch.setattr(computations.dossier_risk, "assess", None)  # nothing is measured again
+    monkeypatch.setattr(dossier_risk, "assess", None)  # nothing is measured again
     for held, one in zip(computations.risks(decisions, done), measured, strict=True):
         assert held is not None
         assert one is not None
