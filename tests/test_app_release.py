@@ -426,3 +426,16 @@ def test_no_text_of_a_screen_is_markup(one: Finished) -> None:
 def test_a_completed_copy_has_plausible_values(decisions: Decisions) -> None:
     page = str(release_views.protect_form(decisions))
     assert "by a plausible value that is drawn" in page
+
+
+def test_the_check_says_what_the_release_will_promise(decisions: Decisions, one: Finished, tmp_path: Path) -> None:
+    assert one.check is not None
+    assert one.check.promises == one.release.plain_claims
+    page = str(check_view.check_view(one.decisions, one.check))
+    assert all(html_escape(text)[:60] in page for text in one.check.promises)
+    assert "will promise" not in str(check_view.check_view(one.decisions, one.check, decide=False))
+    houses = act(act(decisions, "drop", value="3"), "role", "4", "household")
+    told = checking.checked(houses, tmp_path)
+    assert told is not None
+    most = max(Counter(table()["town"].to_pylist()).values())
+    assert f"{most} members have epsilon" in str(check_view.check_view(houses, told))

@@ -14,7 +14,7 @@ from postrand.app.widgets import button, control, facts, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
 
-MAX_NAMED, MAX_ROWS, MAX_SINGLED = 12, 500, 15
+MAX_NAMED, MAX_ROWS, MAX_SINGLED, MAX_CLAIMS = 12, 500, 15, 30
 _FATES: tuple[tuple[Fate, str], ...] = (
     ("perturbed", "Perturbed"),
     ("unchanged", "Released as it is"),
@@ -27,6 +27,7 @@ def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -
     """Return the whole release check; with ``decide`` also the controls of the decisions that it wants."""
     title = tags.h3("Release check") if decide else None
     parts: list[Any] = [title, _fates(check), _columns(check), *_messages(check), _remaining(check)]
+    parts += _promises(check) if decide else []
     parts.append(_findings(decisions, check, decide))
     return TagList(*parts)
 
@@ -70,13 +71,20 @@ def _messages(check: ReleaseCheck) -> list[Any]:
     return parts
 
 
+def _promises(check: ReleaseCheck) -> list[Tag]:
+    """Return what the release will promise, before it is made; a finished one says it of itself."""
+    told = [tags.li(text) for text in check.promises[:MAX_CLAIMS]]
+    return [tags.p(tags.strong("What the release will promise")), tags.ul(*told)] if told else []
+
+
 def _remaining(check: ReleaseCheck) -> TagList | None:
     """Return what the unperturbed variables single out: all together, and each with one and two others."""
     if check.every is None:
         return None
-    where = "of a sample of the records" if check.is_sample else "of the records"
-    said = f"All variables that are released as they are single out {100 * check.every:.3g}% {where} together: "
-    words = "nobody else has the same values. Perturbing the other variables does not change this."
+    said, words = (
+        f"{check.together}: ",
+        "nobody else has the same values. Perturbing the other variables does not change this.",
+    )
     alone = [one.name for one in check.findings.singled if one.is_much]
     if alone and check.rest is not None:
         words += f" Without {', '.join(cut(n) for n in alone[:MAX_NAMED])}, they single out {100 * check.rest:.3g}%."
