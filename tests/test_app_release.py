@@ -105,6 +105,8 @@ def test_the_check_says_what_happens_to_every_column(decisions: Decisions, tmp_p
     shares = [sum(n == 1 for n in rows.values()) / 400 for rows in together]
     assert [check.every, check.rest] == pytest.approx(shares)
     assert f"Without weight, they single out {100 * shares[1]:.3g}%" in page
+    beside = page[page.index("weight is released unperturbed") : page.index("Release weight as it is")]
+    assert f"All variables that are released as they are single out {100 * shares[0]:.3g}% of the records" in beside
     dropped = act(decisions, "drop", value="3")
     ready = checking.checked(dropped, tmp_path)
     assert ready is not None

@@ -114,11 +114,15 @@ def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagLis
     return TagList(
         tags.p(tags.strong("Findings on the released variables")),
         trouble(f"{words} before the file can be protected.") if wanted and decide else None,
-        tags.ul(*(_finding(decisions, one, told if decide else None) for one in found.found), *rest, class_="findings"),
+        tags.ul(
+            *(_finding(decisions, check, one, told if decide else None) for one in found.found),
+            *rest,
+            class_="findings",
+        ),
     )
 
 
-def _finding(decisions: Decisions, one: Finding, told: set[str] | None) -> Tag:
+def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[str] | None) -> Tag:
     """Return one finding, with the decisions on its columns if it wants them, or if it has them.
 
     ``told`` are columns whose decisions another finding has; None: none are shown.
@@ -130,7 +134,8 @@ def _finding(decisions: Decisions, one: Finding, told: set[str] | None) -> Tag:
         return tags.li(one.sentence)
     told.update(names)
     rows = [tags.div(*_choices(decisions, name), class_="row") for name in names]
-    return tags.li(one.sentence, *rows, class_="open" if one.is_open else None)
+    wider = f". {check.together}." if check.every is not None and one.code == "singles-out" else ""
+    return tags.li(one.sentence + wider, *rows, class_="open" if one.is_open else None)
 
 
 def _choices(decisions: Decisions, name: str) -> tuple[Tag, Tag]:
