@@ -441,3 +441,13 @@ def test_the_check_says_what_the_release_will_promise(decisions: Decisions, one:
     assert told is not None
     most = max(Counter(table()["town"].to_pylist()).values())
     assert f"{most} members have epsilon" in str(check_view.check_view(houses, told))
+
+
+def test_a_sensitive_variable_that_is_released_as_it_is_is_named(decisions: Decisions, tmp_path: Path) -> None:
+    check = checking.checked(decisions, tmp_path)
+    assert check is not None
+    page = str(check_view.check_view(decisions, check))
+    assert "The role sensitive protects nothing by itself" in page
+    assert "Released as they are: job." in page
+    plain = act(decisions, "role", "2", "other")
+    assert "protects nothing by itself" not in str(check_view.check_view(plain, check))

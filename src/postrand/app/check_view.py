@@ -26,7 +26,7 @@ _FATES: tuple[tuple[Fate, str], ...] = (
 def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -> TagList:
     """Return the whole release check; with ``decide`` also the controls of the decisions that it wants."""
     title = tags.h3("Release check") if decide else None
-    parts: list[Any] = [title, _fates(check), _columns(check), *_messages(check), _remaining(check)]
+    parts: list[Any] = [title, _fates(check), _columns(decisions, check), *_messages(check), _remaining(check)]
     parts += _promises(check) if decide else []
     parts.append(_findings(decisions, check, decide))
     return TagList(*parts)
@@ -37,7 +37,7 @@ def _fates(check: ReleaseCheck) -> Tag:
     return facts([(words, f"{len(held):,}") for words, held in shown if held or words != _FATES[2][1]])
 
 
-def _columns(check: ReleaseCheck) -> TagList:
+def _columns(decisions: Decisions, check: ReleaseCheck) -> TagList:
     """Return the columns by what happens to them: some by name, and all in a table that can be opened."""
     lines = [tags.p(tags.strong(f"{words}: "), _some(check.of(fate))) for fate, words in _FATES if check.of(fate)]
     head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in ("Variable", "In the release", "How")))
@@ -53,7 +53,19 @@ def _columns(check: ReleaseCheck) -> TagList:
     left = len(check.columns) - MAX_ROWS
     more = tags.p(f"and {left:,} more: the plan lists them", class_="soft") if left > 0 else None
     table = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "What happens to each variable")
-    return TagList(*lines, tags.details(tags.summary("Variable by variable"), table, more))
+    return TagList(
+        *lines, _sensitive(decisions, check), tags.details(tags.summary("Variable by variable"), table, more)
+    )
+
+
+def _sensitive(decisions: Decisions, check: ReleaseCheck) -> Tag | None:
+    """Return a warning of the sensitive variables that are released as they are; None where there is none."""
+    roles = dict(zip(decisions.names, decisions.roles, strict=True))
+    held = [one for one in check.of("unchanged") if roles.get(one.name) == "sensitive"]
+    words = (
+        "The role sensitive protects nothing by itself: perturb them, or do not release them. Released as they are: "
+    )
+    return tags.p(words + _some(held) + ".", class_="warning") if held else None
 
 
 def _some(columns: Sequence[Column]) -> str:

@@ -31,7 +31,7 @@ SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
     "": "choose …",
     "key": "key: identifying",
-    "sensitive": "sensitive",
+    "sensitive": "sensitive: perturb it, or it is released as it is",
     "other": "other: released",
     "weight": "weight",
     "household": "household",
