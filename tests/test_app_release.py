@@ -451,3 +451,9 @@ def test_a_sensitive_variable_that_is_released_as_it_is_is_named(decisions: Deci
     assert "Released as they are: job." in page
     plain = act(decisions, "role", "2", "other")
     assert "protects nothing by itself" not in str(check_view.check_view(plain, check))
+
+
+def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions, one: Finished) -> None:
+    _, _, rest = str(release_views.protect_view(decided, None, "", one, one.check)).partition("Protect the file")
+    assert "their levels add up" in rest.partition("Done")[0]
+    assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
