@@ -44,6 +44,7 @@ from postrand.app.launch import Late, Server
 from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
+from postrand.risk.findings import Finding, Findings
 from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
 from postrand.workflow.pipeline import run
@@ -457,3 +458,9 @@ def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions
     _, _, rest = str(release_views.protect_view(decided, None, "", one, one.check)).partition("Protect the file")
     assert "their levels add up" in rest.partition("Done")[0]
     assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
+
+
+def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:
+    found = Finding("household", (), ("sex",), "to draw it once, name it in [unit] household_variables")
+    page = str(check_view.check_view(decisions, checking.ReleaseCheck((), Findings((found,)))))
+    assert "household_variables. No form here does this: write it in the plan" in page

@@ -15,6 +15,8 @@ from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
 
 MAX_NAMED, MAX_ROWS, MAX_SINGLED, MAX_CLAIMS = 12, 500, 15, 30
+IN_A_PLAN = "No form here does this: write it in the plan (see docs/households.md), and open that plan here."
+"""What is said of a next step that only a plan can take."""
 _FATES: tuple[tuple[Fate, str], ...] = (
     ("perturbed", "Perturbed"),
     ("unchanged", "Released as it is"),
@@ -139,6 +141,8 @@ def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[
 
     ``told`` are columns whose decisions another finding has; None: none are shown.
     """
+    if one.code == "household":
+        return tags.li(f"{one.sentence}. {IN_A_PLAN}")
     is_about = one.is_open or one.is_decided
     held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
     names = [] if told is None else [n for n in held if n in decisions.names and n not in told]
