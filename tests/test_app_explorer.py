@@ -146,6 +146,7 @@ def test_the_screen_says_who_is_found_and_by_what(decisions: Decisions) -> None:
     assert f"{list(classes.values()).count(1):,} persons are alone" in page
     assert "In a household, at least one member is found" in page
     assert "knows the keys of all members together" in page
+    assert "chance is above 20 of 100, a usual limit: that of one among five." in page
     assert f"<td>{sum(v for v in classes.values() if v == 2):,}</td>" in page
     none = [one for one in found.search.sets if not one.minimal]
     assert none
