@@ -380,6 +380,14 @@ def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> 
     assert f"{195.996 * found.error:.2g} points" in page
     singular = computations.Point(1, found.made, 0.5, 0.5, 0.5, math.inf, 0.1)
     assert "cannot be corrected" in str(views.readout(decisions, singular, None, ()))
+    one = dataclasses.replace(found, error=0.01 / 1.95996)
+    assert "1 point<" in str(views.readout(decisions, one, None, ())).replace("</span>", "<")
+
+
+def test_a_type_is_said_in_plain_words(decisions: Decisions) -> None:
+    page = str(views.variables(decisions))
+    assert ">numbers<" in page
+    assert "double" not in page
 
 
 def test_the_readout_says_the_promise_and_what_tables_are_worth(decisions: Decisions) -> None:

@@ -147,6 +147,7 @@ def test_the_screen_says_who_is_found_and_by_what(decisions: Decisions) -> None:
     assert f"{list(classes.values()).count(1):,} persons are alone" in page
     assert "In a household, at least one member is found" in page
     assert "knows the keys of all members together" in page
+    assert "chance is above 20 of 100, a usual limit: that of one among five." in page
     assert f"<td>{sum(v for v in classes.values() if v == 2):,}</td>" in page
     none = [one for one in found.search.sets if not one.minimal]
     assert none
@@ -282,6 +283,9 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     recoded = str(comparison_views.compare_view(None, risks, False, attacks=attacks, recoded=True))
     assert "Before, recoded" in recoded
     assert "Before: recoded, not perturbed." in recoded
+    beside = str(comparison_views.compare_view(None, risks, False, attacks=attacks, together="All single out 75.3%"))
+    assert "Figures of risk count the keys alone, not what other columns add. All single out 75.3%." in beside
+    assert "keys alone" not in page
 
 
 def test_a_table_of_ones_choice_has_three_marks_and_its_worth(made) -> None:

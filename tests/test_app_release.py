@@ -44,6 +44,7 @@ from postrand.app.launch import Late, Server
 from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
+from postrand.risk.findings import Finding, Findings
 from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
 from postrand.workflow.pipeline import run
@@ -105,6 +106,8 @@ def test_the_check_says_what_happens_to_every_column(decisions: Decisions, tmp_p
     shares = [sum(n == 1 for n in rows.values()) / 400 for rows in together]
     assert [check.every, check.rest] == pytest.approx(shares)
     assert f"Without weight, they single out {100 * shares[1]:.3g}%" in page
+    beside = page[page.index("weight is released unperturbed") : page.index("Release weight as it is")]
+    assert f"All variables that are released as they are single out {100 * shares[0]:.3g}% of the records" in beside
     dropped = act(decisions, "drop", value="3")
     ready = checking.checked(dropped, tmp_path)
     assert ready is not None
@@ -426,3 +429,38 @@ def test_no_text_of_a_screen_is_markup(one: Finished) -> None:
 def test_a_completed_copy_has_plausible_values(decisions: Decisions) -> None:
     page = str(release_views.protect_form(decisions))
     assert "by a plausible value that is drawn" in page
+
+
+def test_the_check_says_what_the_release_will_promise(decisions: Decisions, one: Finished, tmp_path: Path) -> None:
+    assert one.check is not None
+    assert one.check.promises == one.release.plain_claims
+    page = str(check_view.check_view(one.decisions, one.check))
+    assert all(html_escape(text)[:60] in page for text in one.check.promises)
+    assert "will promise" not in str(check_view.check_view(one.decisions, one.check, decide=False))
+    houses = act(act(decisions, "drop", value="3"), "role", "4", "household")
+    told = checking.checked(houses, tmp_path)
+    assert told is not None
+    most = max(Counter(table()["town"].to_pylist()).values())
+    assert f"{most} members have epsilon" in str(check_view.check_view(houses, told))
+
+
+def test_a_sensitive_variable_that_is_released_as_it_is_is_named(decisions: Decisions, tmp_path: Path) -> None:
+    check = checking.checked(decisions, tmp_path)
+    assert check is not None
+    page = str(check_view.check_view(decisions, check))
+    assert "The role sensitive protects nothing by itself" in page
+    assert "Released as they are: job." in page
+    plain = act(decisions, "role", "2", "other")
+    assert "protects nothing by itself" not in str(check_view.check_view(plain, check))
+
+
+def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions, one: Finished) -> None:
+    _, _, rest = str(release_views.protect_view(decided, None, "", one, one.check)).partition("Protect the file")
+    assert "their levels add up" in rest.partition("Done")[0]
+    assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
+
+
+def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:
+    found = Finding("household", (), ("sex",), "to draw it once, name it in [unit] household_variables")
+    page = str(check_view.check_view(decisions, checking.ReleaseCheck((), Findings((found,)))))
+    assert "household_variables. No form here does this: write it in the plan" in page

@@ -291,7 +291,7 @@ def test_suffixes(tmp_path):
     known = [s for f in formats.formats() for s in f.suffixes]
     assert len(set(known)) == len(known)
     (tmp_path / "data.xyz").write_text("a\n")
-    with pytest.raises(UsageError, match=r"unknown file type '\.xyz'; wanted one of .*\.csv.*\.parquet"):
+    with pytest.raises(UsageError, match=r"unknown file type '\.xyz'; wanted one of .*\.csv.*\.parquet.*save it as"):
         formats.read(tmp_path / "data.xyz")
     with pytest.raises(UsageError, match="no such file"):
         formats.read(tmp_path / "data.abc")

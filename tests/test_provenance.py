@@ -22,7 +22,7 @@ from postrand.plan.values import BlockPlan
 from postrand.privacy.histogram import noisy_counts
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.randomness import ReleaseKey
-from postrand.support.wordings import in_words, limit
+from postrand.support.wordings import in_words, limit, say
 from postrand.workflow import design_blocks as blocks
 from tests.release_case import edit, rebuild, rehash
 
@@ -540,3 +540,7 @@ def test_a_key_alone_is_refused(folder):
         "drawn: data.parquet: file, key and matrices (with their stated origin) do not give these records"
         in done.stderr
     )
+
+
+def test_a_matrix_without_a_prior_is_not_said_to_come_from_figures() -> None:
+    assert say("said.origins", origins={"public": [["sex"]]}).endswith("(sex from public figures, or from none)")

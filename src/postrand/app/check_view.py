@@ -14,7 +14,9 @@ from postrand.app.widgets import button, control, facts, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
 
-MAX_NAMED, MAX_ROWS, MAX_SINGLED = 12, 500, 15
+MAX_NAMED, MAX_ROWS, MAX_SINGLED, MAX_CLAIMS = 12, 500, 15, 30
+IN_A_PLAN = "No form here does this: write it in the plan (see docs/households.md), and open that plan here."
+"""What is said of a next step that only a plan can take."""
 _FATES: tuple[tuple[Fate, str], ...] = (
     ("perturbed", "Perturbed"),
     ("unchanged", "Released as it is"),
@@ -26,7 +28,8 @@ _FATES: tuple[tuple[Fate, str], ...] = (
 def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -> TagList:
     """Return the whole release check; with ``decide`` also the controls of the decisions that it wants."""
     title = tags.h3("Release check") if decide else None
-    parts: list[Any] = [title, _fates(check), _columns(check), *_messages(check), _remaining(check)]
+    parts: list[Any] = [title, _fates(check), _columns(decisions, check), *_messages(check), _remaining(check)]
+    parts += _promises(check) if decide else []
     parts.append(_findings(decisions, check, decide))
     return TagList(*parts)
 
@@ -36,7 +39,7 @@ def _fates(check: ReleaseCheck) -> Tag:
     return facts([(words, f"{len(held):,}") for words, held in shown if held or words != _FATES[2][1]])
 
 
-def _columns(check: ReleaseCheck) -> TagList:
+def _columns(decisions: Decisions, check: ReleaseCheck) -> TagList:
     """Return the columns by what happens to them: some by name, and all in a table that can be opened."""
     lines = [tags.p(tags.strong(f"{words}: "), _some(check.of(fate))) for fate, words in _FATES if check.of(fate)]
     head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in ("Variable", "In the release", "How")))
@@ -52,7 +55,19 @@ def _columns(check: ReleaseCheck) -> TagList:
     left = len(check.columns) - MAX_ROWS
     more = tags.p(f"and {left:,} more: the plan lists them", class_="soft") if left > 0 else None
     table = scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "What happens to each variable")
-    return TagList(*lines, tags.details(tags.summary("Variable by variable"), table, more))
+    return TagList(
+        *lines, _sensitive(decisions, check), tags.details(tags.summary("Variable by variable"), table, more)
+    )
+
+
+def _sensitive(decisions: Decisions, check: ReleaseCheck) -> Tag | None:
+    """Return a warning of the sensitive variables that are released as they are; None where there is none."""
+    roles = dict(zip(decisions.names, decisions.roles, strict=True))
+    held = [one for one in check.of("unchanged") if roles.get(one.name) == "sensitive"]
+    words = (
+        "The role sensitive protects nothing by itself: perturb them, or do not release them. Released as they are: "
+    )
+    return tags.p(words + _some(held) + ".", class_="warning") if held else None
 
 
 def _some(columns: Sequence[Column]) -> str:
@@ -70,13 +85,20 @@ def _messages(check: ReleaseCheck) -> list[Any]:
     return parts
 
 
+def _promises(check: ReleaseCheck) -> list[Tag]:
+    """Return what the release will promise, before it is made; a finished one says it of itself."""
+    told = [tags.li(text) for text in check.promises[:MAX_CLAIMS]]
+    return [tags.p(tags.strong("What the release will promise")), tags.ul(*told)] if told else []
+
+
 def _remaining(check: ReleaseCheck) -> TagList | None:
     """Return what the unperturbed variables single out: all together, and each with one and two others."""
     if check.every is None:
         return None
-    where = "of a sample of the records" if check.is_sample else "of the records"
-    said = f"All variables that are released as they are single out {100 * check.every:.3g}% {where} together: "
-    words = "nobody else has the same values. Perturbing the other variables does not change this."
+    said, words = (
+        f"{check.together}: ",
+        "nobody else has the same values. Perturbing the other variables does not change this.",
+    )
     alone = [one.name for one in check.findings.singled if one.is_much]
     if alone and check.rest is not None:
         words += f" Without {', '.join(cut(n) for n in alone[:MAX_NAMED])}, they single out {100 * check.rest:.3g}%."
@@ -106,15 +128,21 @@ def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagLis
     return TagList(
         tags.p(tags.strong("Findings on the released variables")),
         trouble(f"{words} before the file can be protected.") if wanted and decide else None,
-        tags.ul(*(_finding(decisions, one, told if decide else None) for one in found.found), *rest, class_="findings"),
+        tags.ul(
+            *(_finding(decisions, check, one, told if decide else None) for one in found.found),
+            *rest,
+            class_="findings",
+        ),
     )
 
 
-def _finding(decisions: Decisions, one: Finding, told: set[str] | None) -> Tag:
+def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[str] | None) -> Tag:
     """Return one finding, with the decisions on its columns if it wants them, or if it has them.
 
     ``told`` are columns whose decisions another finding has; None: none are shown.
     """
+    if one.code == "household":
+        return tags.li(f"{one.sentence}. {IN_A_PLAN}")
     is_about = one.is_open or one.is_decided
     held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
     names = [] if told is None else [n for n in held if n in decisions.names and n not in told]
@@ -122,7 +150,8 @@ def _finding(decisions: Decisions, one: Finding, told: set[str] | None) -> Tag:
         return tags.li(one.sentence)
     told.update(names)
     rows = [tags.div(*_choices(decisions, name), class_="row") for name in names]
-    return tags.li(one.sentence, *rows, class_="open" if one.is_open else None)
+    wider = f". {check.together}." if check.every is not None and one.code == "singles-out" else ""
+    return tags.li(one.sentence + wider, *rows, class_="open" if one.is_open else None)
 
 
 def _choices(decisions: Decisions, name: str) -> tuple[Tag, Tag]:

@@ -10,6 +10,7 @@ from typing import Literal
 from postrand.app import documents
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed, Latest
+from postrand.certification.plain_words import plain_claims
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -45,6 +46,7 @@ class ReleaseCheck:
     ``warnings`` are those that are not findings on unperturbed columns; ``refusals`` are the reasons why the run would
     stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
+    ``promises`` are the claims in plain words.
     """
 
     columns: tuple[Column, ...]
@@ -54,6 +56,15 @@ class ReleaseCheck:
     every: float | None = None
     rest: float | None = None
     is_sample: bool = False
+    promises: tuple[str, ...] = ()
+
+    @property
+    def together(self) -> str:
+        """What all unperturbed columns single out together, in words; empty where there is no such column."""
+        if self.every is None:
+            return ""
+        where = "of a sample of the records" if self.is_sample else "of the records"
+        return f"All variables that are released as they are single out {100 * self.every:.3g}% {where} together"
 
     @property
     def is_ready(self) -> bool:
@@ -91,7 +102,14 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     warnings = (*said, *(() if enforced else unmet))
     refusals = (*_refused(made), *(unmet if enforced else ()))
     columns = columns_of(made.plan, made.mechanism)
-    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found))
+    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found), _promises(made, found))
+
+
+def _promises(made: Designed, found: Findings) -> tuple[str, ...]:
+    """Return the claims in plain words, with those on the largest household, as the release will state them."""
+    level = made.certificate.file
+    file, largest = None if level is None else level.to_dict(), found.largest_household
+    return plain_claims(made.certificate.claims, made.mechanism, file, largest_household=largest)
 
 
 def columns_of(plan: Plan, mechanism: Mechanism) -> tuple[Column, ...]:

@@ -47,8 +47,15 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
             release.mechanism.split,
             () if attacks is None or isinstance(attacks, Problem) else attacks,
             bool(documents.codebook_of(decisions).recodes),
+            _together(here),
         )
         return TagList(release_screen.banner(here), found)
+
+
+def _together(here: Tab) -> str:
+    """Return what the unperturbed variables of the release that is shown single out together; empty if not known."""
+    one = release_screen.shown(here)
+    return "" if one is None or one.check is None else one.check.together
 
 
 def _is_same_file(now: Decisions, made: Decisions) -> bool:

@@ -18,6 +18,7 @@ from postrand.report import svg
 from postrand.report.table_worth import TableWorth
 from postrand.report.table_worth import shown as worth_text
 from postrand.risk import RiskReport
+from postrand.risk.findings import KEYS_ALONE
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
 from postrand.workflow.dossier_risk import MEASURES
 
@@ -52,12 +53,16 @@ def compare_view(
     split: Split | None = None,
     attacks: Sequence[RiskFigure] = (),
     recoded: bool = False,
+    together: str = "",
 ) -> TagList:
-    """Return the risk before and after, the right links first, and one table; of a split, what it can answer."""
+    """Return the risk before and after, the right links first, and one table; of a split, what it can answer.
+
+    ``together``: what the unperturbed variables single out together, in words.
+    """
     before = "Before, recoded" if recoded else "Before"
     parts: list[Any] = []
     if risks is not None or attacks:
-        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS)
+        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS, together)
     parts += [busy("Computing …")] if waiting else []
     parts += [] if split is None else [coverage(split, split.variables)]
     if isinstance(found, str):
@@ -68,7 +73,11 @@ def compare_view(
 
 
 def _risk(
-    risks: tuple[RiskReport | None, RiskReport | None], attacks: Sequence[RiskFigure], before: str, which: str
+    risks: tuple[RiskReport | None, RiskReport | None],
+    attacks: Sequence[RiskFigure],
+    before: str,
+    which: str,
+    together: str,
 ) -> Iterator[Tag]:
     yield tags.h3("Risk before and after")
     by_code = {one.code: one for one in attacks}
@@ -80,6 +89,8 @@ def _risk(
             tags.strong(f"{matches.after:,.1f} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
+    if together:
+        yield tags.p(f"{KEYS_ALONE[:1].upper()}{KEYS_ALONE[1:]}. {together}.", class_="warning")
     rows = [_figure(by_code[code]) for code in FIRST if code in by_code and by_code[code].before is not None]
     known = any(report is not None for report in risks)
     for words, _, value in sorted(MEASURES, key=lambda measure: not measure[0].endswith(TAUS)) if known else ():

@@ -16,6 +16,9 @@ from postrand.app.finished import Finished
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
 from postrand.formats import written_names
 
+AGAIN = "If you give away more than one release of the same records, their levels add up for each record."
+"""What is said wherever a second release of a file can be made or taken."""
+
 
 def protect_form(decisions: Decisions) -> TagList:
     """Return the choices about the release itself."""
@@ -73,6 +76,8 @@ def protect_view(
         parts.append(trouble(check.split("\n")))
     halted = bool(missing) or waiting or isinstance(check, str) or (check is not None and not check.is_ready)
     parts.append(button("Protect the file", "protect", kind="primary", disabled="disabled" if halted else None))
+    if one is not None:
+        parts.append(tags.p(AGAIN, class_="soft"))
     if ended:
         parts.append(trouble(ended.split("\n")))
     return TagList(*parts, None if one is None else _done(decisions, one))

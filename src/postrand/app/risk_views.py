@@ -14,7 +14,7 @@ from postrand.app.widgets import busy, button, facts, trouble
 from postrand.report import svg, text
 from postrand.risk import RiskReport
 from postrand.risk.exposure import Exposure
-from postrand.risk.informed import Spread
+from postrand.risk.informed import THRESHOLD, Spread
 from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
@@ -123,7 +123,7 @@ def attacker_sentences(attacks: Exposure) -> Iterator[str]:
         yield (
             "Someone who knows the keys of all members together finds the household with a chance of "
             f"{_mean(attacks.joint)} on average; for {text.decimal(100 * attacks.joint.above)} of 100 households the "
-            "chance is above 20 of 100."
+            f"chance is above {100 * THRESHOLD:g} of 100, a usual limit: that of one among five."
         )
 
 

@@ -12,7 +12,7 @@ from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
 from postrand.app.history import History, differences
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
-from postrand.app.release_views import progress
+from postrand.app.release_views import AGAIN, progress
 from postrand.app.views import cut_text
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
@@ -83,7 +83,7 @@ def shelf_view(shelf: Shelf, chosen: int, removing: int, decisions: Decisions) -
     items = [_item(one, one.number == chosen, removing == one.number, decisions) for one in reversed(shelf.held)]
     words = "Each stays here with its own plan until you remove it, or end the workbench. Saved projects stay."
     if len(shelf.held) > 1:
-        words += " If you give away more than one release of the same records, their levels add up for each record."
+        words += f" {AGAIN}"
     return tags.div(tags.h3("Releases"), tags.p(words, class_="soft"), tags.ul(*items, class_="shelf"))
 
 

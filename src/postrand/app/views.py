@@ -31,13 +31,14 @@ SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
     "": "choose …",
     "key": "key: identifying",
-    "sensitive": "sensitive",
+    "sensitive": "sensitive: perturb it, or it is released as it is",
     "other": "other: released",
     "weight": "weight",
     "household": "household",
     "record_key": "record number",
     "drop": "drop: not released",
 }
+TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 
 
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
-        tags.td(some or str(draft["type"]), class_="text soft"),
+        tags.td(some or TYPE_TEXT.get(str(draft["type"]), str(draft["type"])), class_="text soft"),
     )
 
 
@@ -292,7 +293,8 @@ def _points(error: float) -> str:
     if not error < 10:
         return "cannot be corrected"
     half = 195.996 * error
-    return f"{half:.2g} points" if half < 99.5 else f"{half:,.0f} points"
+    number = f"{half:.2g}" if half < 99.5 else f"{half:,.0f}"
+    return f"{number} point{'' if number == '1' else 's'}"
 
 
 def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: bool) -> TagList:

@@ -46,6 +46,7 @@ _OTHERS = {
     ".rds": "save it as .parquet, with arrow::write_parquet",
 }
 """What to do with files that are often brought, and not read."""
+_SAVE = "if it is a table of records, save it as .csv with the program that made it"
 
 __all__ = [
     "BATCH_ROWS",
@@ -325,7 +326,8 @@ def format_of(path: str | Path) -> Format:
     suffix = path.suffix.lower()
     known = ", ".join(s for entry in formats() for s in entry.suffixes)
     what = f"unknown file type {suffix!r}" if hidden(str(path)) == str(path) else NO_FILE
-    raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}", fix=_OTHERS.get(suffix, "")))
+    fix = _OTHERS.get(suffix, _SAVE if path.is_file() else "")  # a file to be written is not there
+    raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}", fix=fix))
 
 
 def parquet_files(source: Source) -> list[tuple[Path, Held]]:

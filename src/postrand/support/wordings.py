@@ -249,7 +249,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "fact.drawn": "that the records were drawn from the confidential file with this mechanism",
         "fact.key": "that the release key is private",
         "fact.order": "that their order was shuffled",
-        "origin.public": "public figures",
+        "origin.public": "public figures, or from none",
         "origin.dp": "a differentially private histogram, and the ε that it spent",
         **UNIT_WORDINGS,
     }
