@@ -73,8 +73,10 @@ def test_forms_are_read_as_what_they_mean() -> None:
     assert forms.make("structure", "circulant", {"block": "[1, 3]"}).block == (1, 3)
     with pytest.raises(SpecificationError, match=r"privacy: 'epsilon' cannot be read; got 'much'; wanted a number"):
         forms.make("privacy", "differential", {"epsilon": "much"})
-    with pytest.raises(PostrandError, match="epsilon"):
-        forms.make("privacy", "differential", {"epsilon": "-1"})
+    with pytest.raises(SpecificationError, match="'epsilon' cannot be read; got an empty box; wanted a number"):
+        forms.make("privacy", "differential", {"epsilon": ""})
+    with pytest.raises(PostrandError, match=r"wanted a number above 0; usual are 0\.5 to 4 for one variable"):
+        forms.make("privacy", "differential", {"epsilon": "0"})
 
 
 def test_structures_that_do_not_suit_are_known_beforehand() -> None:

@@ -213,7 +213,10 @@ def test_prior_reports_every_problem_at_once():
 
 @pytest.mark.parametrize("epsilon", [37.0, 700.0])
 def test_epsilon_beyond_the_exact_law_is_refused(epsilon):
-    with pytest.raises(PrivacyError, match="epsilon is too large for an exact matrix"):
+    with pytest.raises(
+        PrivacyError,
+        match=r"epsilon is too large for an exact matrix.*choose a smaller epsilon: this one is no protection",
+    ):
         design([0.5, 0.3, 0.2], DifferentialPrivacy(epsilon))
 
 

@@ -75,3 +75,9 @@ def test_a_guess_that_is_right_no_more_often_tells_only_the_records_that_it_sett
     assert few.in_words == "for about 4 of 100 records the best guess from water is right with 80% or more; " + (
         "others gain little"
     )
+
+
+def test_a_value_that_few_records_have_is_not_told_as_a_guess_without_gain():
+    found = told(np.array([[860, 0], [136, 0], [0, 4]]), "income", "heads")
+    assert found.is_much
+    assert found.in_words == "a value of heads all but says one that few records have; others gain little"

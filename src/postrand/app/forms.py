@@ -119,8 +119,9 @@ def parse(kind: Any, values: Values, where: str) -> dict[str, Any]:
             found[field.name] = _value(field, text)
         except ValueError:
             wanted = {"number": "a number", "whole": "a whole number", "toml": 'a value such as 1, "a" or ["a", "b"]'}
+            got = repr(text) if text else "an empty box"
             problems.append(
-                sentence(f"{field.name!r} cannot be read", where=where, got=repr(text), wanted=wanted.get(field.kind))
+                sentence(f"{field.name!r} cannot be read", where=where, got=got, wanted=wanted.get(field.kind))
             )
     raise_all(SpecificationError, problems)
     return found

@@ -80,4 +80,5 @@ def _number(words: str, key: str, text: str) -> float:
         return float(text)
     except ValueError:
         what = f"{words!r} cannot be read"
-        raise SpecificationError(sentence(what, got=repr(text), wanted="a number")) from None
+        got = repr(text) if text.strip() else "an empty box"
+        raise SpecificationError(sentence(what, got=got, wanted="a number")) from None

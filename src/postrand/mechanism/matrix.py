@@ -363,7 +363,7 @@ def check_epsilon(epsilon: float, size: int) -> None:
                 "epsilon is too large for an exact matrix",
                 got=f"{epsilon:g}",
                 wanted=f"<= {limit:.4f} for {size} categories (weights are multiples of 2^-53)",
-                fix="choose a smaller epsilon, or leave the variable out of the mechanism",
+                fix="choose a smaller epsilon: this one is no protection",
             )
         )
 

@@ -65,7 +65,7 @@ class DifferentialPrivacy:
     def __post_init__(self) -> None:
         epsilon = finite(self.epsilon)
         if not epsilon > 0:
-            got, wanted = shown(self.epsilon, repr), "0 < epsilon < inf"
+            got, wanted = shown(self.epsilon, repr), "a number above 0; usual are 0.5 to 4 for one variable"
             fix = unquoted(self.epsilon)
             raise PrivacyError(sentence("epsilon is not a positive number", got=got, wanted=wanted, fix=fix))
         object.__setattr__(self, "epsilon", epsilon)

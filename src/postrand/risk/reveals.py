@@ -72,7 +72,10 @@ class PairReveal:
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
         source = self.clear.replace(", ", " and ")
-        if round(100 * self.right) == round(100 * self.blind) and self.settled >= SETTLED:
+        gains_little = round(100 * self.right) == round(100 * self.blind)
+        if gains_little and self.settled < SETTLED and self.same >= SAME:
+            return f"a value of {source} all but says one that few records have; others gain little"
+        if gains_little and self.settled >= SETTLED:
             few = f"for about {100 * self.settled:.0f} of 100 records"
             return f"{few} the best guess from {source} is right with {LIKELY:.0%} or more; others gain little"
         text = f"of 100 records, the best guess from {source} is right in about "
