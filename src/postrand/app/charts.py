@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from htmltools import HTML, Tag, tags
@@ -54,15 +54,14 @@ def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
     return _figure(parts, "Risk-utility map: chance of a correct guess against the precision of a corrected share")
 
 
-def _grid(x: object, y: object, low: float, high: float) -> str:
-    across, up = x, y
+def _grid(across: Callable[[float], float], up: Callable[[float], float], low: float, high: float) -> str:
     parts = []
     for share in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(_line(LEFT, up(share), WIDTH - RIGHT, up(share), "grid"))  # type: ignore[operator]
-        parts.append(_label(LEFT - 8, up(share) + 4, f"{100 * share:.0f}%", "end"))  # type: ignore[operator]
+        parts.append(_line(LEFT, up(share), WIDTH - RIGHT, up(share), "grid"))
+        parts.append(_label(LEFT - 8, up(share) + 4, f"{100 * share:.0f}%", "end"))
     for value in (tick / NORMAL_95 for tick in _ticks(NORMAL_95 * low, NORMAL_95 * high)):
-        parts.append(_line(across(value), TOP, across(value), HEIGHT - BOTTOM, "grid"))  # type: ignore[operator]
-        parts.append(_label(across(value), HEIGHT - BOTTOM + 18, f"{100 * NORMAL_95 * value:g}", "middle"))  # type: ignore[operator]
+        parts.append(_line(across(value), TOP, across(value), HEIGHT - BOTTOM, "grid"))
+        parts.append(_label(across(value), HEIGHT - BOTTOM + 18, f"{100 * NORMAL_95 * value:g}", "middle"))
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
     parts.append(_label(middle, HEIGHT - 12, "a corrected share, ± (95%), percentage points (log scale)", "middle"))
     return "".join(parts)

@@ -145,7 +145,7 @@ def finish(
         computations.packed(folder)
         if watch.stop and "ledger" not in decisions.kept:
             raise Cancelled
-    except BaseException:
+    except BaseException:  # whatever ended it, nothing half made stays
         shutil.rmtree(folder, ignore_errors=True)
         raise
     check = None if check is None else check.after(made.findings, tuple(said))

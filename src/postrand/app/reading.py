@@ -21,24 +21,8 @@ ROWS, LINES, WIDTH = 5, 5, 200
 SIGNS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 DECIMALS = {".": "point .", ",": "comma ,"}
 THOUSANDS = {"": "none, or as the file shows", ",": "comma ,", ".": "point .", " ": "blank", "'": "apostrophe '"}
-ENCODINGS = (
-    "utf-8",
-    "windows-1252",
-    "iso-8859-15",
-    "utf-16",
-    "windows-1250",
-    "windows-1251",
-    "windows-1253",
-    "windows-1254",
-    "windows-1257",
-    "iso-8859-2",
-    "iso-8859-5",
-    "koi8-r",
-    "cp850",
-    "cp852",
-    "cp866",
-    "mac-roman",
-)
+ENCODINGS = tuple(dict.fromkeys(("utf-8", "windows-1252", "iso-8859-15", "utf-16", *formats.SINGLE_BYTE)))
+"""The usual ones first."""
 WORDS = {
     "separator": "Columns are separated by",
     "encoding": "Encoding of the text",

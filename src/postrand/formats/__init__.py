@@ -19,7 +19,17 @@ from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
 from postrand.formats._parts import PartsSource, files_of, folders_of
-from postrand.formats._settings import SETTINGS, USUAL, File, ReadSettings, named, settings_from, sign_of, usual_of
+from postrand.formats._settings import (
+    SETTINGS,
+    SINGLE_BYTE,
+    USUAL,
+    File,
+    ReadSettings,
+    named,
+    settings_from,
+    sign_of,
+    usual_of,
+)
 from postrand.formats._witnesses import Witnesses
 from postrand.formats.base import (
     BATCH_ROWS,
@@ -51,6 +61,7 @@ _SAVE = "if it is a table of records, save it as .csv with the program that made
 __all__ = [
     "BATCH_ROWS",
     "SETTINGS",
+    "SINGLE_BYTE",
     "File",
     "Format",
     "Held",

@@ -17,7 +17,7 @@ from pathlib import Path
 from postrand.errors import DataError, sentence
 from postrand.formats import _streams
 from postrand.formats._numbers import pattern
-from postrand.formats._settings import SEPARATORS, ReadSettings, named
+from postrand.formats._settings import SEPARATORS, SINGLE_BYTE, ReadSettings, named
 
 SAMPLE = 1 << 20
 """Bytes in which the separator and the numbers are looked for."""
@@ -30,23 +30,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SINGLE = (
-    "windows-1252",
-    "windows-1250",
-    "windows-1251",
-    "windows-1253",
-    "windows-1254",
-    "windows-1257",
-    "iso-8859-15",
-    "iso-8859-2",
-    "iso-8859-5",
-    "koi8-r",
-    "cp850",
-    "cp852",
-    "cp866",
-    "mac-roman",
-)
-"""Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
 _ODD = 0.05
 """The largest share of words that are no words in the encoding that is taken."""
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
@@ -124,13 +107,13 @@ def _without_mark(head: bytes) -> str:
 
 def _single(path: Path, words: set[bytes]) -> str:
     """Return the encoding of one byte a sign that words of a file have."""
-    odd = {name: count for name in _SINGLE if (count := _oddities(words, name)) is not None}
+    odd = {name: count for name in SINGLE_BYTE if (count := _oddities(words, name)) is not None}
     least = min(odd.values(), default=len(words))
     if least > _ODD * len(words):
         what = "the file is not UTF-8, and in no encoding that is looked for does it have words"
         fix = "find out from where it comes, and give its encoding: --encoding NAME, such as big5, shift_jis or cp1255"
         raise DataError(sentence(what, where=path.name, fix=fix))
-    likely = [name for name in _SINGLE if odd.get(name, least + 1) <= least]
+    likely = [name for name in SINGLE_BYTE if odd.get(name, least + 1) <= least]
     held = bytes(sorted({byte for word in words for byte in word if byte >= 0x80}))
     ways: dict[str, str] = {}
     for name in likely:

@@ -12,6 +12,23 @@ from typing import Any
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 
+SINGLE_BYTE = (
+    "windows-1252",
+    "windows-1250",
+    "windows-1251",
+    "windows-1253",
+    "windows-1254",
+    "windows-1257",
+    "iso-8859-15",
+    "iso-8859-2",
+    "iso-8859-5",
+    "koi8-r",
+    "cp850",
+    "cp852",
+    "cp866",
+    "mac-roman",
+)
+"""Encodings of one byte a sign, in Europe and America; the usual one first. Latin-1 is a part of windows-1252."""
 SEPARATORS = (",", ";", "\t", "|")
 DECIMALS = (".", ",")
 THOUSANDS = (",", ".", " ", "\u00a0", "\u202f", "'", "\u2019")
