@@ -83,7 +83,8 @@ def with_recode(decisions: Decisions, at: int, entry: Mapping[str, Any] | None) 
         fix = "edit it in codebook.toml"
         raise UsageError(sentence(f"{name!r} is made from the column {before['from']!r}", fix=fix))
     others = [dict(one) for one in decisions.kept.get("recodes", ()) if one["variable"] != name]
-    asked = [*others, *([] if entry is None else [dict(entry)])]
+    seen = {"provenance": "confidential"}  # counts of the file are on the screen
+    asked = [*others, *([] if entry is None else [seen | dict(entry)])]
     plain = open_records(opened.path)
     made = prepared(asked, Path(), plain, "the variable editor")
     source = made.of(reopened(opened.path, made, plain))
