@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -197,10 +198,10 @@ class Instant:
         self.held: dict[str, tuple[object, object]] = {}
         self.computed: list[str] = []
 
-    def ask(self, kind: str, key: object, function: object) -> tuple[object, bool]:
+    def ask(self, kind: str, key: object, function: Callable[[], object]) -> tuple[object, bool]:
         if self.held.get(kind, (None,))[0] != key:
             self.computed.append(kind)
-            self.held[kind] = (key, function())  # type: ignore[operator]
+            self.held[kind] = (key, function())
         return self.held[kind][1], False
 
 

@@ -6,15 +6,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.recoded import column_problems
 from postrand.errors import DataError, raise_all
-from postrand.formats import BATCH_ROWS, PartsSource, Source
-from postrand.formats.base import select
+from postrand.formats import BATCH_ROWS, PartsSource, Source, each_part
+from postrand.formats.base import WrappedSource, select
 from postrand.recoding import Recode
 from postrand.recoding.apply import reads_as, result_type
 
@@ -22,10 +21,9 @@ _LABELS = (b"label", b"value_labels")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecodedSource:
+class RecodedSource(WrappedSource):
     """The records of a source with the results of recodes for their columns; see ``formats.base.Source``."""
 
-    source: Source
     recodes: tuple[Recode, ...]
 
     @property
@@ -36,32 +34,6 @@ class RecodedSource:
             mine = [recode for recode in self.recodes if recode.source == field.name]
             fields += [_field(recode, field) for recode in mine] or [field]
         return pa.schema(fields, self.source.schema.metadata)
-
-    @property
-    def num_rows(self) -> int | None:
-        """The number of records."""
-        return self.source.num_rows
-
-    @property
-    def path(self) -> Path:
-        """The file, where the source is one."""
-        found: Path = self.source.path  # type: ignore[attr-defined]  # who asks, asks hasattr first
-        return found
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the records come in one order each time."""
-        return getattr(self.source, "ordered", True)
-
-    @property
-    def untyped(self) -> bool:
-        """Whether the file does not say of which type its own columns are."""
-        return getattr(self.source, "untyped", False)
-
-    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
-        """Return texts as values of another type, as the file converts them; only of one that is untyped."""
-        found: pa.Array | None = self.source.lossless(text, target)  # type: ignore[attr-defined]  # see Source
-        return found
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order."""
@@ -82,10 +54,7 @@ def recoded(source: Source, recodes: Sequence[Recode]) -> Source:
     if not recodes:
         return source
     raise_all(DataError, column_problems(recodes, source.schema.names))
-    if isinstance(source, PartsSource):
-        parts: Any = tuple(RecodedSource(part, tuple(recodes)) for part in source.parts)
-        return dataclasses.replace(source, parts=parts)
-    return RecodedSource(source, tuple(recodes))
+    return each_part(source, lambda part: RecodedSource(part, tuple(recodes)))
 
 
 def unrecoded(source: Source) -> tuple[Source, tuple[Recode, ...]]:

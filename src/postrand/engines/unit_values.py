@@ -7,7 +7,6 @@ the unit holds as if the file had come with them. Everything downstream reads th
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable, coding
 from postrand.data.households import identities
 from postrand.engines.unit_records import UnitRecords
-from postrand.formats import BATCH_ROWS, PartsSource, Source
-from postrand.formats.base import select
+from postrand.formats import BATCH_ROWS, Source, each_part
+from postrand.formats.base import WrappedSource, select
 from postrand.support.progress import Stage, passing
 
 _WAITING = 1 << 20
@@ -54,32 +53,15 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SettledSource:
+class SettledSource(WrappedSource):
     """The records of a source with settled values; see ``formats.base.Source``."""
 
-    source: Source
     settled: tuple[Settled, ...]
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as the source has them."""
         return self.source.schema
-
-    @property
-    def num_rows(self) -> int | None:
-        """The number of records."""
-        return self.source.num_rows
-
-    @property
-    def path(self) -> Path:
-        """The file, where the source is one."""
-        found: Path = self.source.path  # type: ignore[attr-defined]  # who asks, asks hasattr first
-        return found
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the records come in one order each time."""
-        return getattr(self.source, "ordered", True)
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order."""
@@ -115,10 +97,7 @@ def settled(source: Source, codebook: Codebook, wants: Iterable[UnitRecords]) ->
         Settled(column, variable, *winners(one.found(), len(variable.categories)))
         for (column, variable), one in zip(pairs, counted, strict=True)
     )
-    if isinstance(source, PartsSource):
-        parts: Any = tuple(SettledSource(part, made) for part in source.parts)
-        return dataclasses.replace(source, parts=parts)
-    return SettledSource(source, made)
+    return each_part(source, lambda part: SettledSource(part, made))
 
 
 class _Counted:

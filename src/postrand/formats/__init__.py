@@ -18,7 +18,7 @@ from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.formats import _parts
 from postrand.formats._partitions import Held, PartitionedSource, held_by, only_in_folders, with_folders
-from postrand.formats._parts import PartsSource, files_of, folders_of
+from postrand.formats._parts import PartsSource, each_part, files_of, folders_of
 from postrand.formats._settings import (
     SETTINGS,
     SINGLE_BYTE,
@@ -72,6 +72,7 @@ __all__ = [
     "Witnesses",
     "Writer",
     "detected",
+    "each_part",
     "format_of",
     "formats",
     "has_limits",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
-from postrand.formats.base import BATCH_ROWS, Source, first, select
+from postrand.formats.base import BATCH_ROWS, Source, WrappedSource, first, select
 
 Held = tuple[tuple[str, str | None], ...]
 """Columns that the names of a file's folders hold, as text, None for a missing value."""
@@ -21,43 +20,20 @@ _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionedSource:
+class PartitionedSource(WrappedSource):
     """The records of a file, each with what the names of its folders hold; see :class:`postrand.formats.base.Source`.
 
     ``held`` are columns of text, None for a missing value; ``types`` what they are in.
     """
 
-    source: Any
     held: Held
     types: pa.Schema
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        found: Path = self.source.path
-        return found
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the file, then those of its folders."""
         own: pa.Schema = self.source.schema
         return pa.schema([*own, *self.types], own.metadata)
-
-    @property
-    def num_rows(self) -> int | None:
-        """The number of records, or None where only reading tells."""
-        rows: int | None = self.source.num_rows
-        return rows
-
-    @property
-    def untyped(self) -> bool:
-        """Whether the file does not say of which type its columns are."""
-        return getattr(self.source, "untyped", False)
-
-    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
-        """Return texts as values of another type, as the file converts them; only of one that is untyped."""
-        found: pa.Array | None = self.source.lossless(text, target)
-        return found
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order."""

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,6 +66,13 @@ class PartsSource:
             sum(batch.num_rows for batch in part.batches(first)) if part.num_rows is None else part.num_rows
             for part in self.parts
         )
+
+
+def each_part(source: Source, wrap: Callable[[Source], Source]) -> Source:
+    """Return a source in what wraps it, file by file where it is several."""
+    if isinstance(source, PartsSource):
+        return replace(source, parts=tuple(wrap(part) for part in source.parts))
+    return wrap(source)
 
 
 def files_of(path: Path) -> tuple[Path, ...] | None:

@@ -51,6 +51,39 @@ class Source(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WrappedSource:
+    """The records of another source with something done to them; what is not changed is as there."""
+
+    source: Source
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of records, or None where only reading tells."""
+        return self.source.num_rows
+
+    @property
+    def path(self) -> Path:
+        """The file, where the source is one."""
+        found: Path = self.source.path  # type: ignore[attr-defined]  # who asks, asks hasattr first
+        return found
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the records come in one order each time."""
+        return getattr(self.source, "ordered", True)
+
+    @property
+    def untyped(self) -> bool:
+        """Whether the file does not say of which type its own columns are."""
+        return getattr(self.source, "untyped", False)
+
+    def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
+        """Return texts as values of another type, as the file converts them; only of one that is untyped."""
+        found: pa.Array | None = self.source.lossless(text, target)  # type: ignore[attr-defined]  # see Source
+        return found
+
+
 class Writer(Protocol):
     """Takes batches for one file."""
 
