@@ -19,6 +19,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy
@@ -115,16 +116,14 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
 
 def _fitted(basis: Basis, seen: Sequence[NDArray[np.float32]], lines: int) -> tuple[Logit, ...]:
     """Return the regression of each variable, some at a time: a regression has one thread, which waits for no other."""
-    tell = stage(Stage.RELATING, len(seen), "variables")
+    tell, found = stage(Stage.RELATING, len(seen), "variables"), []
     at_once = 1 if len(basis.values) > MOST_AT_ONCE else len(os.sched_getaffinity(0))
-
-    def work(likelihood: NDArray[np.float32]) -> Logit:
-        found = fit_logit(basis.values, basis.of, likelihood, lines)
-        tell(1)
-        return found
-
+    fitted = partial(fit_logit, basis.values, basis.of, lines=lines)
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(at_once, thread_name_prefix="postrand") as pool:
-        return tuple(pool.map(work, seen))
+        for one in pool.map(fitted, seen):
+            found.append(one)
+            tell(1)
+    return tuple(found)
 
 
 def seen_through(evidence: Evidence, draws: Sequence[Draw], place: int) -> NDArray[np.float32]:

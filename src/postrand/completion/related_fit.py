@@ -126,8 +126,7 @@ def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, star
 
 def _curved(phi: Array, prior: Array, posterior: Array, precision: Array) -> Iterator[tuple[Array, bool]]:
     """Yield the factored information, then with less of what is missing: all complete data's is positive definite."""
-    complete, missing = curvature(phi, (prior, posterior))
-    complete += np.diag(np.repeat(precision, prior.shape[1]))
+    complete, missing = _curvatures(phi, prior, posterior, precision)
     for share in (1.0, 0.95, 0.7, 0.0):
         try:
             yield scipy.linalg.cho_factor(complete - share * missing)
@@ -138,8 +137,14 @@ def _curved(phi: Array, prior: Array, posterior: Array, precision: Array) -> Ite
 def _information(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> Array:
     """Return the observed information at coefficients h, (DS, DS)."""
     prior = scipy.special.softmax(phi @ h, axis=1)
-    complete, missing = curvature(phi, (prior, given(prior, likelihood)))
-    return np.asarray(complete - missing + np.diag(np.repeat(precision, h.shape[1])))
+    complete, missing = _curvatures(phi, prior, given(prior, likelihood), precision)
+    return np.asarray(complete - missing)
+
+
+def _curvatures(phi: Array, prior: Array, posterior: Array, precision: Array) -> tuple[Array, Array]:
+    """Return the information of complete data, with the precisions, and what of it is missing, (DS, DS) each."""
+    complete, missing = curvature(phi, (prior, posterior))
+    return complete + np.diag(np.repeat(precision, prior.shape[1])), missing
 
 
 def _value(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> float:
