@@ -133,21 +133,25 @@ def _set(packed, cell, x):  # type: ignore[no-untyped-def]  # numba finds the ty
 
 
 @compiled
-def lean(codes, offsets, weights, scores, shares):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Multiply the weights (n, C) by ``exp`` of the scores (n, rows) of a candidate's codes; sum them in ``shares``.
+def lean(codes, offsets, base, scores, weights, shares):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill weights (n, C) with ``base`` times ``exp`` of the scores (n, rows) of a candidate's codes, each to sum to one.
 
-    Each record's weights then sum to one; ``shares`` (n, rows) are those of its codes.
+    ``shares`` (n, rows) become those of a record's codes. Returned is the sum of the logarithms of what the weights of
+    each record summed to before.
     """
     shares[:] = 0.0
+    logarithms = 0.0
     for i in range(codes.shape[0]):
         total = 0.0
         for c in range(codes.shape[1]):
             score = 0.0
             for j in range(codes.shape[2]):
                 score += scores[i, offsets[j] + codes[i, c, j]]
-            weights[i, c] *= np.exp(min(max(score, -30.0), 30.0))
+            weights[i, c] = base[i, c] * np.exp(min(max(score, -30.0), 30.0))
             total += weights[i, c]
+        logarithms += np.log(total)
         for c in range(codes.shape[1]):
             weights[i, c] /= total
             for j in range(codes.shape[2]):
                 shares[i, offsets[j] + codes[i, c, j]] += weights[i, c]
+    return logarithms
