@@ -134,7 +134,7 @@ def _set(packed, cell, x):  # type: ignore[no-untyped-def]  # numba finds the ty
 
 @compiled
 def lean(codes, offsets, base, scores, weights, shares):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Fill weights (n, C) with ``base`` times ``exp`` of the scores (n, rows) of the codes, to sum to one in each record.
+    """Fill weights (n, C) with ``base`` times ``exp`` of the scores (n, rows) of their codes, one over each record.
 
     ``shares`` (n, rows) become those of a record's codes. Returned is the sum of the logarithms of what the weights of
     each record summed to before.
