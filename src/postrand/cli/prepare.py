@@ -5,7 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,53 +118,13 @@ def init(
     needs = asked_for(attacker, limits, uses, precisions)
     total = None if needs is None else needs.epsilon
     made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode, total=total)
-    told = made.settings.to_dict()
-    lines = [f"read {source.name} with {_told(told)}"] if told else []
-    lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
-    if made.starred:
-        lines.append(f"released as they are, by '*': {', '.join(made.starred)}; give free text the role 'drop'")
-    if made.numbers:
-        what = f"no role, because it seems to number persons or households: {', '.join(made.numbers)}"
-        lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))
-    if made.without_role:
-        lines.append(f"Next: set the role of {', '.join(made.without_role)}")
-    if made.is_small:
-        from postrand.report.table_worth import TOO_FEW
-
-        lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
-    if decide := [n for n in made.undecided if not (made.is_small and n in given.get("key", ()))]:
-        each = "it singles" if len(decide) == 1 else "each singles"
-        what = f"Next: decide on {', '.join(decide)}: released unperturbed, {each} out more than 1% of the records"
-        lines.append(f"{what}. The notes in plan.toml explain the choices")
-    if made.settling:
-        what = (
-            f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
-        )
-        lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
-    if given.get("weight"):
-        lines.append(_survey(given))
-    open_ = bool(made.without_role or made.undecided or made.settling)
-    lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
-    told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
+    lines = made.lines(str(source.name), given)
+    told_of, advice = advice_lines(source, made, needs, out, reading)
     lines += told_of
-    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
-    data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
-    return {**data, "epsilon": made.epsilon}, "\n".join(lines)
-
-
-def _survey(given: Mapping[str, Any]) -> str:
-    """Return the survey design to record where a weight is named, with households as clusters."""
-    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
-    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
-    what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
-    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
-
-
-def _told(settings: Mapping[str, str]) -> str:
-    """Return the settings of a file in words."""
-    from postrand.formats import named
-
-    return ", ".join(f"{name} {named(text) if len(text) == 1 else text}" for name, text in settings.items())
+    names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred")
+    lists = {name: list(getattr(made, name)) for name in names_of}
+    data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": made.settings.to_dict()}
+    return {**data, **advice, "epsilon": made.epsilon}, "\n".join(lines)
 
 
 def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
