@@ -292,9 +292,8 @@ def _telling(
     for (name, is_open), held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
-        text = (
-            f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}; {best_guess(held)}"
-        )
+        said = f"{_listed(clear)}; {best_guess(held)}"
+        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}

@@ -155,7 +155,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
-    yield from (f"  Risk: {text}" for text in (*figures.risk_leaves_out, *models_disagree(figures.risks)))
+    yield from (f"  Risk: {text}" for text in (*figures.risk_notes, *models_disagree(figures.risks)))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))

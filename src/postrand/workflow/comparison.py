@@ -101,6 +101,17 @@ class PlanFigures:
         return next((one for one in self.risks if one.code == code), None)
 
     @property
+    def risk_notes(self) -> tuple[str, ...]:
+        """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
+        known = self.risk("household_risk")
+        if known is None or known.before is not None or not self.may_link:
+            return self.risk_leaves_out
+        is_one = len(self.may_link) == 1
+        seem = f"{few(self.may_link)} {'seems' if is_one else 'seem'} to number households or persons"
+        not_read = "is not looked at, because its role is" if is_one else "are not looked at, because their roles are"
+        return (*self.risk_leaves_out, f"no risk of households: {seem}, and {not_read} not 'household'")
+
+    @property
     def tables(self) -> tuple[TableWorth, ...]:
         """The worth of every table."""
         return (*self.one_way, *self.two_way, *self.crossed)
@@ -116,7 +127,7 @@ class PlanFigures:
             "before_is": self.before_is,
             "risk": [one.to_dict() for one in self.risks],
             **({"risk_as_is": dict(self.as_is)} if self.as_is else {}),
-            "risk_leaves_out": list(self.risk_leaves_out),
+            "risk_leaves_out": list(self.risk_notes),
             "worth": {
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
@@ -140,7 +151,7 @@ class PlanFigures:
         lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
         lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
-        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_leaves_out)]
+        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_notes)]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
         lines += [f"  {text}" for text in models_disagree(self.risks)]
         lines += ["", "Worth of tables of perturbed variables"]

@@ -106,7 +106,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
         yield f"{who} {_sides(found, figures.records, words)}."
-    yield from (f"{_first(text)}." for text in figures.risk_leaves_out)
+    yield from (f"{_first(text)}." for text in figures.risk_notes)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 

@@ -1,4 +1,4 @@
-"""What 'postrand init' has made, and says of it: counts and the most important names; all others are in the codebook."""
+"""What 'postrand init' has made, and says of it: counts and the most important names; the codebook has all others."""
 
 from __future__ import annotations
 
