@@ -220,7 +220,7 @@ def design(plan: Path) -> Result:
     from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
     from postrand.release.ledger_report import outlook_data, outlook_lines
-    from postrand.report.table_worth import pairs_of, table_worth, two_way_lines
+    from postrand.report.table_worth import little_left, pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
     from postrand.workflow.design_split import design_split
@@ -251,9 +251,12 @@ def design(plan: Path) -> Result:
     more = unit_advice(mechanism)
     data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": [*loaded.advice, *more]}
     data["two_way"] = [one.to_dict() for one in pairs]
+    little = little_left(mechanism, records)
+    data |= {"little": little} if little else {}
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
+    lines += [f"warning: {little}"] * bool(little)
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
     if (outlook := outlook_of(loaded, mechanism, certificate, plan.name)) is not None:
         data["ledger"] = outlook_data(outlook)

@@ -24,6 +24,7 @@ from postrand.report.table_worth import (
     Assumed,
     TableWorth,
     crossed_of,
+    little_left,
     middle,
     more_in_two,
     pairs_of,
@@ -66,8 +67,8 @@ class PlanFigures:
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
-    ``moves``: how far numbers typically move. ``columns`` are those of the file or codebook; ``may_link`` of them seem
-    to number persons or households.
+    ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PlanFigures:
     as_is: Mapping[str, float] = field(default_factory=dict)
     ledger: Outlook | None = None
     moves: tuple[str, ...] = ()
+    little: str = ""
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -132,6 +134,7 @@ class PlanFigures:
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
                 "crossed": _worths(self.crossed),
+                **({"little": self.little} if self.little else {}),
             },
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
@@ -160,6 +163,7 @@ class PlanFigures:
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
+        lines += [f"  {self.little}"] if self.little else []
         lines += [] if self.ledger is None else ["", "Ledger", *(f"- {text}" for text in outlook_lines(self.ledger))]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
@@ -245,6 +249,7 @@ def computed(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
         not_covered=certificate.not_covered,
+        little=little_left(mechanism, records),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
         findings=tuple(told),

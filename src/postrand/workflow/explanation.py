@@ -130,6 +130,8 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.two_way, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
+    if figures.little:
+        yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."

@@ -62,6 +62,7 @@ class PlanComparison:
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
                 *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
+                *(f"  {plan.name}: {plan.little}" for plan in self.plans if plan.little),
                 *(
                     f"  worth not told: {why}"
                     for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
