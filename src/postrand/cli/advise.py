@@ -103,11 +103,12 @@ def advise(
 ) -> Result:
     """Recommend two to four complete plans for FILE.
 
-    Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
-    after, its worth for tables, and the reason. Only columns that are released as they are, and single out persons or
-    all but settle perturbed values, need your decision first; the answer names them. The answer is computed from the
-    confidential file: keep it internal.
-    Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
+    'postrand protect' accepts each of them as it is written. For each, advise prints the claim in a plain sentence, the
+    risk before and after, the worth of tables, and why it is proposed. Some columns need your decision first: those
+    that are released as they are, and single out persons or all but settle perturbed values. The answer names them. It
+    is computed from the confidential file: keep it internal.
+
+    At a terminal advise asks what no option says; elsewhere it states its defaults and uses them.
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"

@@ -101,15 +101,18 @@ def init(
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
 
-    With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
-    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal
-    these questions are asked; elsewhere the defaults are stated and used.
+    Read both and edit them. What init prints fits on one screen; the notes in codebook.toml say all that was found.
 
-    Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
-    So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to
-    number persons or households.
-    How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
-    an option has to say it.
+    A column that you do not name has no role yet: give it one before you run 'postrand protect'. --other '*' gives the
+    rest the role 'other', but for columns whose exact values single out persons, and numbers of persons or households:
+    these you decide by name.
+
+    init finds out how a text file or a workbook is read, prints it and writes it into the plan. Where the file does not
+    show it, use an option such as --separator.
+
+    With --attacker, --limit, --use or --precision it also recommends plans, as 'postrand advise' does, in the folder
+    'advice'; if a column needs your decision first, it prints the command for afterwards. At a terminal init asks these
+    questions; elsewhere it states its defaults and uses them.
     """
     from postrand.workflow import draft
 
