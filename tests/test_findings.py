@@ -122,7 +122,7 @@ def decide(tmp_path, text):
 def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at_once(tmp_path):
     said = started(tmp_path, *ROLES).output
     assert "Next: decide on income, remark: released unperturbed, each singles out more than" in said
-    assert "decide on was94, age: released unperturbed, and true values of perturbed variables all but follow" in said
+    assert "decide on was94, age: released unperturbed, they all but settle true values of perturbed variables" in said
     assert "To decide: was94 (year), age (year)." in (tmp_path / "plan.toml").read_text("utf-8")
     for command in (("protect", "--out", tmp_path / "out"), ("design",)):
         done = call(command[0], "--plan", tmp_path / "plan.toml", *command[1:])

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 import postrand as pr
 from postrand.cli import main
 from postrand.plan.policy import MEASURES, load_policy
+from postrand.report.table_worth import EQUAL, shown, table_worth
+from postrand.workflow.advice_choice import designed
 from postrand.workflow.draft import initialise
 from tests.conftest import ROOT
 
@@ -165,3 +167,19 @@ def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
     assert "Tables of two perturbed variables" in report
     assert "50 are right without the release" in report
     assert call("verify", tmp_path / "out").exit_code == 0
+
+
+def test_design_explain_and_compare_say_the_same_where_little_is_left(folder):
+    plan = folder / "plan.toml"
+    [said] = [line for line in call("design", "--plan", plan).output.splitlines() if "little is left" in line]
+    least = min(table_worth(designed(pr.load_plan(plan)), [("sex",), ("age",), ("area",)], N, EQUAL), key=worth_of)
+    assert least.name == "age"
+    assert f"of age, is worth {shown(least.effective_records)} unperturbed records, if every" in said
+    assert said.endswith("or raise epsilon; 'postrand advise' compares these ways.")
+    text = said.removeprefix("warning: l")
+    assert f"- L{text}\n" in call("explain", plan).output
+    assert f"  plan.toml: l{text}\n" in call("compare", plan, folder / "weaker.toml").output
+
+
+def worth_of(one):
+    return one.effective_records

@@ -1,5 +1,6 @@
 """Starting from a file: plans that load as they are written."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -184,3 +185,24 @@ def test_a_file_that_is_not_there_is_told_before_a_codebook_that_is(tmp_path):
     assert told.exit_code != 0
     assert "the file exists" not in told.output
     assert "none.csv" in told.output
+
+
+def test_a_column_without_a_role_that_settles_a_key_is_said_and_noted_and_forty_columns_fit_on_a_screen(tmp_path):
+    rng, n = np.random.default_rng(4), 1_200
+    region = rng.integers(0, 6, n)
+    near = np.where(rng.random(n) < 0.95, region, rng.integers(0, 6, n))  # no function of the key, and all but a copy
+    columns = {"region": region, "near": near} | {f"q{i:02}": rng.integers(0, 4, n) for i in range(20)}
+    columns |= {f"is_{i:02}": (columns[f"q{i:02}"] == 1).astype(int) for i in range(18)}
+    pq.write_table(pa.table(columns), tmp_path / "wide.parquet")
+    asked = ["init", str(tmp_path / "wide.parquet"), "--keys", "region", "--out", str(tmp_path / "w")]
+    told = CliRunner().invoke(main, asked)
+    lines = told.output.splitlines()
+    assert told.exit_code == 0, told.output
+    assert len(lines) <= 16
+    assert "40 columns; 1 key, 39 without a role" in lines[0]
+    assert [line for line in lines if line.startswith("linked: 14 more")]
+    assert [line for line in lines if line.startswith("Next: decide on near: released unperturbed, it all but settles")]
+    assert [line for line in lines if line.startswith("  region: of 100 records, the best guess from near is right in")]
+    assert f"Then: postrand design --plan {tmp_path / 'w' / 'plan.toml'}" in lines
+    note = (tmp_path / "w" / "codebook.toml").read_text("utf-8").partition('name = "near"')[0].splitlines()[-1]
+    assert note.startswith("# unperturbed, it all but settles region, which is perturbed: set role = 'drop'")

@@ -103,11 +103,12 @@ def advise(
 ) -> Result:
     """Recommend two to four complete plans for FILE.
 
-    Each is written as a plan that 'postrand protect' accepts, with its claim in a plain sentence, its risk before and
-    after, its worth for tables, and the reason. Only columns that are released as they are, and single out persons or
-    all but settle perturbed values, need your decision first; the answer names them. The answer is computed from the
-    confidential file: keep it internal.
-    Questions that no option answers are asked at a terminal; elsewhere the defaults are stated and used.
+    'postrand protect' accepts each of them as it is written. For each, advise prints the claim in a plain sentence, the
+    risk before and after, the worth of tables, and why it is proposed. Some columns need your decision first: those
+    that are released as they are, and single out persons or all but settle perturbed values. The answer names them. It
+    is computed from the confidential file: keep it internal.
+
+    At a terminal advise asks what no option says; elsewhere it states its defaults and uses them.
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
@@ -171,17 +172,17 @@ def _answers(
     return attacker, limits, uses, precisions
 
 
-def advice_lines(source: Any, made: Any, needs: Any, out: Path, *, is_open: bool) -> tuple[list[str], dict[str, Any]]:
+def advice_lines(source: Any, made: Any, needs: Any, out: Path, reading: Any) -> tuple[list[str], dict[str, Any]]:
     """Return what 'postrand init' says of ε and of other plans, and the same as data; it writes plans if asked."""
     from postrand.workflow.epsilon import above_bound
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
-    again = f"postrand advise {shlex.quote(str(source.name))} --codebook {shlex.quote(str(made.codebook))}"
+    again = _again(source, made.codebook, reading)
     if needs is None:
         assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
-        return [*lines, f"Assumed: {assumed}. For other plans: {again}"], {}
-    if is_open:
-        asked = f"{again} {needs.typed}"
+        return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} other plans: {again}"], {}
+    if made.is_open:
+        asked = f"{again} {needs.typed}" if isinstance(source, Path) else again
         return [*lines, f"Then, for plans that meet what you asked: {asked}"], {"asked": needs.lines()}
     from postrand.formats import File
     from postrand.plan.infer import load_codebook
@@ -195,6 +196,14 @@ def advice_lines(source: Any, made: Any, needs: Any, out: Path, *, is_open: bool
         made.plan.unlink()
         raise
     return [*lines, "", found.text()], {"advice": found.to_dict()}
+
+
+def _again(source: Any, codebook: Path, reading: Any) -> str:
+    """Return the command that recommends plans for a file with its codebook, or what to do for a table."""
+    if not isinstance(source, Path):
+        return "repeat this command in a new folder, with --limit, --use or --precision"
+    read_as = [part for name, text in reading.to_dict().items() for part in (f"--{name}", text.replace("\t", "tab"))]
+    return shlex.join(["postrand", "advise", str(source), "--codebook", str(codebook), *read_as])
 
 
 def at_terminal() -> bool:

@@ -25,8 +25,8 @@ _FRACTION = click.option(
 def compare(plans: tuple[Path, ...], fraction: float | None) -> Result:
     """Show two or more plans side by side: claims, risk, worth of tables, settings.
 
-    Each plan is designed and its risk computed; nothing is released. The answer is for internal use only. The
-    privacy-utility curve of the structures is 'postrand curve'.
+    Nothing is released. The answer is computed from the confidential file: keep it internal. What other levels of
+    privacy would keep of the file: 'postrand curve'.
     """
     from postrand.plan import load_plan
     from postrand.workflow.side_by_side import PlanComparison
@@ -45,7 +45,8 @@ def compare(plans: tuple[Path, ...], fraction: float | None) -> Result:
 def explain(plan: Path, fraction: float | None) -> Result:
     """Say in sentences what a plan releases, protects, is good for, and leaves unprotected.
 
-    One page for a board, in plain words. Nothing is released. The answer is for internal use only.
+    One page for a board, in plain words. Nothing is released. The answer is computed from the confidential file: keep
+    it internal.
     """
     from postrand.plan import load_plan
     from postrand.workflow.explanation import explain as explained
@@ -62,7 +63,8 @@ def explain(plan: Path, fraction: float | None) -> Result:
 def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
     """Check a plan against the office's policy: one page, before and after, pass or fail.
 
-    Exit code 11 if a rule is not met. Nothing is released. The answer is for internal use only.
+    Exit code 11 if a rule is not met. Nothing is released. The answer is computed from the confidential file: keep it
+    internal.
     """
     from postrand.errors import PolicyError
     from postrand.plan import load_plan

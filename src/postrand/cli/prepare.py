@@ -5,7 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,15 +101,18 @@ def init(
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
 
-    With --attacker, --limit, --use or --precision it also recommends plans, in the folder 'advice', as 'postrand
-    advise' does; where a column needs your decision first, it prints the command that does so afterwards. At a terminal
-    these questions are asked; elsewhere the defaults are stated and used.
+    Read both and edit them. What init prints fits on one screen; the notes in codebook.toml say all that was found.
 
-    Edit both files afterwards. Roles that you do not give stay empty: fill them in before you run 'postrand protect'.
-    So do columns that --other '*' would release as they are, but whose exact values single out persons, or that seem to
-    number persons or households.
-    How a text file or a workbook is read is found out, said and written into the plan; where the file does not show it,
-    an option has to say it.
+    A column that you do not name has no role yet: give it one before you run 'postrand protect'. --other '*' gives the
+    rest the role 'other', but for columns whose exact values single out persons, and numbers of persons or households:
+    these you decide by name.
+
+    init finds out how a text file or a workbook is read, prints it and writes it into the plan. Where the file does not
+    show it, use an option such as --separator.
+
+    With --attacker, --limit, --use or --precision it also recommends plans, as 'postrand advise' does, in the folder
+    'advice'; if a column needs your decision first, it prints the command for afterwards. At a terminal init asks these
+    questions; elsewhere it states its defaults and uses them.
     """
     from postrand.workflow import draft
 
@@ -118,53 +121,13 @@ def init(
     needs = asked_for(attacker, limits, uses, precisions)
     total = None if needs is None else needs.epsilon
     made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode, total=total)
-    told = made.settings.to_dict()
-    lines = [f"read {source.name} with {_told(told)}"] if told else []
-    lines += [f"wrote {made.codebook}", f"wrote {made.plan}", *(f"linked: {text}" for text in made.linked)]
-    if made.starred:
-        lines.append(f"released as they are, by '*': {', '.join(made.starred)}; give free text the role 'drop'")
-    if made.numbers:
-        what = f"no role, because it seems to number persons or households: {', '.join(made.numbers)}"
-        lines.append(sentence(what, fix="set role = 'household', 'record_key' or 'drop' in codebook.toml"))
-    if made.without_role:
-        lines.append(f"Next: set the role of {', '.join(made.without_role)}")
-    if made.is_small:
-        from postrand.report.table_worth import TOO_FEW
-
-        lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
-    if decide := [n for n in made.undecided if not (made.is_small and n in given.get("key", ()))]:
-        each = "it singles" if len(decide) == 1 else "each singles"
-        what = f"Next: decide on {', '.join(decide)}: released unperturbed, {each} out more than 1% of the records"
-        lines.append(f"{what}. The notes in plan.toml explain the choices")
-    if made.settling:
-        what = (
-            f"Next: decide on {', '.join(made.settling)}: released unperturbed, and true values of perturbed variables"
-        )
-        lines.append(f"{what} all but follow. The notes in plan.toml explain the choices")
-    if given.get("weight"):
-        lines.append(_survey(given))
-    open_ = bool(made.without_role or made.undecided or made.settling)
-    lines += [] if open_ else ["Next: read both, then run 'postrand design'"]
-    told_of, advice = advice_lines(source, made, needs, out, is_open=open_)
+    lines = made.lines(str(source.name), given)
+    told_of, advice = advice_lines(source, made, needs, out, reading)
     lines += told_of
-    lists = {name: list(getattr(made, name)) for name in ("without_role", "numbers", "undecided", "settling", "linked")}
-    data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": told, **advice}
-    return {**data, "epsilon": made.epsilon}, "\n".join(lines)
-
-
-def _survey(given: Mapping[str, Any]) -> str:
-    """Return the survey design to record where a weight is named, with households as clusters."""
-    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
-    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
-    what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
-    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
-
-
-def _told(settings: Mapping[str, str]) -> str:
-    """Return the settings of a file in words."""
-    from postrand.formats import named
-
-    return ", ".join(f"{name} {named(text) if len(text) == 1 else text}" for name, text in settings.items())
+    names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred")
+    lists = {name: list(getattr(made, name)) for name in names_of}
+    data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": made.settings.to_dict()}
+    return {**data, **advice, "epsilon": made.epsilon}, "\n".join(lines)
 
 
 def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -260,7 +223,7 @@ def design(plan: Path) -> Result:
     from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
     from postrand.release.ledger_report import outlook_data, outlook_lines
-    from postrand.report.table_worth import pairs_of, table_worth, two_way_lines
+    from postrand.report.table_worth import little_left, pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
     from postrand.workflow.design_split import design_split
@@ -291,9 +254,12 @@ def design(plan: Path) -> Result:
     more = unit_advice(mechanism)
     data |= {"claims": list(certificate.sentences), "in_words": list(plain), **file, "advice": [*loaded.advice, *more]}
     data["two_way"] = [one.to_dict() for one in pairs]
+    little = little_left(mechanism, records)
+    data |= {"little": little} if little else {}
     data["ways"], compared = ways(mechanism)
     lines = [line for block, (_, text) in zip(blocks, worth, strict=True) for line in (str(block), text) if line]
     lines += [*([] if split is None else [str(split)]), *two_way_lines(pairs), *([compared] * bool(compared))]
+    lines += [f"warning: {little}"] * bool(little)
     lines += [*loaded.advice, "", *certificate.sentences, *(no_file_level(file["file"]) if file else ())]
     if (outlook := outlook_of(loaded, mechanism, certificate, plan.name)) is not None:
         data["ledger"] = outlook_data(outlook)

@@ -69,11 +69,11 @@ def protect(
     of_population: Path | None,
     **choices: Any,
 ) -> Result:
-    """Make the release of a plan. The folder is complete, or it does not exist.
+    """Make the release that a plan describes. If the run fails, no folder is left behind.
 
-    Releases with a --key-file are listed beside it, in KEY.ledger. A release of other content, or with other matrices,
-    under the same key is refused without --again: for a record that is in both releases, the epsilons add up. With
-    --ledger, or [ledger] in the plan, the release is also counted in the ledger of its population, whatever its key.
+    With --key-file, the file KEY.ledger beside it lists every release that was made with this key. A second release of
+    a changed file, or with other matrices, needs --again, because for a record that is in both the epsilons add up.
+    With --ledger, or [ledger] in the plan, the release is also counted among those of its population, whatever its key.
     """
     from postrand.plan import load_plan
     from postrand.release.ledger import Ledger

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.errors import PostrandError
+from postrand.errors import PostrandError, sentence
 from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
@@ -102,6 +102,31 @@ def little_use(effective: float, records: int) -> bool:
     (True, True, False)
     """
     return effective < min(USELESS_RECORDS, records) or effective < USELESS_SHARE * records
+
+
+def little_left(mechanism: Mechanism, records: int) -> str:
+    """Return that tables of one variable are of little use, and the next step; "" where none is.
+
+    It follows from the codebook, the matrices and the number of records, so that every page says the same of a plan.
+    """
+    names = [name for name in mechanism.variables if mechanism.require_codebook()[name].size > 1]
+    found = table_worth(mechanism, [(name,) for name in names], records, EQUAL)
+    known = {one.name: one.effective_records for one in found if one.effective_records is not None}
+    poor = [name for name, worth in known.items() if little_use(worth, records)]
+    if not poor:
+        return ""
+    least = min(poor, key=known.__getitem__)
+    tables = "the only table" if len(known) == 1 else f"{len(poor)} of {len(known)} tables"
+    verb = "is" if len(poor) == 1 else "are"
+    noun = "record" if shown(known[least]) == "1" else "records"
+    ways = ["perturb fewer variables"] * (len(names) > 1) + ["merge categories"]
+    ways += ["use a split release"] * (mechanism.split is None and len(names) > 1)
+    ways += ["perturb them in one joint block"] * (len(mechanism.blocks) > 1)
+    return sentence(
+        f"little is left for tables: {tables} of one variable {verb} of little use; the least useful, of {least}, is "
+        f"worth {shown(known[least])} unperturbed {noun}, {BASES[EQUAL.basis]}; the file has {records:,} records",
+        fix=f"{', '.join(ways)}, or raise epsilon; 'postrand advise' compares these ways",
+    )
 
 
 def pairs_of(variables: Sequence[str], codebook: Codebook) -> tuple[tuple[str, ...], ...]:

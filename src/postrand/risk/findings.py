@@ -227,16 +227,16 @@ def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
 
 def settling(
     sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
-) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns, alone or two together, that all but settle others, and which: those need a decision.
+) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
+    """Return the columns, alone or two together, that all but settle others, and what they say: they need a decision.
 
     ``coded`` are the categorical variables.
     """
     pairs, joint, _ = _told_pairs(sample, coded, perturbed, clear)
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
     for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
         if pair.is_certain:
-            found[names] = (*found.get(names, ()), pair.perturbed)
+            found[names] = (*found.get(names, ()), pair)
     return found
 
 
@@ -292,14 +292,13 @@ def _telling(
     for (name, is_open), held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
-        text = (
-            f"unperturbed variables reveal true values of {name}, which is perturbed: {_listed(clear)}; {_guess(held)}"
-        )
+        said = f"{_listed(clear)}; {best_guess(held)}"
+        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
     for clear, found in joint:
         figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
         about = f"true values of {found.perturbed}, which is perturbed"
-        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {_guess([found])}"
+        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
         is_open = found.is_certain and not set(clear) <= set(as_is)
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures, is_open)
 
@@ -326,7 +325,7 @@ def _weighing(
             continue
         about = tuple(pair.perturbed for pair in much)
         text = f"the weights {name} have {values_text(exact[1])}"
-        text += f" and reveal {_listed(about)}, which is perturbed or not released: {_guess(much)}" if much else ""
+        text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
         groups = {other: codes for other, codes in true.items() if other in perturbed}
         number = _numbers(sample, name)
         cost = None if number is None else rounded(number, groups)
@@ -343,7 +342,7 @@ def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
     return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
-def _guess(held: Sequence[PairReveal]) -> str:
+def best_guess(held: Sequence[PairReveal]) -> str:
     """Return in words how far the best of these guesses goes."""
     return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
 

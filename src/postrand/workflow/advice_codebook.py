@@ -43,7 +43,7 @@ def codebook_for(
     ]
     drafts = [{**draft, "role": ""} if draft["name"] in numbers else draft for draft in drafts]
     left = [draft["name"] for draft in drafts if not draft["role"] and draft["name"] not in numbers]
-    told = [f"not released, because no option names them: {', '.join(left)}"] if left else []
+    told = [f"not released, because no option names them: {few(left)}"] if left else []
     if numbers:
         fix = "give it the role --household or --record-key, or name it if its values are no such numbers"
         told.append(

@@ -11,7 +11,7 @@ from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.report.table_worth import EQUAL, more_in_two, shown, worth_line
+from postrand.report.table_worth import EQUAL, little_left, more_in_two, shown, worth_line
 from postrand.support.exact import format_upper
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, HARMONIC
@@ -118,8 +118,9 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
-    if trial.is_useless:
-        yield "Warning: almost nothing remains for tables: raise epsilon, or merge categories."
+    records = trial.one_way[0].records if trial.one_way else 0
+    if records and (little := little_left(trial.mechanism, records)):
+        yield f"Warning: {little}"
     if met in _CHECKED:
         yield _CHECKED[met]
     if met == "broken":
@@ -155,7 +156,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
             yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
-    yield from (f"  Risk: {text}" for text in (*figures.risk_leaves_out, *models_disagree(figures.risks)))
+    yield from (f"  Risk: {text}" for text in (*figures.risk_notes, *models_disagree(figures.risks)))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))

@@ -24,6 +24,7 @@ from postrand.report.table_worth import (
     Assumed,
     TableWorth,
     crossed_of,
+    little_left,
     middle,
     more_in_two,
     pairs_of,
@@ -66,8 +67,8 @@ class PlanFigures:
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
-    ``moves``: how far numbers typically move. ``columns`` are those of the file or codebook; ``may_link`` of them seem
-    to number persons or households.
+    ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PlanFigures:
     as_is: Mapping[str, float] = field(default_factory=dict)
     ledger: Outlook | None = None
     moves: tuple[str, ...] = ()
+    little: str = ""
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -99,6 +101,17 @@ class PlanFigures:
     def risk(self, code: str) -> RiskFigure | None:
         """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
         return next((one for one in self.risks if one.code == code), None)
+
+    @property
+    def risk_notes(self) -> tuple[str, ...]:
+        """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
+        known = self.risk("household_risk")
+        if known is None or known.before is not None or not self.may_link:
+            return self.risk_leaves_out
+        is_one = len(self.may_link) == 1
+        seem = f"{few(self.may_link)} {'seems' if is_one else 'seem'} to number households or persons"
+        not_read = "is not looked at, because its role is" if is_one else "are not looked at, because their roles are"
+        return (*self.risk_leaves_out, f"no risk of households: {seem}, and {not_read} not 'household'")
 
     @property
     def tables(self) -> tuple[TableWorth, ...]:
@@ -116,11 +129,12 @@ class PlanFigures:
             "before_is": self.before_is,
             "risk": [one.to_dict() for one in self.risks],
             **({"risk_as_is": dict(self.as_is)} if self.as_is else {}),
-            "risk_leaves_out": list(self.risk_leaves_out),
+            "risk_leaves_out": list(self.risk_notes),
             "worth": {
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
                 "crossed": _worths(self.crossed),
+                **({"little": self.little} if self.little else {}),
             },
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
@@ -140,7 +154,7 @@ class PlanFigures:
         lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
         lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
-        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_leaves_out)]
+        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_notes)]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
         lines += [f"  {text}" for text in models_disagree(self.risks)]
         lines += ["", "Worth of tables of perturbed variables"]
@@ -149,6 +163,7 @@ class PlanFigures:
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
+        lines += [f"  {self.little}"] if self.little else []
         lines += [] if self.ledger is None else ["", "Ledger", *(f"- {text}" for text in outlook_lines(self.ledger))]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
@@ -234,6 +249,7 @@ def computed(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
         not_covered=certificate.not_covered,
+        little=little_left(mechanism, records),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
         findings=tuple(told),

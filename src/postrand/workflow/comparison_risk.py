@@ -136,8 +136,10 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
     yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
     text = "Expected correct matches, informed attacker, sample uniques"
     yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
-    for code, who, spread, none in _SPREADS:
+    known = {NO_SHARE: before.register, NO_HOUSEHOLD: before.file.some_member}
+    for code, who, spread, lacking in _SPREADS:
         first, later = spread(before), None if after is None else spread(after)
+        none = ", and ".join(reason for reason in lacking if known[reason] is None)
         for part, words in _PARTS.items():
             sides = _part(first, part), _part(later, part)
             unknown = NO_JOINT if after is not None and later is None else ""
@@ -150,22 +152,22 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
 
 _PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:g}"}
 _PERSON, _HOUSEHOLD = "Risk of a person", "Risk of a household"
-_SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], str], ...] = (
-    ("individual_risk", f"{_PERSON}, informed attacker", lambda e: e.file.individual, ""),
-    ("household_risk", f"{_HOUSEHOLD}, informed attacker", lambda e: e.file.some_member, NO_HOUSEHOLD),
-    ("register_risk", f"{_PERSON}, register attacker", lambda e: e.register, NO_SHARE),
+_SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, ...]], ...] = (
+    ("individual_risk", f"{_PERSON}, informed attacker", lambda e: e.file.individual, ()),
+    ("household_risk", f"{_HOUSEHOLD}, informed attacker", lambda e: e.file.some_member, (NO_HOUSEHOLD,)),
+    ("register_risk", f"{_PERSON}, register attacker", lambda e: e.register, (NO_SHARE,)),
     (
         "register_household_risk",
         f"{_HOUSEHOLD}, register attacker",
         lambda e: e.register_some,
-        f"{NO_SHARE}, or {NO_HOUSEHOLD}",
+        (NO_SHARE, NO_HOUSEHOLD),
     ),
-    ("joint_household_risk", f"{_HOUSEHOLD}, all members known, informed attacker", lambda e: e.joint, NO_HOUSEHOLD),
+    ("joint_household_risk", f"{_HOUSEHOLD}, all members known, informed attacker", lambda e: e.joint, (NO_HOUSEHOLD,)),
     (
         "register_joint_household_risk",
         f"{_HOUSEHOLD}, all members known, register attacker",
         lambda e: e.register_joint,
-        f"{NO_SHARE}, or {NO_HOUSEHOLD}",
+        (NO_SHARE, NO_HOUSEHOLD),
     ),
 )
 

@@ -44,6 +44,7 @@ from postrand.privacy import (
     spent,
 )
 from postrand.privacy.histogram import noisy_counts
+from postrand.report.text import decimal
 from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
@@ -124,7 +125,7 @@ class DesignedBlock:
         text = f"{self.block.name}: {self.matrix.size} categories, ε <= {format_upper(self.block.epsilon)}, "
         text += f"unchanged with probability {low:.3f}" + (f" to {high:.3f}" if high - low > 5e-4 else "")
         if self.matrix.is_bistochastic and self.matrix.size > 1:
-            beta = format_lower(self.matrix.beta)
+            beta = format_lower(self.matrix.beta, 3)
             text += f", β >= {beta} (the part of the uncertainty about a value that stays)"
         if self.block.given:
             text += f", given {', '.join(self.block.given)}"
@@ -140,12 +141,13 @@ class DesignedBlock:
     def _reached(self, design: Design) -> str:
         """Return what the matrix reaches, of how much, and whether another one that meets the claim is better."""
         objective, value = self.plan.objective, design.value
-        text = f"{objective.name} {value:.6g} {objective.traits.unit}"
+        known = math.isfinite(design.bound) and design.status != "optimal"
+        digits = 6 if known else 3  # a value beside its bound needs more than three to tell the two apart
+        text = f"{objective.name} {decimal(value, digits)} {objective.traits.unit}"
         if objective.maximise and self.frequencies is not None and self.frequencies.size == self.matrix.size:
             most = truth_of(objective, self.frequencies)
-            text += f" of {most:.6g} in the true values ({100 * value / most:.2g}%)" if most > 0 else ""
-        known = math.isfinite(design.bound) and design.status != "optimal"
-        text += f"; no matrix of this structure reaches {design.bound:.6g}" * known
+            text += f" of {decimal(most, digits)} in the true values ({100 * value / most:.2g}%)" if most > 0 else ""
+        text += f"; no matrix of this structure reaches {decimal(design.bound, digits)}" * known
         return f"{text}; {_STATUS[design.status]}: {design.message}"
 
 

@@ -133,7 +133,7 @@ class Dossier:
             said = f"Before: {self.figures.before_is}."
             captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
-        left = () if self.figures is None else self.figures.risk_leaves_out
+        left = () if self.figures is None else self.figures.risk_notes
         captions[RISK] += () if self.figures is None else models_disagree(self.figures.risks)
         captions[RISK] += tuple(f"{text[0].upper()}{text[1:]}." for text in left)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):

@@ -110,7 +110,7 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
 def _notes(figures: PlanFigures) -> Iterator[str]:
     known = [one for one in figures.risks if one.before is not None]
     codes = {one.code for one in known}
-    yield from (_sentence(text) for text in figures.risk_leaves_out)
+    yield from (_sentence(text) for text in figures.risk_notes)
     if "correct_matches" in codes:
         yield INFORMED
     if codes & REGISTERED:

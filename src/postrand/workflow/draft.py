@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -34,12 +33,21 @@ from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import Sampled, sampled
 from postrand.support.inputs import has_controls
 from postrand.workflow import recodes
-from postrand.workflow.draft_decisions import decision_notes, left_open, settled_by, singled_alone
+from postrand.workflow.draft_decisions import (
+    Settles,
+    decision_notes,
+    left_open,
+    settled_by,
+    settled_lines,
+    singled_alone,
+    with_settled,
+)
 from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
+from postrand.workflow.started import Started
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -77,33 +85,6 @@ For a record that is in two releases the epsilons add up. A ledger counts every 
 file = "population.ledger"
 population = "the people of this survey"
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
-
-    ``settings``: how the file is read, where its suffix does not tell; the plan states them. ``linked``: what is
-    proposed for variables that follow from others. ``epsilon``: the plan's claim on a record. ``settling``: the
-    unperturbed columns, alone or two together, that all but settle true values of a perturbed one.
-    ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*`` releases as it is.
-    """
-
-    codebook: Path
-    plan: Path
-    without_role: tuple[str, ...]
-    undecided: tuple[str, ...]
-    settings: formats.ReadSettings
-    epsilon: float
-    linked: tuple[str, ...] = ()
-    is_small: bool = False
-    starred: tuple[str, ...] = ()
-    settling: tuple[str, ...] = ()
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The variables without a role that seem to number persons or households."""
-        return tuple(name for name in self.without_role if infer.is_number_of(name))
 
 
 def initialise(
@@ -189,7 +170,10 @@ def start(
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
     settles = settled_by(sample, drafts, _perturbed(drafts))
-    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, settles)
+    roles = {d["name"]: d["role"] for d in drafts}
+    decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
+    drafts = [with_settled(draft, settles) for draft in drafts]
+    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, decide)
     book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
@@ -202,12 +186,20 @@ def start(
         for path in written:
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
-    empty = tuple(d["name"] for d in drafts if not d["role"])
-    is_small = sample.records < LEAST_RECORDS
-    starred = tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
-    certain = tuple(dict.fromkeys(name for names in settles for name in names))
+    starred = (d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
     return Started(
-        book_path, plan_path, empty, tuple(open_), read_as, whole, linked.sentences, is_small, starred, certain
+        book_path,
+        plan_path,
+        tuple(name for name, role in roles.items() if not role),
+        tuple(open_),
+        read_as,
+        whole,
+        linked.sentences,
+        is_small=sample.records < LEAST_RECORDS,
+        starred=tuple(starred),
+        settling=tuple(dict.fromkeys(name for names in settles for name in names)),
+        settled=tuple(settled_lines(settles)),
+        roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 
 
@@ -292,7 +284,7 @@ def plan_text(
     way: Way = "blocks",
     records: int | None = None,
     joint: Sequence[Sequence[str]] = (),
-    settles: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+    settles: Settles | None = None,
 ) -> str:
     """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 

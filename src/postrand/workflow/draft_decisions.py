@@ -7,7 +7,8 @@ from typing import Any
 
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import infer
-from postrand.risk.findings import settling, share_text
+from postrand.risk.findings import best_guess, settling, share_text
+from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
 
@@ -20,15 +21,18 @@ SETTLES_NOTE = """\
 These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:
 set role = "drop" in the codebook, perturb it too, or add it to as_is to release it as it is.
 """
+DECIDE = "set role = 'drop', perturb it too, or add it to [release] as_is in the plan"
+Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
+"""Unperturbed columns, alone or two together, with each perturbed variable that they all but settle."""
 
 
-def decision_notes(undecided: Mapping[str, float], settles: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+def decision_notes(undecided: Mapping[str, float], settles: Settles) -> list[str]:
     """Return the comments of a plan on what it must decide, none where there is nothing.
 
     ``undecided`` maps columns to the shares of the records that they single out, ``settles`` columns to what follows.
     """
     listed = [f"{name} ({share_text(share)})" for name, share in undecided.items()]
-    certain = [f"{' with '.join(names)} ({', '.join(about)})" for names, about in settles.items()]
+    certain = [f"{' with '.join(names)} ({_about(pairs)})" for names, pairs in settles.items()]
     parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain))
     return [
         line for note, held in parts if held for line in (*note.strip().splitlines(), f"To decide: {', '.join(held)}.")
@@ -43,11 +47,42 @@ def singled_alone(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
 
 def settled_by(
     sample: Sampled, drafts: Sequence[Mapping[str, Any]], perturbed: Sequence[str]
-) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns with a role to be released that all but settle perturbed variables, and which."""
-    clear = [d["name"] for d in drafts if d["role"] in RELEASED_ROLES and d["name"] not in perturbed]
+) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
+    """Return the columns that would leave unperturbed and all but settle perturbed variables, and what they say.
+
+    Columns that have no role yet count too, unless they seem to be weights or numbers of persons or households.
+    """
+    clear = [d["name"] for d in drafts if _may_leave(d) and d["name"] not in perturbed]
     held = [name for name in clear if name in sample.table.column_names]
     return settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
+
+
+def _may_leave(draft: Mapping[str, Any]) -> bool:
+    name, role = draft["name"], draft["role"]
+    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or infer.is_number_of(name))
+
+
+def with_settled(draft: dict[str, Any], settles: Settles) -> dict[str, Any]:
+    """Return a draft with a note on each perturbed variable that its column all but settles, alone or with another."""
+    own = {names: pairs for names, pairs in settles.items() if draft["name"] in names}
+    notes = [
+        f"{'unperturbed, it' if len(names) == 1 else f'{names[0]} and {names[1]}, unperturbed,'} all but "
+        f"{'settles' if len(names) == 1 else 'settle'} {_about(pairs)}, which is perturbed: {DECIDE}"
+        for names, pairs in own.items()
+    ]
+    return {**draft, "notes": [*draft["notes"], *notes]} if notes else draft
+
+
+def settled_lines(settles: Settles) -> list[str]:
+    """Return, for each perturbed variable, how far the best of the columns that all but settle it goes, in words."""
+    held: dict[str, list[PairReveal]] = {}
+    for pair in (pair for pairs in settles.values() for pair in pairs):
+        held.setdefault(pair.perturbed, []).append(pair)
+    return [f"{name}: {best_guess(pairs)}" for name, pairs in held.items()]
+
+
+def _about(pairs: Sequence[PairReveal]) -> str:
+    return ", ".join(pair.perturbed for pair in pairs)
 
 
 def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:

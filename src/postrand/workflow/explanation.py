@@ -106,7 +106,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             "Somebody with a register of the population, who links each record that is unique in the file, is right for"
         )
         yield f"{who} {_sides(found, figures.records, words)}."
-    yield from (f"{_first(text)}." for text in figures.risk_leaves_out)
+    yield from (f"{_first(text)}." for text in figures.risk_notes)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
@@ -130,6 +130,8 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.two_way, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
+    if figures.little:
+        yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."

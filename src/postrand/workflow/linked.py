@@ -65,11 +65,12 @@ def proposed(
     groups = [facts[link] for link, action in decided.items() if action == "joint"]
     joint = _merged([{_root(n, parent) if n in dropped else n for n in group} for group in groups], list(sizes))
     joint = [own for own in joint if math.prod(sizes[name] for name in own) <= MAX_JOINT]
+    concerns = sorted(found, key=lambda link: not {*link.names} & {*perturbed})  # what matters now is said first
     told = tuple(
         _text(action, link, perturbed)
         for action in ("drop", "joint", "note")
         for link in gathered(
-            [link for link in found if decided[link] == action],
+            [link for link in concerns if decided[link] == action],
             lambda link: bool({*link.variables} & {*perturbed}),
         )
     )

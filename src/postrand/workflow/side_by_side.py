@@ -62,6 +62,7 @@ class PlanComparison:
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
                 *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
+                *(f"  {plan.name}: {plan.little}" for plan in self.plans if plan.little),
                 *(
                     f"  worth not told: {why}"
                     for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
@@ -80,9 +81,9 @@ class PlanComparison:
 
     def _left_out(self) -> list[str]:
         """Return which keys the risk leaves out: once where all plans say the same."""
-        if len({plan.risk_leaves_out for plan in self.plans}) == 1:
-            return [f"  {text}" for text in self.plans[0].risk_leaves_out]
-        return [f"  {plan.name}: {text}" for plan in self.plans for text in plan.risk_leaves_out]
+        if len({plan.risk_notes for plan in self.plans}) == 1:
+            return [f"  {text}" for text in self.plans[0].risk_notes]
+        return [f"  {plan.name}: {text}" for plan in self.plans for text in plan.risk_notes]
 
     def _heads_before(self, names: Sequence[str]) -> list[str]:
         return ["before"] if self._is_one_file else [f"before, {name}" for name in names]

@@ -1,0 +1,114 @@
+"""What 'postrand init' has made, and says of it: counts and the most important names; the codebook has all others."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from postrand import formats
+from postrand.errors import sentence
+from postrand.plan import infer
+from postrand.report.table_worth import TOO_FEW
+from postrand.support.showing import few
+
+MOST_LINES = 4
+"""Links, and settled variables, that are said at once."""
+NAMES = 12
+"""Columns that are named at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Hold the paths of codebook and plan, the variables without a role, and the columns that need a decision.
+
+    ``undecided``: the columns that single out persons and whose role somebody chose. ``settings``: how the file is
+    read, where its suffix does not tell; the plan states them. ``linked``: what is proposed for variables that follow
+    from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
+    leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
+    perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
+    releases as it is. ``roles``: the number of columns with each role, empty for none.
+    """
+
+    codebook: Path
+    plan: Path
+    without_role: tuple[str, ...]
+    undecided: tuple[str, ...]
+    settings: formats.ReadSettings
+    epsilon: float
+    linked: tuple[str, ...] = ()
+    is_small: bool = False
+    starred: tuple[str, ...] = ()
+    settling: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
+    roles: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The variables without a role that seem to number persons or households."""
+        return tuple(name for name in self.without_role if infer.is_number_of(name))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a column needs a role or a decision before anything is released."""
+        return bool(self.without_role or self.undecided or self.settling)
+
+    def lines(self, source: str, given: Mapping[str, Any]) -> list[str]:
+        """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed."""
+        told = self.settings.to_dict()
+        lines = [f"read {source} with {_told(told)}"] if told else []
+        lines += [f"wrote {self.codebook}: {self._columns()}", f"wrote {self.plan}"]
+        lines += [f"linked: {text}" for text in self.linked[:MOST_LINES]]
+        if len(self.linked) > MOST_LINES:
+            lines.append(f"linked: {len(self.linked) - MOST_LINES:,} more; the notes in {self.codebook} say which")
+        if self.starred:
+            names = few(self.starred, NAMES)
+            lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
+        if self.numbers:
+            what = f"no role, because it seems to number persons or households: {few(self.numbers, NAMES)}"
+            fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}"
+            lines.append(sentence(what, fix=fix))
+        if given.get("weight"):
+            lines.append(_survey(given))
+        if self.is_small:
+            lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
+        return [*lines, *self._next(given)]
+
+    def _columns(self) -> str:
+        named = [f"{number:,} {role}" for role, number in self.roles.items() if role]
+        empty = self.roles.get("", 0)
+        named += [f"{empty:,} without a role"] if empty else []
+        total = sum(self.roles.values())
+        return f"{total:,} column{'s' * (total != 1)}; {', '.join(named)}"
+
+    def _next(self, given: Mapping[str, Any]) -> list[str]:
+        """Return what to do next: what is to be decided, and the command to type then."""
+        lines = []
+        if self.without_role:
+            lines.append(f"Next: set the role of {few(self.without_role, NAMES)}, in {self.codebook}")
+        if decide := [n for n in self.undecided if not (self.is_small and n in given.get("key", ()))]:
+            each = "it singles" if len(decide) == 1 else "each singles"
+            what = f"Next: decide on {few(decide, NAMES)}: released unperturbed, {each} out more than 1% of the records"
+            lines.append(f"{what}. The notes in {self.plan} explain the choices")
+        if self.settling:
+            they = "it all but settles" if len(self.settling) == 1 else "they all but settle"
+            what = f"Next: decide on {few(self.settling, NAMES)}: released unperturbed, {they} true values of perturbed"
+            lines.append(f"{what} variables. The notes in {self.codebook} explain the choices")
+            lines += [f"  {text}" for text in self.settled[:MOST_LINES]]
+        design = f"postrand design --plan {shlex.quote(str(self.plan))}"
+        return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
+
+
+def _survey(given: Mapping[str, Any]) -> str:
+    """Return the survey design to record where a weight is named, with households as clusters."""
+    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
+    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
+    what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
+    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
+
+
+def _told(settings: Mapping[str, str]) -> str:
+    """Return the settings of a file in words."""
+    return ", ".join(f"{name} {formats.named(text) if len(text) == 1 else text}" for name, text in settings.items())
