@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Workers share the cores: threads of linear algebra would wait for each other, at full speed. Numpy is not loaded yet.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)

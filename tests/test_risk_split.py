@@ -303,7 +303,7 @@ def test_matches_of_a_release_are_those_of_its_samples():
 def test_the_intervals_of_tau_contain_the_truth():
     """A population of 60,000, samples of 3,000 released through a split: τ2 of each file is known."""
     rng = np.random.default_rng(12)
-    sizes = (12, 6, 14, 8)
+    sizes = (10, 5, 12, 7)
     population = np.stack(codes_of(rng, 60_000, sizes), axis=1)
     blocks = [response(t, 6.0, sizes) for t in (("a", "b", "c"), ("a", "c", "d"), ("b", "c", "d"))]
     law = law_of(Mechanism([], book(NAMES, sizes), split=Split.of([0.4, 0.3, 0.3], blocks)), NAMES, sizes)
