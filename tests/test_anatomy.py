@@ -93,8 +93,8 @@ def test_near_records_share_a_class():
 def test_every_bijection_of_a_class_is_equally_likely():
     """Alpha 1e-6 (35.9); 6,000 releases of a class of 3; tables left in record order give one bijection: 30,000.
 
-    A shuffle that swaps each place with any other (4/27 and 5/27 in place of 1/6) has noncentrality 6,000/81 = 74: it is
-    found with probability 0.998.
+    A shuffle that swaps each place with any other (4/27 and 5/27 in place of 1/6) has noncentrality 6,000/81 = 74, and
+    is found with probability 0.998.
     """
     table = pa.table({"key": [1, 2, 3], "value": ["a", "b", "c"]})
     seen: collections.Counter[str] = collections.Counter()

@@ -50,7 +50,7 @@ def grid(size, steps):
     return np.vstack([np.insert(grid(size - 1, steps - k), 0, k, axis=1) for k in range(steps + 1)])
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.integers(0, 10**9), st.integers(3, 4))
 def test_the_bound_by_columns_holds_for_every_law_and_the_best_found(seed, size):
     rng = np.random.default_rng(seed)
@@ -174,7 +174,7 @@ def test_for_a_uniform_prior_the_optimum_is_proven(objective):
         assert best.value == pytest.approx(0.6 * math.log(4), rel=1e-9)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.integers(0, 10**9))
 def test_three_categories_against_a_search_of_the_whole_polytope(seed):
     """400 random laws of 3 categories, moved onto the boundary: none is better than the one found."""
