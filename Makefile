@@ -46,7 +46,7 @@ wheel: env  ## build the wheel, install it alone without extras, and protect and
 	sh tests/wheel.sh $(abspath $(WHEEL)/bin)
 
 test: env services  ## run all tests and doctests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # worker of pytest the tests. What is compiled is in no commit.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Workers share the cores: threads of linear algebra would wait for each other, at full speed. Numpy is not loaded yet.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
@@ -38,11 +42,24 @@ def slow_tests() -> set[str]:
     return {line for line in SLOW.read_text("utf-8").splitlines() if not line.startswith("#")}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, and keep a file on one worker: what its tests share is made once. Long chains come first."""
     slow = slow_tests()
+    work: Counter[str] = Counter()
     for item in items:
         if not slow.isdisjoint((item.nodeid.partition("[")[0], item.nodeid.partition("::")[0])):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        work[_chain(item)] += item.get_closest_marker("slow") is not None
+    items.sort(key=lambda item: (_chain(item) not in SERVICES, -work[_chain(item)]))
+
+
+def _chain(item: pytest.Item) -> str:
+    """Name of the tests that run one after the other on one worker."""
+    marker = item.get_closest_marker("xdist_group")
+    return str(marker.args[0]) if marker else ""
 
 
 _seconds: dict[str, float] = {}

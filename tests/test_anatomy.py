@@ -91,15 +91,19 @@ def test_near_records_share_a_class():
 
 @pytest.mark.statistical
 def test_every_bijection_of_a_class_is_equally_likely():
-    """Alpha 1e-6; 12,000 releases of a class of 3; tables left in record order give one bijection: 60,000."""
+    """Alpha 1e-6 (35.9); 6,000 releases of a class of 3; tables left in record order give one bijection: 30,000.
+
+    A shuffle that swaps each place with any other (4/27 and 5/27 in place of 1/6) has noncentrality 6,000/81 = 74, and
+    is found with probability 0.998.
+    """
     table = pa.table({"key": [1, 2, 3], "value": ["a", "b", "c"]})
     seen: collections.Counter[str] = collections.Counter()
-    for seed in range(12_000):
+    for seed in range(6_000):
         release = anatomise(table, ["key"], 3, ReleaseKey.from_seed(seed))
         link = dict(zip(release.keys["key"].to_pylist(), release.others["value"].to_pylist(), strict=True))
         seen[link[1] + link[2] + link[3]] += 1
     assert len(seen) == 6
-    assert sum((count - 2000) ** 2 / 2000 for count in seen.values()) < chi2.isf(ALPHA, 5)
+    assert sum((count - 1000) ** 2 / 1000 for count in seen.values()) < chi2.isf(ALPHA, 5)
 
 
 def linked(related, n=2_000):

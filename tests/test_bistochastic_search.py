@@ -50,7 +50,7 @@ def grid(size, steps):
     return np.vstack([np.insert(grid(size - 1, steps - k), 0, k, axis=1) for k in range(steps + 1)])
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.integers(0, 10**9), st.integers(3, 4))
 def test_the_bound_by_columns_holds_for_every_law_and_the_best_found(seed, size):
     rng = np.random.default_rng(seed)
@@ -75,7 +75,10 @@ def test_the_bound_by_columns_is_the_optimum_of_its_programme(p, beta):
     assert restricted - 1e-9 <= information_upper_by_columns(p, beta) <= restricted + 0.01
 
 
-@settings(max_examples=30)
+FINE = grid(3, 240) / 240
+
+
+@settings(max_examples=12)
 @example(7543)  # the least price lies between the points of a coarse grid
 @example(49525)  # the relaxation's solutions are a segment between two corners
 @given(st.integers(0, 10**9))
@@ -83,7 +86,7 @@ def test_prices_are_bounded_from_below_on_the_whole_simplex(seed):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3))
     price = _Price(p, rng.random() - p, rng.normal(size=3))
-    values = price.value(grid(3, 240) / 240)
+    values = price.value(FINE)
     bound, points = price.least(1e-4)
     assert bound <= values.min() + 1e-12
     assert bound >= min(values.min(), 0.0) - 0.003
@@ -171,7 +174,7 @@ def test_for_a_uniform_prior_the_optimum_is_proven(objective):
         assert best.value == pytest.approx(0.6 * math.log(4), rel=1e-9)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.integers(0, 10**9))
 def test_three_categories_against_a_search_of_the_whole_polytope(seed):
     """400 random laws of 3 categories, moved onto the boundary: none is better than the one found."""

@@ -26,13 +26,12 @@ def sigmoid(scale):
 
 def grid_best(curves, total, weights, steps=60):
     """Brute force over all divisions in units of total/steps."""
+    values = [[w * c(k * total / steps)[0] for k in range(1, steps)] for w, c in zip(weights, curves, strict=True)]
     best = -math.inf
     for parts in itertools.product(range(1, steps), repeat=len(curves) - 1):
         rest = steps - sum(parts)
         if rest >= 1:
-            shares = [*parts, rest]
-            value = sum(w * c(s * total / steps)[0] for w, c, s in zip(weights, curves, shares, strict=True))
-            best = max(best, value)
+            best = max(best, sum(value[k - 1] for value, k in zip(values, [*parts, rest], strict=True)))
     return best
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -436,7 +437,7 @@ def first(problems: Sequence[str]) -> list[str]:
 
 def repeated(names: Sequence[str]) -> list[str]:
     """Return the names that occur more than once, sorted."""
-    return sorted({n for n in names if list(names).count(n) > 1})
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _no_such_column(name: str, known: Sequence[str], path: Path) -> str:

@@ -286,8 +286,9 @@ def _codebook(root: Path) -> Codebook:
     check_schema(data, CODEBOOK_SCHEMAS, CODEBOOK)
     # What stands for values that are not released follows from the split, and is compared with the file as a whole.
     held = data.get("variables")
-    entries = [{n: e[n] for n in e if n != BLANK} if isinstance(e, dict) else e for e in held] if held else held
-    return Codebook.from_dict({**data, "variables": entries}, CODEBOOK)
+    if isinstance(held, list):
+        held = [{n: e[n] for n in e if n != BLANK} if isinstance(e, dict) else e for e in held]
+    return Codebook.from_dict({**data, "variables": held}, CODEBOOK)
 
 
 def _description(root: Path, number: int) -> Description:
