@@ -215,16 +215,6 @@ def table_error(points: Sequence[Point], joint: Array) -> float:
     return _typical(cell_variance([p.made.matrix.array for p in points], share, float(joint.sum())))
 
 
-def worth(names: Sequence[str], points: Sequence[Point], counted: Array) -> TableWorth:
-    """Return how many unperturbed records a table of these variables is worth, by the counts of the file."""
-    records = float(counted.sum())
-    share = counted / max(records, 1)
-    variance = float(cell_variance([p.made.matrix.array for p in points], share, records).sum())
-    found = float((share * (1 - share)).sum()) / variance if 0 < variance < math.inf else None
-    why = "" if found is not None else "its shares cannot be corrected"
-    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why, "file")
-
-
 def _typical(variance: Array) -> float:
     return float(np.sqrt(variance.mean()))
 

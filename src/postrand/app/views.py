@@ -12,7 +12,7 @@ from htmltools import Tag, TagList, tags
 from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Point
-from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.decisions import PAGE, Decisions
 from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import goal_form, priors, way_form
@@ -22,8 +22,6 @@ from postrand.errors import PostrandError
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.privacy.words import in_plain_words
 from postrand.report import text
-from postrand.report.table_worth import TableWorth
-from postrand.report.table_worth import shown as worth_text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
 
@@ -67,7 +65,29 @@ def variables(decisions: Decisions) -> TagList:
     table = tags.table(
         tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(decisions, j) for j in shown)), class_="variables"
     )
-    return TagList(_filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
+    asked = _asked(decisions)
+    return TagList(asked, _filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
+
+
+def listed(decisions: Decisions) -> tuple[tuple[int, ...], int]:
+    """Return the columns on the current page, and the number of columns that match the search."""
+    wanted = decisions.find.casefold()
+    drafts = () if decisions.opened is None else decisions.opened.drafts
+    found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]
+    start = min(decisions.page, max(0, (len(found) - 1) // PAGE)) * PAGE
+    return tuple(found[start : start + PAGE]), len(found)
+
+
+def _asked(decisions: Decisions) -> Tag | None:
+    """Return which variables still need a role, where others have one; None where all or none have."""
+    unset = decisions.unset
+    if not 0 < len(unset) < len(decisions.roles):
+        return None
+    named = ", ".join(cut(decisions.names[j]) for j in unset[:12])
+    more = f" and {len(unset) - 12:,} more" if len(unset) > 12 else ""
+    one = "1 variable has" if len(unset) == 1 else f"{len(unset):,} variables have"
+    words = f"{one} no role yet: {named}{more}. Choose one for each below: until then nothing can be protected."
+    return tags.p(words, class_="warning", role="status")
 
 
 def _filter(decisions: Decisions, matching: int) -> Tag:
@@ -246,9 +266,8 @@ def readout(
     cell_error: float | None,
     pair: Sequence[str],
     total: float | None = None,
-    tables: Sequence[TableWorth] = (),
 ) -> TagList:
-    """Return the effect of the level: for an attacker, for a share, and for ``tables``.
+    """Return the effect of the level: for an attacker, for a share, and for a cell of the table of a pair.
 
     ``total``: the ε of a record, where the variables do not have the same.
     """
@@ -268,9 +287,6 @@ def readout(
     ]
     if cell_error is not None:
         shown.append((f"A cell of {' × '.join(cut(n) for n in pair)}, ± (95%)", _points(cell_error)))
-    for one in tables:
-        words = f"of {one.records:,}" + (": of little use" if one.is_of_little_use else "")
-        shown.append((f"Table of {cut(one.name)}: effective records", beside(worth_text(one.effective_records), words)))
     level, size = now.made.matrix.epsilon, now.made.matrix.size
     said = guesses_in_words(level, size) if math.isfinite(level) else promise(decisions.make("privacy"), size)
     return TagList(
@@ -301,26 +317,32 @@ def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: 
     """Return the risk-utility map with its table."""
     level = forms.level_of(forms.member("privacy", decisions.model))
     symbol = SYMBOLS.get(level.name, level.name) if level else ""
-    rows = [
-        tags.tr(
-            tags.th(f"{p.level:g}", scope="row"),
-            tags.td(f"{100 * p.unchanged:.1f}%"),
-            tags.td(f"{100 * p.guess:.1f}%"),
-            tags.td(_points(p.error)),
-            class_="same" if p is now else None,
-        )
-        for p in sorted([*curve, now], key=lambda p: p.level)
-    ]
-    head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)")
+    can_take = bool(level) and not decisions.divides  # a shared level is that of the record, not of this variable
+    rows = [_map_row(p, symbol, p is now, can_take) for p in sorted([*curve, now], key=lambda p: p.level)]
+    head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)", *([""] if can_take else []))
     table = tags.table(tags.thead(tags.tr(*(tags.th(h, scope="col") for h in head))), tags.tbody(*rows))
+    words = "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice."
+    words += " Take a point to use its level for every variable." if can_take else ""
+    drawn = charts.tradeoff(curve, now, symbol, can_take)
     return TagList(
-        tags.h3("Risk–utility map"),
-        tags.p(
-            "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice.",
-            class_="soft",
-        ),
-        tags.div(charts.tradeoff(curve, now, symbol), scroll(table, "The map as a table"), class_="beside"),
+        tags.h3(f"Risk–utility map of {cut(decisions.names[decisions.shown])}"),
+        tags.p(words, class_="soft"),
+        tags.div(drawn, scroll(table, "The map as a table"), class_="beside"),
         busy("Drawing the whole range …") if waiting else None,
+    )
+
+
+def _map_row(one: Point, symbol: str, is_used: bool, can_take: bool) -> Tag:
+    """Return a level of the map; one that can be taken has a button."""
+    words = "In use" if is_used else "Take"
+    take = button(words, "level", f"{one.level:g}", "small", aria_label=f"{words}: {symbol} = {one.level:g}")
+    return tags.tr(
+        tags.th(f"{one.level:g}", scope="row"),
+        tags.td(f"{100 * one.unchanged:.1f}%"),
+        tags.td(f"{100 * one.guess:.1f}%"),
+        tags.td(_points(one.error)),
+        tags.td(take) if can_take else None,
+        class_="same" if is_used else None,
     )
 
 
