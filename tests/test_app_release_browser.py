@@ -52,7 +52,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         for screen in ("protect", "compare", "take"):
             go(page, screen)
             changed = page.locator(f"#screen-{screen} .warning", has_text="made with other decisions")
-            expect(changed).to_contain_text("levels and options", timeout=30_000)
+            expect(changed).to_contain_text("ε of each variable or block: 1 → 3", timeout=30_000)
         plan = tomllib.loads(page.locator("#take code").first.inner_text())
         assert [b["privacy"]["epsilon"] for b in plan["blocks"]] == [1.0] * 8
         accessible(page)

@@ -323,7 +323,7 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
         suited = dataclasses.replace(asked, objective=objective, structure=structure)
         if getattr(suited, place) != value:  # never another choice than the one on the screen
             why = suiting.reason(made, asked.objective, value)
-            raise _Refused(f"{forms.title(value)!r} is not possible with the other choices: {why}")
+            raise _Refused(f"{forms.title(family, value)!r} is not possible with the other choices: {why}")
         return suited
 
     return choose

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from postrand.app.designing import Designed
 from postrand.report.table_worth import TableWorth, pairs_of, table_worth
 from postrand.support.worth_basis import Basis
-from postrand.workflow.worth import prior_law
+from postrand.workflow.worth import expected, prior_law
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,13 @@ def precisions(made: Designed, records: int) -> tuple[Precision, ...]:
     """Return every perturbed variable of a design, that whose table is worth least first."""
     mechanism, book = made.mechanism, made.plan.codebook
     law = prior_law(made.blocks, mechanism)
-    ones = table_worth(mechanism, [(name,) for name in mechanism.variables], records, law)
+    told: dict[str, float | None] = {}
+    for block in made.blocks:
+        told |= expected(block, book, records)[0].get("effective_per_1000", {})
+    ones = (
+        one if (share := told.get(one.name)) is None else replace(one, effective_records=share * records / 1000)
+        for one in table_worth(mechanism, [(name,) for name in mechanism.variables], records, law)
+    )
     pairs = table_worth(mechanism, pairs_of(mechanism.variables, book), records, law)
 
     def about(one: TableWorth) -> Precision:

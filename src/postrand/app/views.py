@@ -15,7 +15,7 @@ from postrand.app.computations import MAX_SHOWN, Point
 from postrand.app.decisions import PAGE, Decisions
 from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
-from postrand.app.split_views import goal_form, priors, way_form
+from postrand.app.split_views import PRIOR_WORDS, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
@@ -169,7 +169,8 @@ def risk_form(decisions: Decisions) -> TagList:
 
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
-    prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    chosen = select("prior", "", decisions.prior, priors(decisions), "")
+    prior = labelled("Tune the matrices to these shares", chosen, PRIOR_WORDS.get(decisions.prior, ""))
     kept = kept_parts(decisions)
     if decisions.is_of_plan:
         return TagList(way_form(decisions), kept)
@@ -194,14 +195,14 @@ def _family(decisions: Decisions, family: str, act: str, words: str, reasons: di
     chosen = str(getattr(decisions, "model" if family == "privacy" else family))
     kind = forms.member(family, chosen)
     choices = [
-        (n, forms.title(n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
+        (n, forms.title(family, n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
     ]
     level = forms.level_of(kind) if family == "privacy" else None
     boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
         select(act, "", chosen, choices, words),
-        tags.p(forms.explain(kind), class_="soft"),
+        tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
         tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
         *boxes,
     )
