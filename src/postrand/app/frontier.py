@@ -104,7 +104,7 @@ def at_level(decisions: Decisions, way: str, epsilon: float) -> Decisions:
         If there is no such way.
     """
     shape = way.removeprefix(SHAPE) if way.startswith(SHAPE) else decisions.structure
-    if (way not in WAYS and shape not in QUICK) or not can_draw(decisions) or not 0 < epsilon < float("inf"):
+    if way not in (*WAYS, *(SHAPE + name for name in QUICK)) or not can_draw(decisions) or not 0 < epsilon < float("inf"):
         raise UsageError(sentence("there is no such point"))
     values, each = dict(decisions.values), f"privacy.{DifferentialPrivacy.name}.epsilon"
     if way == "split":

@@ -102,10 +102,10 @@ def _picture(found: Sequence[Level], kept: Mapping[str, bool | None], used: str)
         return x, HEIGHT - BOTTOM - _DOT / 2 - (HEIGHT - TOP - BOTTOM - _DOT) * up
 
     parts = [_axes(drawn, place)]
-    for way in dict.fromkeys(one.way for one in drawn):
+    for k, way in enumerate(dict.fromkeys(one.way for one in drawn)):
         mine = [one for one in drawn if one.way == way]
         line = "M" + "L".join("{:.1f} {:.1f}".format(*place(one)) for one in mine)
-        x, y = place(mine[-1])
+        x, y = place(mine[-1 - min(2 * k, len(mine) - 1)])  # at another height than the other names
         anchor = "end" if x > WIDTH / 2 else "start"
         parts.append(f'<path class="curve" d="{line}"/>')
         parts.append(f'<text x="{x:.1f}" y="{y - 16:.1f}" text-anchor="{anchor}">{frontier.words(way)}</text>')

@@ -29,13 +29,14 @@ SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
     "": "choose …",
     "key": "key: identifying",
-    "sensitive": "sensitive: perturb it, or it is released as it is",
+    "sensitive": "sensitive",
     "other": "other: released",
     "weight": "weight",
     "household": "household",
     "record_key": "record number",
     "drop": "drop: not released",
 }
+SENSITIVE = "perturb it, or it is released as it is"
 TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 
 
@@ -119,11 +120,12 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         )
     notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    is_bare = decisions.roles[j] == "sensitive" and not decisions.is_perturbed(j)
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
-        tags.td(role, class_="text"),
+        tags.td(role, tags.span(SENSITIVE, class_="soft") if is_bare else None, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
@@ -194,18 +196,23 @@ def design_form(decisions: Decisions) -> TagList:
 def _family(decisions: Decisions, family: str, act: str, words: str, reasons: dict[str, str]) -> Tag:
     chosen = str(getattr(decisions, "model" if family == "privacy" else family))
     kind = forms.member(family, chosen)
-    choices = [
-        (n, forms.title(family, n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
-    ]
+    named = [(n, forms.title(family, n)) for n in forms.names(family)]
+    listed_ = select(act, "", chosen, [one for one in named if not reasons.get(one[0])], words)
+    unfit = [tags.option(text, value=n, selected=_selected(n == chosen)) for n, text in named if reasons.get(n)]
+    listed_.append(tags.optgroup(*unfit, label="Not with the other choices") if unfit else None)
     level = forms.level_of(kind) if family == "privacy" else None
     boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
-        select(act, "", chosen, choices, words),
+        listed_,
         tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
         tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
         *boxes,
     )
+
+
+def _selected(is_chosen: bool) -> str | None:
+    return "selected" if is_chosen else None
 
 
 def _box(decisions: Decisions, family: str, chosen: str, field: forms.Field) -> Tag:
