@@ -168,25 +168,6 @@ def test_a_long_run_can_be_stopped(browser: Browser, shared_data: Path) -> None:
         expect(page.locator("text=Protect the file")).to_be_enabled()
 
 
-def test_it_works_by_keyboard(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
-        expect(page.locator("table.variables tbody tr")).to_have_count(11)
-        page.keyboard.press("Tab")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        expect(page.locator("#screen-risk")).to_be_visible()
-        go(page, "data")
-        page.focus("[data-act=role][data-key='2']")
-        page.keyboard.press("o")
-        expect(page.locator("#status")).to_contain_text("7 perturbed")
-        # The table was drawn anew; whoever tabs on does so from the same place.
-        expect(page.locator("[data-act=role][data-key='2']")).to_be_focused()
-        page.focus("[data-act=perturb][data-key='4']")
-        page.keyboard.press("Space")
-        expect(page.locator("#status")).to_contain_text("6 perturbed")
-        expect(page.locator("[data-act=perturb][data-key='4']")).to_be_focused()
-
-
 def test_a_reload_keeps_everything_and_tabs_are_apart(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         expect(page.locator("table.variables tbody tr")).to_have_count(11)

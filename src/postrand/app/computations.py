@@ -33,6 +33,7 @@ from postrand.risk.data import read_columns
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.weights import checked_weights
+from postrand.support.memory import give_back
 from postrand.support.progress import Step
 from postrand.support.warned import heard
 from postrand.workflow import demo, dossier_risk
@@ -124,7 +125,13 @@ def measures(decisions: Decisions, file: RiskFile | None = None) -> risk.Assessm
     file = included(decisions, read_keys(decisions)) if file is None else file
     if file is None:
         return None
-    return measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
+    found = measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
+    return dataclasses.replace(found, results=tuple(map(_without_records, found.results)))
+
+
+def _without_records(one: Any) -> Any:
+    """Return a measure without the risks of single records: no screen shows them, and of a large file they are many."""
+    return dataclasses.replace(one, records_at=None) if isinstance(one, risk.Measured) else one
 
 
 def counts(decisions: Decisions, columns: Sequence[int]) -> Array:
@@ -230,6 +237,8 @@ class Watch:
         """Note where the run is; raises Cancelled if a person asked to stop."""
         if self.stop:
             raise Cancelled
+        if step.stage != self.latest.stage:
+            give_back()
         self.latest = step
 
 
