@@ -98,11 +98,10 @@ def _filter(decisions: Decisions, matching: int) -> Tag:
         box = control("input", "find", type="search", value=decisions.find, placeholder="name or label")
         parts.append(labelled(f"Find ({matching:,} of {len(decisions.roles):,})", box))
     if unset:
-        choices = [
-            ("", f"{unset:,} without a role …"),
-            *((r, f"make them {ROLE_TEXT[r]}") for r in ("key", "sensitive", "other", "drop")),
-        ]
-        parts.append(labelled("All variables without a role", select("rest", "", "", choices, "")))
+        words = f"Give all {unset:,} variables without a role the role"
+        roles = ("key", "sensitive", "other", "drop")
+        named = (button(r, "rest", r, "small", aria_label=f"{words} {r}") for r in roles)
+        parts.append(tags.div(tags.span(f"{words}:", class_="name"), *named, class_="row"))
     return tags.div(*parts, class_="row")
 
 
