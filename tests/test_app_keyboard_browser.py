@@ -69,7 +69,14 @@ def test_a_whole_session_by_keyboard(browser: Browser, shared_data: Path, tmp_pa
         reach(page, "[data-act=open_typed]")
         page.keyboard.press("Enter")
         expect(page.locator("#status")).to_contain_text("4,580 records · 15 variables", timeout=LONG)
-        roles = {"urbrur": "other", "relat": "key", "sex": "key", "age": "key", "income": "other", "ori_hid": "household"}
+        roles = {
+            "urbrur": "other",
+            "relat": "key",
+            "sex": "key",
+            "age": "key",
+            "income": "other",
+            "ori_hid": "household",
+        }
         for name, role in roles.items():
             choose(page, f"[aria-label='Role of {name}']", role)
         reach(page, "[data-act=rest][data-key=drop]", "Shift+Tab")

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from postrand.app import computations
+from postrand.app.changes import changes
 from postrand.app.checking import ReleaseCheck, checked
 from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import Decisions
-from postrand.app.changes import changes
 from postrand.app.history import decided, differences
 from postrand.release import Release, Verification, verify
 from postrand.support.progress import told

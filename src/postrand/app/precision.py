@@ -62,7 +62,7 @@ def precisions(made: Designed, records: int) -> tuple[Precision, ...]:
 
 
 def _worth(one: TableWorth) -> float:
-    """Return the effective records to sort by: a table that cannot be estimated is worth nothing, one not known most."""
+    """Return the effective records to sort by: what cannot be estimated is worth nothing, and not known is last."""
     if one.effective_records is None:
         return math.inf if one.is_shared else 0.0
     return one.effective_records

@@ -322,7 +322,10 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
 def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
     """Return every block of the whole design, and what tables are worth."""
     rows = 0 if decisions.opened is None else decisions.opened.rows
-    one, two = tab.keep(("worths", made), lambda: designing.worths(made, rows, prior_law(made.blocks, made.mechanism)))
+    law = prior_law(made.blocks, made.mechanism)
+    two = tab.keep(("worths", made), lambda: designing.worths(made, rows, law)[1])
+    found = tab.keep(("precisions", made), lambda: precision.precisions(made, rows))
+    one = [variable.one for variable in found]  # the same numbers as in the table of every variable
     return plan_views.whole_view(made, one, two)
 
 

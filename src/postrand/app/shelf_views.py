@@ -7,11 +7,11 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
+from postrand.app.changes import changes
+from postrand.app.charts import cut
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
-from postrand.app.changes import changes
-from postrand.app.charts import cut
 from postrand.app.history import History, differences
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress

@@ -159,7 +159,9 @@ def load_codebook(path: str | Path, open_role: str = "") -> Codebook:
 
 def open_roles(path: str | Path) -> tuple[str, ...]:
     """Return the variables of a ``codebook.toml`` whose role is not decided; as ``postrand init`` leaves some."""
-    return tuple(str(one.get("name")) for one in _entries_of(read_toml(Path(path), "the codebook")) if not one.get("role"))
+    return tuple(
+        str(one.get("name")) for one in _entries_of(read_toml(Path(path), "the codebook")) if not one.get("role")
+    )
 
 
 def _entries_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

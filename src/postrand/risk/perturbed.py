@@ -236,9 +236,9 @@ class ReleasedLinks:
         true, edges = self.true, np.cumsum([0, *sizes])
         total = [np.zeros(true.released.counts.size), np.zeros(true.released.counts.size)]
         slopes, gradients = self._slopes(), np.zeros((2, sum(sizes)))
-        for place, part in in_parts(self.fit, sizes):
+        for place, index in in_parts(self.fit, sizes):
             for gradient, slope in zip(gradients, slopes, strict=True):
-                add_into(gradient, part, slope[place])
+                add_into(gradient, index, slope[place])
         gammas = [inverse @ gradient for gradient in gradients]
         for m, margin in enumerate(self.fit.margins):
             part = [gamma[edges[m] : edges[m + 1]] for gamma in gammas]

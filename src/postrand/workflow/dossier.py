@@ -67,8 +67,8 @@ DESIGNS_CAPTION = (
     "the same matrix has other values under other shares."
 )
 CURVES_CAPTION = (
-    "Computed under this variable's own shares in the file, whatever shares the plan assumes: compare the rows with one "
-    f"another, and not with the values of the section {DESIGNS}."
+    "Computed under this variable's own shares in the file, whatever shares the plan assumes: compare the rows with "
+    f"one another, and not with the values of the section {DESIGNS}."
 )
 MAX_SUBSETS = 400
 """Combinations of keys are searched only up to this number of keys."""
