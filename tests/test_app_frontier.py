@@ -34,7 +34,7 @@ def test_points_are_the_designs_that_they_stand_for(
     monkeypatch.setattr(frontier, "LEVELS", (2.0, 6.0))
     latest, target = Latest(), Target(("sex", "area"), 20.0, "correct_matches", 30.0)
     found = frontier.levels(decisions, tmp_path, latest, target)
-    assert [one.way for one in found[:: len(frontier.LEVELS)]] == ["separate", "blocks", "split"]
+    assert [one.way for one in found[:: len(frontier.LEVELS)]] == ["separate", "blocks", "split", "shape-symmetric"]
     for way in frontier.WAYS:
         mine = [one for one in found if one.way == way]
         assert [one.epsilon for one in mine] == list(frontier.LEVELS)
@@ -57,6 +57,8 @@ def test_points_are_the_designs_that_they_stand_for(
         assert page.count(">In use<") == 1
         assert f'data-key="{one.key}"' in page
     assert "The least ε that keeps what you ask" in page
+    assert "Sets of answers, shifted: worth the same as one that is drawn" in page
+    assert frontier.at_level(decisions, "shape-symmetric", 2.0).structure == "symmetric"
     none = str(frontier_views.points(found, told, Target(("sex",), 0.01), decisions, measuring=False))
     assert "No level that is drawn keeps what you ask" in none
 

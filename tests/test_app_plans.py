@@ -1,6 +1,8 @@
 """Plans in the workbench: every valid plan is opened, shown and kept, and blocks are made by hand."""
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +10,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, designing, documents, goals, plan_views, plans, views
+from postrand.app import (
+    computations,
+    designing,
+    documents,
+    goals,
+    plan_views,
+    plans,
+    precision,
+    precision_views,
+    views,
+)
 from postrand.app.blocks import Together
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.errors import UsageError
 from postrand.plan import Plan, load_plan
+from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from tests.test_cli import call
 
 N = 600
 EACH = 'privacy = {model = "differential", epsilon = %s}\n'
@@ -98,6 +112,29 @@ def test_every_plan_is_opened_shown_and_kept(name: str, fresh: Decisions, tmp_pa
     assert ("no control of this screen changes it" in form) == opened.is_of_plan
 
 
+def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tmp_path: Path) -> None:
+    strata = PLANS["strata"].replace("job", "area") + EACH % 2
+    path = planned(
+        fresh, tmp_path, f'[[blocks]]\nvariables = ["born"]\nprior = "file"\n{EACH % 1}{JOB}{EACH % 2}{strata}'
+    )
+    told = json.loads(call("design", "--json", "--plan", path).output)
+    shares = {k: v for one in told["blocks"] for k, v in one["effective_per_1000"].items()}
+    two = {frozenset(one["table"]): one["effective_records"] for one in told["two_way"]}
+    made = Latest().designed(plans.open_plan(path, tmp_path), tmp_path)
+    found = precision.precisions(made, N)
+    worth = {one.name: one.one.effective_records or 0 for one in found}
+    assert worth == pytest.approx({name: share * N / 1000 for name, share in shares.items()})
+    assert list(worth.values()) == sorted(worth.values())
+    for one in found:
+        least = min((worth, other) for pair, worth in two.items() if one.name in pair for other in pair - {one.name})
+        assert one.worst is not None
+        assert (one.worst.effective_records, one.other) == (pytest.approx(least[0]), least[1])
+        assert one.epsilon == made.mechanism[one.name].epsilon
+    page = str(precision_views.precision_view(fresh, found, N))
+    assert BASES["plan"] in page
+    assert 'data-act="shown"' in page
+
+
 @pytest.mark.parametrize("name", ["beside", "strata", "numbers"])
 def test_the_release_is_that_of_the_command_line(name: str, fresh: Decisions, tmp_path: Path) -> None:
     path = planned(fresh, tmp_path, PLANS[name])
@@ -147,8 +184,29 @@ def test_a_table_of_a_database_is_refused_with_the_way_out(fresh: Decisions, tmp
     text = path.read_text().splitlines()
     text[1] = 'uri = "duckdb:///survey.duckdb"\ntable = "survey"'
     path.write_text("\n".join(text))
-    with pytest.raises(UsageError, match=r"cannot keep all of this plan: a table of a database. .*postrand design"):
+    with pytest.raises(UsageError, match=r"in a database. .*postrand protect --plan plan.toml --out release"):
         plans.open_plan(path, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["joint", "beside"])
+def test_roles_that_a_codebook_leaves_open_are_asked_for(name: str, fresh: Decisions, tmp_path: Path) -> None:
+    """One of a variable that the plan perturbs, one of another; the plan is the same once they are decided."""
+    path = planned(fresh, tmp_path, PLANS[name])
+    whole, book = plans.open_plan(path, tmp_path), tmp_path / "codebook.toml"
+    text = book.read_text()
+    for variable in ("area", "pay"):
+        start, _, rest = text.partition(f'name = "{variable}"')
+        text = f'{start}name = "{variable}"' + re.sub(r'role = "\w+"', 'role = ""', rest, count=1)
+    book.write_text(text)
+    opened = plans.open_plan(path, tmp_path)
+    assert [opened.names[j] for j in opened.unset] == ["area", "pay"]
+    assert "2 variables have no role yet: area, pay." in str(views.variables(opened))
+    assert any("without a role: area, pay" in one for one in documents.problems(opened))
+    decided = act(act(opened, "role", "1", "key"), "role", "4", "other")
+    assert decided.problem == ""
+    assert documents.plan_data(decided, tmp_path) == documents.plan_data(whole, tmp_path)
+    with pytest.raises(UsageError, match=r"this is a codebook, .*plan.toml beside it"):
+        plans.open_plan(book, tmp_path)
 
 
 # -- blocks by hand ---------------------------------------------------------------------------------------------------

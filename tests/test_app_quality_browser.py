@@ -74,7 +74,7 @@ def test_the_token_leaves_the_address_and_back_goes_from_screen_to_screen(browse
 
 def test_the_focus_and_what_is_open_stay_when_a_part_is_drawn_anew(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
-        page.select_option("[data-act=rest]", "key")
+        page.click("[data-act=rest][data-key=key]")
         expect(page.locator("#status")).to_contain_text("3 perturbed")
         go(page, "risk")
         expect(page.locator("#measures summary").first).to_be_visible(timeout=20_000)
@@ -119,7 +119,7 @@ def test_every_state_is_accessible_at_400_percent_and_on_a_wide_screen(
         page.set_input_files("input[type=file]", tmp_path / "bad.parquet")
         expect(page.locator("#opening [role=alert]")).to_be_visible()
         look("a file that cannot be read")
-        page.select_option("[data-act=rest]", "key")
+        page.click("[data-act=rest][data-key=key]")
         expect(page.locator("#status")).to_contain_text("3 perturbed")
         go(page, "design")
         page.fill("#level-number", "0")

@@ -36,6 +36,7 @@ from postrand.app import (
     release_views,
     shelf_views,
 )
+from postrand.app.changes import changes
 from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisions
 from postrand.app.finished import Finished, Shelf, finish, verified
@@ -204,6 +205,7 @@ def test_another_file_can_be_taken_back(decisions: Decisions) -> None:
     found = history.turned(History(decisions), other)
     assert history.undo(found).now.opened is decisions.opened
     assert history.differences(decisions, other) == ("the file",)
+    assert changes(decisions, other) == ("file: survey.parquet → y.csv",)
     assert history.turned(History(), decisions).past == ()  # nothing was open before
 
 
@@ -231,11 +233,11 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     lighter = [f.release.frame() for f in shelf.lighter(2).held]
     assert [a is b for a, b in zip(frames, lighter, strict=True)] == [False, True]  # one release is held in memory
     assert one.is_of(decided)
-    assert one.changed(other) == ("levels and options",)
+    assert one.changed(other) == ("ε of each variable or block: 1 → 3",)
     assert release_views.stale(one, act(decided, "find", value="sex")) is None
     words = str(release_views.stale(one, other))
     assert "made with other decisions" in words
-    assert "levels and options" in words
+    assert "ε of each variable or block: 1 → 3" in words
     page = str(shelf_views.shelf_view(shelf, 2, 1, other))
     assert "Yes, remove it" in page
     assert "their levels add up" in page

@@ -54,6 +54,8 @@ def test_the_internal_report_draws_the_curve_of_each_small_variable(demo):
     page = (demo[0] / "dossier" / "dossier.html").read_text(encoding="utf-8")
     assert "Privacy and utility: workstat" in page
     assert page.count("Information and estimator variance against epsilon") == 7
+    assert page.count("own shares in the file, whatever shares the plan assumes") == 7
+    assert "all values equally frequent" in page  # the prior of the plan, beside the value that it gives
     assert "Privacy and utility" not in (demo[0] / "release" / "report.html").read_text(encoding="utf-8")
 
 

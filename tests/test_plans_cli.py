@@ -155,6 +155,7 @@ def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
     assert "tables of two perturbed variables: worth" in text
     assert "of little use" in text
     assert "nats of" in text
+    assert "with all values equally frequent" in text  # the same matrix keeps another number under other shares
     assert "In words:" in text
     assert ", optimal:" not in text
     made = call("protect", "--plan", folder / "plan.toml", "--out", tmp_path / "out", "--seed", 1)

@@ -24,6 +24,8 @@ from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.epsilon import DEFAULT_EPSILON
 
 _RISKS = ("correct_matches", "tau2", "individual_risk_largest")
+_SHORT = {"list": "Somebody with a list", "acquaintance": "Somebody who knows them", "anyone": "Anyone"}
+"""The attackers, short enough for a list; their whole words stand below it."""
 _HEADS = ("Claim", "Risk", "Worth", "Asked")
 
 
@@ -32,7 +34,8 @@ def form(decisions: Decisions) -> Tag:
     held = advising.typed(decisions)
     names = [decisions.names[j] for j in decisions.perturbed]
     tables = [("", "–"), *((name, cut(name)) for name in names)]
-    attackers = [(name, cut(words)) for name, words in ATTACKERS.items()]
+    attacker = held.get("attacker", "list")
+    attackers = [(name, _SHORT.get(name, name)) for name in ATTACKERS]
     look = control("input", "typed", f"{PREFIX}look", type="checkbox", checked=_checked(held.get("look")))
     uses = [
         tags.label(
@@ -51,7 +54,11 @@ def form(decisions: Decisions) -> Tag:
     return tags.details(
         tags.summary("Recommend plans"),
         tags.p("Two to four complete plans for what you ask. Taking one makes it your decisions.", class_="soft"),
-        labelled("Who might attack", select("typed", f"{PREFIX}attacker", held.get("attacker", "list"), attackers, "")),
+        labelled(
+            "Who might attack",
+            select("typed", f"{PREFIX}attacker", attacker, attackers, ""),
+            "; ".join(f"{_SHORT.get(name, name)}: {words}" for name, words in ATTACKERS.items()),
+        ),
         _number("epsilon", "ε of a record, at most", held.get("epsilon", f"{DEFAULT_EPSILON:g}")),
         *(_number(name, words, held.get(name, ""), "optional") for name, words in LIMITS.items()),
         tags.fieldset(tags.legend("Analysts will make"), *uses),

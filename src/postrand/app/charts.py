@@ -15,13 +15,17 @@ from postrand.risk.tau import NORMAL_95
 
 WIDTH, HEIGHT = 500, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
+_DOT = 24
 MAX_ROWS = 40
 """Of a table with more cells, so many are shown."""
 Shares = NDArray[np.float64]
 
 
-def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
-    """Draw the risk-utility map: ± 95% of a corrected share (across) against the attacker's chance (up)."""
+def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str, can_take: bool = False) -> Tag:
+    """Draw the risk-utility map: ± 95% of a corrected share (across) against the attacker's chance (up).
+
+    With ``can_take`` each point is a button that takes its level; the table beside it has the same for the keyboard.
+    """
     points = [p for p in (*curve, *([now] if now else [])) if math.isfinite(p.error) and p.error > 0]
     if not points:
         return tags.p("No point can be drawn, because the shares cannot be corrected at any level.", class_="soft")
@@ -43,7 +47,8 @@ def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
     if len(drawn) > 1:
         path = "M" + "L".join(f"{x(p.error):.1f} {y(p.guess):.1f}" for p in drawn)
         parts.append(f'<path class="curve" d="{path}"/>')
-    parts += [f'<circle class="step" cx="{x(p.error):.1f}" cy="{y(p.guess):.1f}" r="3.5"/>' for p in drawn]
+    dots = [(p, x(p.error), y(p.guess)) for p in drawn]
+    parts += [f'<circle class="step" cx="{across:.1f}" cy="{up:.1f}" r="3.5"/>' for _, across, up in dots]
     named = drawn[:: max(1, len(drawn) // 4)]
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
     for p in named:
@@ -51,7 +56,17 @@ def tradeoff(curve: Sequence[Point], now: Point | None, symbol: str) -> Tag:
         parts.append(_label(x(p.error) + side, max(y(p.guess) - 8, TOP + 4), f"{symbol} {p.level:g}", anchor))
     if now and math.isfinite(now.error):
         parts.append(f'<circle class="now" cx="{x(now.error):.1f}" cy="{y(now.guess):.1f}" r="8"/>')
-    return _figure(parts, "Risk-utility map: chance of a correct guess against the precision of a corrected share")
+    parts += [_taken(p, across, up, symbol) for p, across, up in dots] if can_take else []
+    name = "Risk-utility map: chance of a correct guess against the precision of a corrected share"
+    return _figure(parts, name + "; the table has the same points", "group" if can_take else "img")
+
+
+def _taken(point: Point, x: float, y: float, symbol: str) -> str:
+    """Return a point as a button, over its dot and as large as a finger needs."""
+    words = f"Take {symbol} = {point.level:g}: {100 * point.guess:.1f}% guessed rightly"
+    inner = f'data-act="level" data-key="{point.level:g}" tabindex="-1" title="{words}" aria-label="{words}"'
+    place = f'x="{x - _DOT / 2:.1f}" y="{y - _DOT / 2:.1f}" width="{_DOT}" height="{_DOT}"'
+    return f'<foreignObject {place}><button type="button" class="over" {inner}></button></foreignObject>'
 
 
 def _grid(across: Callable[[float], float], up: Callable[[float], float], low: float, high: float) -> str:
@@ -82,10 +97,10 @@ def _label(x: float, y: float, words: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
 
 
-def _figure(parts: Sequence[str], name: str) -> Tag:
+def _figure(parts: Sequence[str], name: str, role: str = "img") -> Tag:
     inner = "".join(parts)
     return tags.div(
-        HTML(f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">{inner}</svg>'),
+        HTML(f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="{role}" aria-label="{name}">{inner}</svg>'),
         class_="drawn",
     )
 

@@ -33,6 +33,7 @@ from postrand.risk.data import read_columns
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.weights import checked_weights
+from postrand.support.memory import give_back
 from postrand.support.progress import Step
 from postrand.support.warned import heard
 from postrand.workflow import demo, dossier_risk
@@ -124,7 +125,13 @@ def measures(decisions: Decisions, file: RiskFile | None = None) -> risk.Assessm
     file = included(decisions, read_keys(decisions)) if file is None else file
     if file is None:
         return None
-    return measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
+    found = measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
+    return dataclasses.replace(found, results=tuple(map(_without_records, found.results)))
+
+
+def _without_records(one: Any) -> Any:
+    """Return a measure without the risks of single records: no screen shows them, and of a large file they are many."""
+    return dataclasses.replace(one, records_at=None) if isinstance(one, risk.Measured) else one
 
 
 def counts(decisions: Decisions, columns: Sequence[int]) -> Array:
@@ -215,16 +222,6 @@ def table_error(points: Sequence[Point], joint: Array) -> float:
     return _typical(cell_variance([p.made.matrix.array for p in points], share, float(joint.sum())))
 
 
-def worth(names: Sequence[str], points: Sequence[Point], counted: Array) -> TableWorth:
-    """Return how many unperturbed records a table of these variables is worth, by the counts of the file."""
-    records = float(counted.sum())
-    share = counted / max(records, 1)
-    variance = float(cell_variance([p.made.matrix.array for p in points], share, records).sum())
-    found = float((share * (1 - share)).sum()) / variance if 0 < variance < math.inf else None
-    why = "" if found is not None else "its shares cannot be corrected"
-    return TableWorth(tuple(names), None if found is None else min(found, records), int(records), why, "file")
-
-
 def _typical(variance: Array) -> float:
     return float(np.sqrt(variance.mean()))
 
@@ -240,6 +237,8 @@ class Watch:
         """Note where the run is; raises Cancelled if a person asked to stop."""
         if self.stop:
             raise Cancelled
+        if step.stage != self.latest.stage:
+            give_back()
         self.latest = step
 
 

@@ -240,8 +240,12 @@ class _Refused(Exception):
 
 
 def _require_perturbed(before: Decisions, after: Decisions) -> None:
-    """Refuse to change what an opened plan's own design perturbs."""
-    if after.is_of_plan and before.is_of_plan and after.perturbed != before.perturbed:
+    """Refuse to change what an opened plan's own design perturbs; what has no role yet is not perturbed."""
+    if not (after.is_of_plan and before.is_of_plan):
+        return
+    held = enumerate(zip(after.names, after.roles, strict=True))
+    wanted = tuple(j for j, (name, role) in held if role and name in after.kept["perturbed"])
+    if after.perturbed != wanted:
         how = "choose another way of release on the screen Design first"
         raise _Refused(f"the design of the opened plan says which variables are perturbed: {how}")
 
@@ -319,7 +323,7 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
         suited = dataclasses.replace(asked, objective=objective, structure=structure)
         if getattr(suited, place) != value:  # never another choice than the one on the screen
             why = suiting.reason(made, asked.objective, value)
-            raise _Refused(f"{forms.title(value)!r} is not possible with the other choices: {why}")
+            raise _Refused(f"{forms.title(family, value)!r} is not possible with the other choices: {why}")
         return suited
 
     return choose
@@ -327,6 +331,14 @@ def _member(family: str) -> Callable[[Decisions, str, str], Decisions]:
 
 def _option(decisions: Decisions, key: str, value: str) -> Decisions:
     return dataclasses.replace(decisions, values={**decisions.values, key: value[:2000]})
+
+
+def _level(decisions: Decisions, key: str, value: str) -> Decisions:
+    """Take the level of a point of the map: of the privacy model, for each variable."""
+    level = forms.level_of(forms.member("privacy", decisions.model))
+    if level is None or decisions.divides or decisions.splits or decisions.is_of_plan:
+        raise _Refused("the map has no level that can be taken here")
+    return _option(decisions, f"privacy.{decisions.model}.{level.name}", value)
 
 
 def _choice(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, str], Decisions]:
@@ -460,6 +472,7 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "objective": _member("objective"),
     "structure": _member("structure"),
     "option": _option,
+    "level": _level,
     "prior": _from_plan("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
     "way": _way,
     "workload": _from_plan("workload", tuple(goals.WORKLOADS)),
@@ -483,12 +496,3 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "find": lambda decisions, key, value: dataclasses.replace(decisions, find=value[:100], page=0),
     "page": lambda decisions, key, value: dataclasses.replace(decisions, page=_number(value)),
 }
-
-
-def listed(decisions: Decisions) -> tuple[tuple[int, ...], int]:
-    """Return the columns on the current page, and the number of columns that match the search."""
-    wanted = decisions.find.casefold()
-    drafts = () if decisions.opened is None else decisions.opened.drafts
-    found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]
-    start = min(decisions.page, max(0, (len(found) - 1) // PAGE)) * PAGE
-    return tuple(found[start : start + PAGE]), len(found)

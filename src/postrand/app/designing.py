@@ -14,11 +14,11 @@ from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
-from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, Assumed, TableWorth, pairs_of, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import certified, figures_known
-from postrand.workflow.design_blocks import check_sizes, design_blocks
+from postrand.workflow.design_blocks import DesignedBlock, check_sizes, design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
 from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
@@ -40,6 +40,7 @@ class Designed:
     known: Known
     mechanism: Mechanism
     certificate: Certificate
+    blocks: tuple[DesignedBlock, ...] = ()
     split: DesignedSplit | None = None
     said: tuple[str, ...] = ()
 
@@ -87,7 +88,7 @@ class Latest:
             mechanism = mechanism_of(plan, blocks, known, split)
             certificate = certify(mechanism, claims_of(plan, mechanism, known))
             certificate = of_file(plan, mechanism, certificate, known)
-        return Designed(plan, known, mechanism, certificate, split, tuple(said))
+        return Designed(plan, known, mechanism, certificate, blocks, split, tuple(said))
 
 
 def planned(decisions: Decisions, folder: Path) -> Plan:
@@ -115,11 +116,11 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
         return explain(made.plan, figures)
 
 
-def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:
-    """Return the worth of all tables of one and of two perturbed variables, if every combination were as frequent."""
+def worths(made: Designed, records: int, assumed: Assumed = EQUAL) -> tuple[list[TableWorth], list[TableWorth]]:
+    """Return the worth of all tables of one and of two perturbed variables; as usual, of equal frequencies."""
     names = made.mechanism.variables
     pairs = pairs_of(names, made.plan.codebook)
-    found = [table_worth(made.mechanism, tables, records, EQUAL) for tables in ([(n,) for n in names], pairs)]
+    found = [table_worth(made.mechanism, tables, records, assumed) for tables in ([(n,) for n in names], pairs)]
     return list(found[0]), list(found[1])
 
 

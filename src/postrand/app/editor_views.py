@@ -15,6 +15,8 @@ from postrand.app.recoding import PREFIX, Column, Effect
 from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
 from postrand.workflow.recode_trial import tallied
 
+MAX_OPEN = 12
+"""More categories are closed at first: by keyboard each has three stops before the recodes below them."""
 MAX_LISTED = 200
 HELP = {
     "groups": "Type the same name for all values that become one category.",
@@ -93,8 +95,9 @@ def _answers(entry: Mapping[str, Any], at: int) -> TagList:
     head = [tags.th(h, scope="col", class_="text") for h in ("Value", "Text", "No answer", "Order")]
     rows = [_category(entry, at, k, value) for k, value in enumerate(categories)]
     table = tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows), class_="variables")
+    few = "" if len(rows) <= MAX_OPEN else None
     return TagList(
-        *parts, tags.details(tags.summary(f"Categories ({len(rows):,})"), scroll(table, "Categories"), open="")
+        *parts, tags.details(tags.summary(f"Categories ({len(rows):,})"), scroll(table, "Categories"), open=few)
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from postrand.app import computations
+from postrand.app.changes import changes
 from postrand.app.checking import ReleaseCheck, checked
 from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import Decisions
@@ -62,8 +63,10 @@ class Finished:
         return decided(self.decisions) == decided(decisions)
 
     def changed(self, decisions: Decisions) -> tuple[str, ...]:
-        """Return in words what has been decided otherwise since."""
-        return differences(self.decisions, decisions)
+        """Return in words what has been decided otherwise since: what it was, and what it is."""
+        if self.is_of(decisions):
+            return ()
+        return changes(self.decisions, decisions) or differences(self.decisions, decisions)
 
 
 @dataclass(frozen=True, slots=True)

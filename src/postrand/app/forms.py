@@ -45,6 +45,32 @@ class Level:
 
 STEPS = 60
 
+TITLES = {
+    "privacy": {"differential": "Differential privacy, ε", "bistochastic": "Bistochastic privacy, β"},
+    "objective": {
+        "information": "Most information",
+        "variance": "Most precise shares",
+        "changes": "Fewest changes",
+        "distance": "Smallest moves",
+        "l2": "Closest table, squares",
+        "kullback-leibler": "Closest table, ratios",
+    },
+    "structure": {
+        "uniform-off-diagonal": "Others equally likely",
+        "symmetric": "One chance for all to stay",
+        "circulant": "Sets of answers, shifted",
+        "general": "Any matrix",
+        "bistochastic": "Rows and columns sum to 1",
+        "parameterised": "One family, sums of 1",
+        "least-loss": "Frequent ones become rare",
+        "metric": "Fewest, shortest moves",
+        "exponential": "Less likely with distance",
+        "geometric": "Less likely with each step",
+        "product": "Each drawn by itself",
+    },
+}
+"""The names of members in plain words, short enough for a list; another one has its name in the program."""
+
 
 def offered(family: str) -> tuple[type, ...]:
     """Return the members that a form can represent.
@@ -68,13 +94,13 @@ def names(family: str) -> tuple[str, ...]:
     return tuple(_name(m) for m in offered(family))
 
 
-def title(name: str) -> str:
-    """Return a member's name as a title.
+def title(family: str, name: str) -> str:
+    """Return a member's name in plain words.
 
-    >>> title("uniform-off-diagonal")
-    'Uniform off diagonal'
+    >>> title("structure", "uniform-off-diagonal"), title("structure", "of-mine")
+    ('Others equally likely', 'Of mine')
     """
-    return name.replace("-", " ").replace("_", " ").capitalize()
+    return TITLES[family].get(name, name.replace("-", " ").replace("_", " ").capitalize())
 
 
 def explain(kind: Any) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from postrand.app import documents, goals
+import numpy as np
+
+from postrand.app import documents, forms, goals
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Latest, worths
 from postrand.engines.database import open_records
@@ -24,6 +26,10 @@ PREFIX = "frontier."
 """How the texts of its form begin among all that is typed."""
 LEVELS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 WAYS = {"separate": "each variable by itself", "blocks": "the blocks as they are", "split": "a split"}
+SHAPE = "shape-"
+"""How the ways begin that are matrices of another shape, each variable by itself."""
+QUICK = ("uniform-off-diagonal", "symmetric", "circulant")
+"""Shapes that are designed at once at every level; ``general`` takes up to half a minute at each."""
 MEASURES = {
     "correct_matches": "correct matches, informed attacker",
     "individual_risk_largest": "largest risk of one person",
@@ -97,19 +103,56 @@ def at_level(decisions: Decisions, way: str, epsilon: float) -> Decisions:
     UsageError
         If there is no such way.
     """
-    if way not in WAYS or not can_draw(decisions) or not 0 < epsilon < float("inf"):
+    shape = way.removeprefix(SHAPE) if way.startswith(SHAPE) else decisions.structure
+    if (
+        way not in (*WAYS, *(SHAPE + name for name in QUICK))
+        or not can_draw(decisions)
+        or not 0 < epsilon < float("inf")
+    ):
         raise UsageError(sentence("there is no such point"))
     values, each = dict(decisions.values), f"privacy.{DifferentialPrivacy.name}.epsilon"
     if way == "split":
         values[goals.RECORD] = f"{epsilon:g}"
         return dataclasses.replace(decisions, way="split", goal="record", values=values)
-    held = () if way == "separate" else decisions.held
-    made = dataclasses.replace(decisions, way="blocks", held=held, goal="record")
+    held = decisions.held if way == "blocks" else ()
+    made = dataclasses.replace(decisions, way="blocks", held=held, goal="record", structure=shape)
     if decisions.asks == "shared" and way == "blocks":
         values[goals.RECORD] = f"{epsilon:g}"
         return dataclasses.replace(made, goal="shared", values=values)
     values[each] = f"{epsilon / len(made.blocks):.6g}"
     return dataclasses.replace(made, values=values)
+
+
+def words(way: str) -> str:
+    """Return what a way of release is, in words.
+
+    >>> words("split"), words("shape-circulant")
+    ('a split', 'each by itself: sets of answers, shifted')
+    """
+    if not way.startswith(SHAPE):
+        return WAYS[way]
+    return f"each by itself: {forms.title('structure', way.removeprefix(SHAPE)).lower()}"
+
+
+def left_out(decisions: Decisions, found: tuple[Level, ...]) -> tuple[str, ...]:
+    """Return a sentence for each way and each shape of the matrices that is not drawn, with the reason."""
+    drawn = {decisions.structure, *(one.way.removeprefix(SHAPE) for one in found)}
+    reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+    titles = {name: forms.title("structure", name) for name in reasons if name not in drawn}
+    unfit = [title for name, title in titles.items() if reasons[name]]
+    said = [
+        f"{titles[name]}: worth the same as one that is drawn" for name in QUICK if name in titles and not reasons[name]
+    ]
+    if "general" in titles and not reasons["general"]:
+        said.append(f"{titles['general']}: up to half a minute at each level; choose it under Shape of the matrices")
+    if "product" in titles and not reasons["product"]:
+        said.append(f"{titles['product']}: for the variables of one block, and there the same as no block")
+    said.append(
+        "The best joint blocks: their search takes long at each level; Compare blocks and a split makes it once"
+    )
+    if unfit:
+        said.append(f"{', '.join(unfit)}: for another privacy model, or for another choice of What to keep")
+    return tuple(said)
 
 
 def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -> tuple[Level, ...]:
@@ -123,9 +166,12 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
     assert decisions.opened is not None
     raise_all(UsageError, documents.problems(decisions))
     ways = [way for way in WAYS if way != "blocks" or not all(one.is_plain for one in decisions.blocks)]
+    reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
+    ways += [SHAPE + name for name in QUICK if name != decisions.structure and not reasons.get(name)]
     found: list[Level] = []
     problems: dict[str, PostrandError] = {}
     for way in (one for one in ways if one != "split" or len(decisions.perturbed) > 1):
+        before = len(found)
         for epsilon in LEVELS:
             try:
                 made = latest.fresh(at_level(decisions, way, epsilon), folder)
@@ -138,9 +184,18 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
                 wide = half_width(made.mechanism, Precision(target.points or 1.0, target.table), decisions.opened.rows)
             pair = harmonic(two) if two else harmonic(one)
             found.append(Level(way, epsilon, harmonic(one), pair, wide, made.mechanism))
+        if way.startswith(SHAPE) and _is_twice(found[:before], found[before:]):
+            del found[before:]
     if not found:
         raise next(iter(problems.values()))
     return tuple(found)
+
+
+def _is_twice(drawn: list[Level], mine: list[Level]) -> bool:
+    """Whether some way that is drawn is worth the same at every level: its points would cover each other."""
+    ways = {one.way for one in drawn}
+    worth = [(one.one, one.two) for one in mine]
+    return any(np.allclose(worth, [(o.one, o.two) for o in drawn if o.way == way][: len(worth)]) for way in ways)
 
 
 def risks(decisions: Decisions, found: tuple[Level, ...], measure: str) -> Mapping[str, float | None]:

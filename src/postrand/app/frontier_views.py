@@ -11,7 +11,7 @@ from htmltools import HTML, Tag, TagList, tags
 from postrand.app import frontier
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
-from postrand.app.frontier import MEASURES, PREFIX, WAYS, Level, Target
+from postrand.app.frontier import MEASURES, PREFIX, Level, Target
 from postrand.app.widgets import busy, button, control, labelled, select
 from postrand.report.table_worth import shown
 from postrand.report.text import decimal
@@ -62,12 +62,17 @@ def points(
         busy("Measuring the risk at every level …") if measuring else None,
         _said(found, kept),
         _table(found, risks, target, kept, used),
+        tags.details(
+            tags.summary("What is not drawn, and why"),
+            tags.ul(*(tags.li(f"{text}.") for text in frontier.left_out(now, tuple(found)))),
+        ),
     )
 
 
 def _is_used(one: Level, now: Decisions) -> bool:
     made = frontier.at_level(now, one.way, one.epsilon)
-    return (made.way, made.held, made.goal, dict(made.values)) == (now.way, now.held, now.goal, dict(now.values))
+    sides = [(state.way, state.held, state.goal, state.structure, dict(state.values)) for state in (made, now)]
+    return sides[0] == sides[1]
 
 
 def _said(found: Sequence[Level], kept: Mapping[str, bool | None]) -> Tag | None:
@@ -78,8 +83,8 @@ def _said(found: Sequence[Level], kept: Mapping[str, bool | None]) -> Tag | None
     if not good:
         return tags.p("No level that is drawn keeps what you ask: allow more risk, or ask for less precision.")
     least, most = min(good, key=lambda one: (one.epsilon, -one.two)), max(good, key=lambda one: one.two)
-    words = f"The least ε that keeps what you ask: {least.epsilon:g}, {WAYS[least.way]}."
-    words += f" The most for tables: ε = {most.epsilon:g}, {WAYS[most.way]}." if most is not least else ""
+    words = f"The least ε that keeps what you ask: {least.epsilon:g}, {frontier.words(least.way)}."
+    words += f" The most for tables: ε = {most.epsilon:g}, {frontier.words(most.way)}." if most is not least else ""
     return tags.p(tags.strong(words))
 
 
@@ -97,13 +102,13 @@ def _picture(found: Sequence[Level], kept: Mapping[str, bool | None], used: str)
         return x, HEIGHT - BOTTOM - _DOT / 2 - (HEIGHT - TOP - BOTTOM - _DOT) * up
 
     parts = [_axes(drawn, place)]
-    for way in dict.fromkeys(one.way for one in drawn):
+    for k, way in enumerate(dict.fromkeys(one.way for one in drawn)):
         mine = [one for one in drawn if one.way == way]
         line = "M" + "L".join("{:.1f} {:.1f}".format(*place(one)) for one in mine)
-        x, y = place(mine[-1])
+        x, y = place(mine[-1 - min(2 * k, len(mine) - 1)])  # at another height than the other names
         anchor = "end" if x > WIDTH / 2 else "start"
         parts.append(f'<path class="curve" d="{line}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{y - 16:.1f}" text-anchor="{anchor}">{WAYS[way]}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{y - 16:.1f}" text-anchor="{anchor}">{frontier.words(way)}</text>')
     parts += [_dot(one, *place(one), kept[one.key], one.key == used) for one in drawn]
     return tags.div(
         HTML(
@@ -132,7 +137,7 @@ def _axes(drawn: Sequence[Level], place: Any) -> str:
 def _dot(one: Level, x: float, y: float, kept: bool | None, used: bool) -> str:
     kind = "dot" + (" good" if kept else "") + (" used" if used else "")
     size = f'x="{x - _DOT / 2:.1f}" y="{y - _DOT / 2:.1f}" width="{_DOT}" height="{_DOT}"'
-    words = f"ε = {one.epsilon:g}, {WAYS[one.way]}: {shown(one.two)} effective records"
+    words = f"ε = {one.epsilon:g}, {frontier.words(one.way)}: {shown(one.two)} effective records"
     inner = f'data-act="point" data-key="{one.key}" tabindex="-1" title="{words}" aria-label="{words}"'
     return f'<foreignObject {size}><button type="button" class="{kind}" {inner}></button></foreignObject>'
 
@@ -155,14 +160,14 @@ def _table(
 
 
 def _row(one: Level, risk: float | None, target: Target, kept: bool | None, used: str) -> Tag:
-    cells = [tags.td(WAYS[one.way], class_="text"), tags.td(shown(one.one)), tags.td(shown(one.two))]
+    cells = [tags.td(frontier.words(one.way), class_="text"), tags.td(shown(one.one)), tags.td(shown(one.two))]
     if target.table:
         cells.append(tags.td("not known" if one.points is None else decimal(one.points)))
     if target.limit is not None:
         is_share = target.measure.startswith("individual")
         cells.append(tags.td("–" if risk is None else f"{100 * risk:.3g}%" if is_share else decimal(risk)))
     cells += [tags.td("–" if kept is None else "yes" if kept else "no")]
-    label = f"Take ε = {one.epsilon:g}, {WAYS[one.way]}"
+    label = f"Take ε = {one.epsilon:g}, {frontier.words(one.way)}"
     take = button("In use" if one.key == used else "Take", "point", one.key, "small", aria_label=label)
     return tags.tr(
         tags.th(f"{one.epsilon:g}", scope="row"), *cells, tags.td(take), class_="same" if one.key == used else None

@@ -15,7 +15,7 @@ WAYS = {
 WORKLOADS = {
     "pairs": "all tables of two variables",
     "triples": "all tables of three variables",
-    "worst": "the least precise table of two variables",
+    "worst": "the least precise table of two",
 }
 GOALS = {
     "record": "of a record",

@@ -9,6 +9,7 @@ from htmltools import Tag, tags
 from postrand.app import documents
 from postrand.app.charts import cut
 from postrand.app.decisions import Decisions
+from postrand.app.notes import in_words
 from postrand.app.widgets import button
 from postrand.engines.database import open_records
 from postrand.plan.infer import is_nested, looks_carried
@@ -46,7 +47,7 @@ def linked_card(decisions: Decisions, found: Proposed | None) -> Tag | None:
         return None
     roles = zip(decisions.roles, found.drafts, strict=True)
     dropped = [j for j, (role, draft) in enumerate(roles) if draft["role"] == "drop" != role]
-    parts: list[Any] = [tags.li(text) for text in found.sentences[:MAX_SAID]]
+    parts: list[Any] = [tags.li(in_words(text)) for text in found.sentences[:MAX_SAID]]
     more = len(found.sentences) - MAX_SAID
     parts += [tags.li(f"and {more:,} more: postrand init lists them")] if more > 0 else []
     drop = joint = None

@@ -7,6 +7,7 @@ from typing import Any
 from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app.charts import cut, scroll
+from postrand.app.notes import without_options
 from postrand.risk import Assessment, Measured
 from postrand.risk.measures import Unmeasured, kinds
 from postrand.risk.measures.base import SHOWN, Fact, shown
@@ -21,7 +22,7 @@ def measures_view(found: Assessment | None) -> TagList:
     parts: list[Tag] = [tags.h3("Measure by measure")]
     parts += [_measure(one) for one in found.measured]
     left = [one for one in found.results if isinstance(one, Unmeasured)]
-    parts += [tags.p(tags.strong(f"{one.title}: "), one.reason, class_="soft") for one in left]
+    parts += [tags.p(tags.strong(f"{one.title}: "), without_options(one.reason), class_="soft") for one in left]
     parts += [
         tags.p(f"{one.title}: takes long; run postrand assess --measure {one.name}.", class_="soft") for one in long
     ]

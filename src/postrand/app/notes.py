@@ -24,6 +24,8 @@ _OPTIONS = (
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"--limit '([^']*)'", r"\1"),
     (r"let --look (find|merge)", r"let the records choose, which can \1"),
+    (r"name the column of household numbers: --household H", "give the column of household numbers the role household"),
+    (r"\(--sampling-fraction 0\.05\)", "on the screen Risk"),
     (r"--keys", "the keys"),
     (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
     (r"'postrand advise' proposes", "Recommend plans proposes"),

@@ -175,6 +175,7 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
             ui.output_ui("advice"),
             ui.output_ui("shown"),
             ui.output_ui("readout"),
+            ui.output_ui("every"),
             ui.output_ui("file_level"),
             ui.output_ui("against"),
             ui.output_ui("map"),

@@ -18,6 +18,7 @@ from postrand.designers.budget import is_share
 from postrand.engines.database import open_records
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.plan import Plan, load_plan
+from postrand.plan.infer import open_roles
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
@@ -47,22 +48,31 @@ _PARTS = (
 def open_plan(path: Path, folder: Path) -> Decisions:
     """Return the decisions of a plan and open its file; ``folder`` holds the plan for a moment.
 
+    Variables whose role its codebook leaves open have none here either: the first screen asks for it.
+
     Raises
     ------
     UsageError
-        If the forms, with what is kept, cannot say all that the plan says: it is never changed in silence.
+        If it is a codebook, if its records are in a database, or if the forms, with what is kept, cannot say all that
+        the plan says: it is never changed in silence.
     PostrandError
         If the plan or its file cannot be read.
     """
-    plan, data = load_plan(path), _with_places(read_toml(path, "the plan"), path.parent)
+    data = _with_places(read_toml(path, "the plan"), path.parent)
+    if "variables" in data and "source" not in data:
+        fix = "open the plan.toml beside it, or the file itself"
+        raise UsageError(sentence("this is a codebook, and names no file", where=path.name, fix=fix))
+    undecided = _undecided(data, path.parent)
+    plan = load_plan(path, "other" if undecided else "")
     if not isinstance(plan.source, Path | formats.File):
-        raise UsageError(_beyond(path, ["a table of a database"]))
+        raise UsageError(_of_database(path))
     start = _start(plan, data, _opened(plan.source, plan))
     lost: list[str] = []
     for made in _readings(start, plan, data):
         lost = _lost(plan, made, folder)
         if not lost:
-            return made
+            roles = zip(made.names, made.roles, strict=True)
+            return dataclasses.replace(made, roles=tuple("" if n in undecided else r for n, r in roles))
     raise UsageError(_beyond(path, lost))
 
 
@@ -93,6 +103,23 @@ def _with_places(data: dict[str, Any], folder: Path) -> dict[str, Any]:
         if data.get(name, {}).get(option)
     }
     return {**data, **found}
+
+
+def _undecided(data: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """Return the variables whose role the codebook of a plan leaves open; () where the codebook cannot be read."""
+    source = data.get("source")
+    name = source.get("codebook") if isinstance(source, Mapping) else None
+    try:
+        return open_roles(folder / name) if isinstance(name, str) else ()
+    except PostrandError:  # reading the plan says what is wrong with it
+        return ()
+
+
+def _of_database(path: Path) -> str:
+    name = path.name
+    what = "the workbench opens files, and the records of this plan are in a database"
+    fix = f"run postrand design --plan {name}, postrand protect --plan {name} --out release, postrand verify release"
+    return sentence(what, where=name, fix=f"{fix}; or open a file with a copy of the table here")
 
 
 def _beyond(path: Path, parts: Iterable[str]) -> str:

@@ -15,7 +15,9 @@ from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
 from postrand.formats import written_names
+from postrand.report import text
 
+MAX_CHANGES = 12
 AGAIN = "If you give away more than one release of the same records, their levels add up for each record."
 """What is said wherever a second release of a file can be made or taken."""
 
@@ -122,9 +124,11 @@ def stale(one: Finished, decisions: Decisions) -> Tag | None:
     changed = one.changed(decisions)
     if not changed:
         return None
-    words = f"{one.title}, was made with other decisions. Decided otherwise since then: {', '.join(changed)}. "
+    left = [tags.li(f"and {len(changed) - MAX_CHANGES:,} more")] if len(changed) > MAX_CHANGES else []
     return tags.div(
-        tags.p(words + "What is shown here is of that release; protect again to use the new decisions."),
+        tags.p(f"{one.title}, was made with other decisions. Decided otherwise since then (then → now):"),
+        tags.ul(*(tags.li(text.cut(said, 300)) for said in changed[:MAX_CHANGES]), *left),
+        tags.p("What is shown here is of that release; protect again to use the new decisions."),
         button("Return to the decisions of this release", "recall", str(one.number), "small"),
         class_="warning",
         role="status",

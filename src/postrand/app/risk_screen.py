@@ -67,7 +67,9 @@ def connect(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
         if isinstance(modelled, Problem):
             said = widgets.trouble(modelled.text.split("\n"))
             return TagList(said, risk_views.risk_view(counted, None, False, recoded))
-        return risk_views.risk_view(counted, modelled, waiting, recoded)
+        _, answer, _ = explored_of(tab(), decisions)
+        attacks = answer.attacks if isinstance(answer, exploring.Explored) else None
+        return risk_views.risk_view(counted, modelled, waiting, recoded, attacks)
 
     _explore(input, tab, part)
 
@@ -94,6 +96,16 @@ def reported(tab: Tab, decisions: Decisions) -> tuple[Any, bool]:
     return answer
 
 
+def explored_of(tab: Tab, decisions: Decisions) -> tuple[Any, Any, bool]:
+    """Return the keys of the open file, what was explored of them, and whether something of it is being computed."""
+    file, waiting = keys_of(tab, decisions)
+    if not isinstance(file, RiskFile):
+        return file, None, waiting
+    book = documents.codebook_of(decisions)
+    answer, waiting = tab.ask("explored", file, lambda: exploring.explored(file, book))
+    return file, answer, waiting
+
+
 def _explore(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
     asked: reactive.Value[Any] = reactive.Value(None)
 
@@ -105,17 +117,9 @@ def _explore(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
             now = tab().now
             asked.set(read_as(now) if said.get("key") == "show" else None)
 
-    def found(decisions: Decisions) -> tuple[Any, Any, bool]:
-        file, waiting = keys_of(tab(), decisions)
-        if not isinstance(file, RiskFile):
-            return file, None, waiting
-        book = documents.codebook_of(decisions)
-        answer, waiting = tab().ask("explored", file, lambda: exploring.explored(file, book))
-        return file, answer, waiting
-
     @render.ui
     def explored() -> Any:
-        file, answer, waiting = found(part("keys"))
+        file, answer, waiting = explored_of(tab(), part("keys"))
         if waiting:
             return widgets.busy("Looking for what singles records out …")
         if isinstance(answer, Problem):
@@ -125,7 +129,7 @@ def _explore(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def records() -> Any:
         decisions = part("keys")
-        file, answer, waiting = found(decisions)
+        file, answer, waiting = explored_of(tab(), decisions)
         if waiting or not isinstance(answer, exploring.Explored):
             return None
         wanted = asked() == read_as(decisions)

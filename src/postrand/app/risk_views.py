@@ -38,8 +38,18 @@ def tau_text(tau: Tau | None) -> str:
     return "–" if tau is None else f"{tau.corrected:,.1f}"
 
 
-def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: bool, recoded: bool = False) -> TagList:
-    """Return the main figures of the file before it is perturbed; ``recoded``: some of its variables are recoded."""
+def risk_view(
+    counted: RiskReport | None,
+    modelled: RiskReport | None,
+    waiting: bool,
+    recoded: bool = False,
+    attacks: Exposure | None = None,
+) -> TagList:
+    """Return the main figures of the file before it is perturbed, and which attacker each of them is about.
+
+    ``recoded``: some of its variables are recoded. ``attacks`` is None while what is found by those who know who is in
+    the file is not known yet.
+    """
     if counted is None:
         needed = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
         return TagList(tags.p(needed, class_="soft"))
@@ -59,9 +69,62 @@ def risk_view(counted: RiskReport | None, modelled: RiskReport | None, waiting: 
         tags.p(f"All figures of this screen are of the file {RECODED}.") if recoded else None,
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
+        *_attackers(report, attacks, waiting),
         *(tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said),
         tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
+
+
+def _attackers(report: RiskReport, attacks: Exposure | None, waiting: bool) -> Iterator[Tag]:
+    """Yield who could look for persons, what each finds, and which of the figures to decide by."""
+    found = "computing …" if attacks is None else f"{attacks.file.anyone.expected:,.0f} of {report.records:,}"
+    taus = [_expected(one, waiting) for one in (report.tau2_estimate, report.tau1_estimate)]
+    rows = (
+        (
+            "Knows that the person is in the file, and the keys: a colleague, a neighbour",
+            "records linked to the right person",
+            found,
+            "where somebody may know who took part. It is the largest of the three, so it is the safe choice.",
+        ),
+        (
+            "Has a list of the whole population with the keys, and does not know who is in the file",
+            "right links of the records that are alone in the file (τ2)",
+            taus[0],
+            "where nobody can know who took part, as in a small sample.",
+        ),
+        (
+            "The same list, and wants to be certain",
+            "records alone in the file that are alone in the population too (τ1)",
+            taus[1],
+            "with τ2, of which it is a part: it says how many of these links are certain.",
+        ),
+    )
+    yield tags.h3("Which figure is about whom")
+    yield _table(
+        ("The attacker", "What is counted", "Expected", "Decide by it"),
+        [
+            tags.tr(
+                tags.th(who, scope="row"),
+                tags.td(what, class_="text"),
+                tags.td(tags.strong(number)),
+                tags.td(use, class_="text soft"),
+            )
+            for who, what, number, use in rows
+        ],
+        "Which figure is about whom",
+        ("What is counted", "Decide by it"),
+    )
+    yield tags.p(
+        "Sample uniques are records that nobody else in the file shares all keys with: whom an attacker can be sure of "
+        "only if the person is known to be in the file. They are counted, not estimated.",
+        class_="soft",
+    )
+
+
+def _expected(tau: Tau | None, waiting: bool) -> str:
+    if waiting:
+        return "computing …"
+    return "not known without the share of the population" if tau is None else tau_text(tau)
 
 
 def _tau(tau: Tau | None, waiting: bool) -> TagList:
@@ -132,18 +195,18 @@ def _mean(risk: Spread) -> str:
 
 
 def _sizes(bins: Sequence[SizeBin]) -> Tag:
-    most = max((b.records for b in bins), default=0)
+    every = sum(b.records for b in bins) or 1
     rows = [
         tags.tr(
             tags.th(_range(b), scope="row"),
             tags.td(f"{b.classes:,}"),
             tags.td(f"{b.records:,}"),
-            tags.td(HTML(str(svg.bar(b.records / most)))),
+            tags.td(f"{100 * b.records / every:.1f}%", HTML(str(svg.bar(b.records / every)))),
         )
         for b in bins
         if b.records
     ]
-    heads = ("Records with the same values", "Combinations", "Records in them", "Share")
+    heads = ("Records with the same values", "Combinations", "Records in them", "Of all records; bar: 0 to 100%")
     return _table(heads, rows, "Histogram of class sizes")
 
 
@@ -180,7 +243,7 @@ def _parts(found: KeyParts) -> list[Tag]:
         "Categories",
         "Uniques without it",
         "Right links without it",
-        "Right links it adds",
+        "Right links it adds; bar: 0 to all",
         "Uniques, half its categories",
         "Right links, half its categories",
     )

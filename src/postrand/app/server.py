@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from htmltools import TagList, tags
@@ -19,6 +19,8 @@ from postrand.app import (
     linked_view,
     plan_server,
     plan_views,
+    precision,
+    precision_views,
     release_screen,
     risk_screen,
     split_views,
@@ -30,7 +32,7 @@ from postrand.app.designing import Designed
 from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
-from postrand.report.table_worth import TableWorth
+from postrand.workflow.worth import prior_law
 
 
 def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
@@ -242,13 +244,23 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
             return widgets.trouble(found.text.split("\n"))
         total = None if made is None else made.certificate.account.total
         pair, error = tuple(j for j in dict.fromkeys(decisions.pair) if decisions.is_perturbed(j)), None
-        tables: list[TableWorth] = []
         tried = [_attempted(tab(), decisions, j, made) for j in pair]
         points = [p for p in tried if not isinstance(p, Problem)]
         if len(pair) == len(points) == 2:  # the problem of another variable is said where that one is shown
             error = computations.table_error(points, _counts(tab(), decisions, pair))
-            tables = _tables(tab(), decisions, pair, points)
-        return views.readout(decisions, found, error, [decisions.names[j] for j in pair], total, tables)
+        return views.readout(decisions, found, error, [decisions.names[j] for j in pair], total)
+
+    @render.ui
+    def every() -> Any:
+        decisions = part("all")
+        made, waiting = whole()
+        if waiting and decisions.is_plain:
+            return widgets.busy("Designing every variable …")
+        if not isinstance(made, Designed) or decisions.opened is None:
+            return None  # what is wrong stands above
+        rows = decisions.opened.rows
+        found = tab().keep(("precisions", made), lambda: precision.precisions(made, rows))
+        return precision_views.precision_view(decisions, found, rows)
 
     @render.ui
     def file_level() -> Any:
@@ -310,7 +322,10 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
 def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
     """Return every block of the whole design, and what tables are worth."""
     rows = 0 if decisions.opened is None else decisions.opened.rows
-    one, two = tab.keep(("worths", made), lambda: designing.worths(made, rows))
+    law = prior_law(made.blocks, made.mechanism)
+    two = tab.keep(("worths", made), lambda: designing.worths(made, rows, law)[1])
+    found = tab.keep(("precisions", made), lambda: precision.precisions(made, rows))
+    one = [variable.one for variable in found]  # the same numbers as in the table of every variable
     return plan_views.whole_view(made, one, two)
 
 
@@ -325,15 +340,6 @@ def _comparison(tab: Tab, decisions: Decisions) -> Any:
         return widgets.trouble(found.text.split("\n"))
     rows = 0 if decisions.opened is None else decisions.opened.rows
     return split_views.comparison(found, waiting, rows)
-
-
-def _tables(
-    tab: Tab, decisions: Decisions, pair: tuple[int, ...], points: Sequence[computations.Point]
-) -> list[TableWorth]:
-    """Return the worth of the tables of two variables, and of both together."""
-    sets = [((j,), [point]) for j, point in zip(pair, points, strict=True)] + [(pair, list(points))]
-    named = [([decisions.names[j] for j in at], those, _counts(tab, decisions, at)) for at, those in sets]
-    return [computations.worth(*one) for one in named]
 
 
 def _counts(tab: Tab, decisions: Decisions, columns: tuple[int, ...]) -> Any:

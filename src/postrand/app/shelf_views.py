@@ -7,6 +7,8 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
+from postrand.app.changes import changes
+from postrand.app.charts import cut
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
@@ -124,8 +126,9 @@ def history_view(history: History) -> Tag:
 
 
 def _turn(words: str, act: str, target: tuple[Decisions, ...], history: History) -> Tag:
-    changes = ", ".join(differences(history.now, target[0])) if target else ""
-    said = tags.span(changes, class_="soft") if changes else None
+    found = changes(history.now, target[0]) or differences(history.now, target[0]) if target else ()
+    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+    said = tags.span(cut(found[0]) + more, class_="soft") if found else None
     return tags.span(button(words, act, kind="small", disabled=None if target else "disabled"), " ", said)
 
 

@@ -25,6 +25,10 @@ from postrand.support.exact import format_upper
 from postrand.workflow.design_split import DesignedSplit
 
 MAX_SUBSETS, MAX_TABLES, MAX_NAMED, MAX_SQUARE = 12, 60, 12, 30
+PRIOR_WORDS = {
+    "uniform": "This reveals nothing about the file.",
+    "file": "This keeps more, and reveals a little about the shares of the file: the certificate says so.",
+}
 NOT_HERE = (
     "A split has differential privacy, and its matrices are randomised response on the combinations that it shows. "
     "Other structures, tables with weights and variables that it depends on are options of [split] in plan.toml."
@@ -105,8 +109,8 @@ def _goals(decisions: Decisions) -> list[tuple[str, str]]:
 def priors(decisions: Decisions) -> list[tuple[str, str]]:
     """Return the choices of the shares to which matrices are tuned."""
     return [
-        ("uniform", "uniform: reveals nothing about the file"),
-        ("file", "the file's own shares: keeps more; the certificate says so"),
+        ("uniform", "all values equally frequent"),
+        ("file", "the file's own shares"),
         *(_held(decisions, "prior", "the prior of the opened plan") if decisions.splits else ()),
     ]
 
@@ -234,8 +238,9 @@ def _percent(share: float) -> str:
 
 def _tables(made: DesignedSplit, records: int) -> Tag:
     found = sorted(made.design.tables, key=lambda table: -table.share)
-    head = tags.tr(tags.th("Table", scope="col", class_="text"), tags.th("Effective records", scope="col"))
     best = max((table.share for table in found), default=1.0)
+    axis = f"Effective records of {records:,}; bars end at {number(records * best)}, the most precise table"
+    head = tags.tr(tags.th("Table", scope="col", class_="text"), tags.th(axis, scope="col"))
     rows = [
         tags.tr(
             tags.th(" × ".join(cut(n) for n in table.variables), scope="row"),

@@ -7,6 +7,7 @@ import dataclasses
 import re
 import shutil
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,11 +29,14 @@ from postrand.app.projects import plan_of, release_of, save_project, takes_data,
 from postrand.app.reading import read_again
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import ReadSettings, is_known, moved
+from postrand.support.memory import give_back
 
 WAITING = ".in-"
 """How the folder of an upload begins that was not opened yet."""
 
 MAX_TABS = 20
+LONG = 0.2
+"""After work of so many seconds memory is given back: what follows a slider leaves none to speak of."""
 MAX_KEPT = 200
 CANCELLED = "Cancelled: nothing was released."
 TOO_LATE = "The release was complete before you cancelled. It is in the list of releases, where you can remove it."
@@ -410,7 +414,15 @@ def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
 
 async def guarded(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
     """Run a function in a thread; any exception becomes a Problem, so that the server continues."""
-    return await asyncio.to_thread(attempt, function, cancelled)
+
+    def work() -> Any:
+        start = time.monotonic()
+        found = attempt(function, cancelled)
+        if time.monotonic() - start > LONG:
+            give_back()
+        return found
+
+    return await asyncio.to_thread(work)
 
 
 def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:

@@ -12,18 +12,16 @@ from htmltools import Tag, TagList, tags
 from postrand.app import charts, documents, forms, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Point
-from postrand.app.decisions import PAGE, Decisions, listed
+from postrand.app.decisions import PAGE, Decisions
 from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
-from postrand.app.split_views import goal_form, priors, way_form
+from postrand.app.split_views import PRIOR_WORDS, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.privacy.words import in_plain_words
 from postrand.report import text
-from postrand.report.table_worth import TableWorth
-from postrand.report.table_worth import shown as worth_text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
 
@@ -31,13 +29,14 @@ SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
     "": "choose …",
     "key": "key: identifying",
-    "sensitive": "sensitive: perturb it, or it is released as it is",
+    "sensitive": "sensitive",
     "other": "other: released",
     "weight": "weight",
     "household": "household",
     "record_key": "record number",
     "drop": "drop: not released",
 }
+SENSITIVE = "perturb it, or it is released as it is"
 TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 
 
@@ -67,7 +66,29 @@ def variables(decisions: Decisions) -> TagList:
     table = tags.table(
         tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(decisions, j) for j in shown)), class_="variables"
     )
-    return TagList(_filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
+    asked = _asked(decisions)
+    return TagList(asked, _filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
+
+
+def listed(decisions: Decisions) -> tuple[tuple[int, ...], int]:
+    """Return the columns on the current page, and the number of columns that match the search."""
+    wanted = decisions.find.casefold()
+    drafts = () if decisions.opened is None else decisions.opened.drafts
+    found = [j for j, d in enumerate(drafts) if wanted in f"{d['name']} {d.get('label', '')}".casefold()]
+    start = min(decisions.page, max(0, (len(found) - 1) // PAGE)) * PAGE
+    return tuple(found[start : start + PAGE]), len(found)
+
+
+def _asked(decisions: Decisions) -> Tag | None:
+    """Return which variables still need a role, where others have one; None where all or none have."""
+    unset = decisions.unset
+    if not 0 < len(unset) < len(decisions.roles):
+        return None
+    named = ", ".join(cut(decisions.names[j]) for j in unset[:12])
+    more = f" and {len(unset) - 12:,} more" if len(unset) > 12 else ""
+    one = "1 variable has" if len(unset) == 1 else f"{len(unset):,} variables have"
+    words = f"{one} no role yet: {named}{more}. Choose one for each below: until then nothing can be protected."
+    return tags.p(words, class_="warning", role="status")
 
 
 def _filter(decisions: Decisions, matching: int) -> Tag:
@@ -77,11 +98,10 @@ def _filter(decisions: Decisions, matching: int) -> Tag:
         box = control("input", "find", type="search", value=decisions.find, placeholder="name or label")
         parts.append(labelled(f"Find ({matching:,} of {len(decisions.roles):,})", box))
     if unset:
-        choices = [
-            ("", f"{unset:,} without a role …"),
-            *((r, f"make them {ROLE_TEXT[r]}") for r in ("key", "sensitive", "other", "drop")),
-        ]
-        parts.append(labelled("All variables without a role", select("rest", "", "", choices, "")))
+        words = f"Give all {unset:,} variables without a role the role"
+        roles = ("key", "sensitive", "other", "drop")
+        named = (button(r, "rest", r, "small", aria_label=f"{words} {r}") for r in roles)
+        parts.append(tags.div(tags.span(f"{words}:", class_="name"), *named, class_="row"))
     return tags.div(*parts, class_="row")
 
 
@@ -99,11 +119,12 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         )
     notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
+    is_bare = decisions.roles[j] == "sensitive" and not decisions.is_perturbed(j)
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
-        tags.td(role, class_="text"),
+        tags.td(role, tags.span(SENSITIVE, class_="soft") if is_bare else None, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
@@ -149,7 +170,8 @@ def risk_form(decisions: Decisions) -> TagList:
 
 def design_form(decisions: Decisions) -> TagList:
     """Return the choices of model, objective and structure, each with its explanation and options."""
-    prior = labelled("Tune the matrices to these shares", select("prior", "", decisions.prior, priors(decisions), ""))
+    chosen = select("prior", "", decisions.prior, priors(decisions), "")
+    prior = labelled("Tune the matrices to these shares", chosen, PRIOR_WORDS.get(decisions.prior, ""))
     kept = kept_parts(decisions)
     if decisions.is_of_plan:
         return TagList(way_form(decisions), kept)
@@ -173,18 +195,23 @@ def design_form(decisions: Decisions) -> TagList:
 def _family(decisions: Decisions, family: str, act: str, words: str, reasons: dict[str, str]) -> Tag:
     chosen = str(getattr(decisions, "model" if family == "privacy" else family))
     kind = forms.member(family, chosen)
-    choices = [
-        (n, forms.title(n) + (" (not for these choices)" if reasons.get(n) else "")) for n in forms.names(family)
-    ]
+    named = [(n, forms.title(family, n)) for n in forms.names(family)]
+    listed_ = select(act, "", chosen, [one for one in named if not reasons.get(one[0])], words)
+    unfit = [tags.option(text, value=n, selected=_selected(n == chosen)) for n, text in named if reasons.get(n)]
+    listed_.append(tags.optgroup(*unfit, label="Not with the other choices") if unfit else None)
     level = forms.level_of(kind) if family == "privacy" else None
     boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
-        select(act, "", chosen, choices, words),
-        tags.p(forms.explain(kind), class_="soft"),
+        listed_,
+        tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
         tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
         *boxes,
     )
+
+
+def _selected(is_chosen: bool) -> str | None:
+    return "selected" if is_chosen else None
 
 
 def _box(decisions: Decisions, family: str, chosen: str, field: forms.Field) -> Tag:
@@ -246,9 +273,8 @@ def readout(
     cell_error: float | None,
     pair: Sequence[str],
     total: float | None = None,
-    tables: Sequence[TableWorth] = (),
 ) -> TagList:
-    """Return the effect of the level: for an attacker, for a share, and for ``tables``.
+    """Return the effect of the level: for an attacker, for a share, and for a cell of the table of a pair.
 
     ``total``: the ε of a record, where the variables do not have the same.
     """
@@ -268,9 +294,6 @@ def readout(
     ]
     if cell_error is not None:
         shown.append((f"A cell of {' × '.join(cut(n) for n in pair)}, ± (95%)", _points(cell_error)))
-    for one in tables:
-        words = f"of {one.records:,}" + (": of little use" if one.is_of_little_use else "")
-        shown.append((f"Table of {cut(one.name)}: effective records", beside(worth_text(one.effective_records), words)))
     level, size = now.made.matrix.epsilon, now.made.matrix.size
     said = guesses_in_words(level, size) if math.isfinite(level) else promise(decisions.make("privacy"), size)
     return TagList(
@@ -301,26 +324,32 @@ def map_view(decisions: Decisions, curve: Sequence[Point], now: Point, waiting: 
     """Return the risk-utility map with its table."""
     level = forms.level_of(forms.member("privacy", decisions.model))
     symbol = SYMBOLS.get(level.name, level.name) if level else ""
-    rows = [
-        tags.tr(
-            tags.th(f"{p.level:g}", scope="row"),
-            tags.td(f"{100 * p.unchanged:.1f}%"),
-            tags.td(f"{100 * p.guess:.1f}%"),
-            tags.td(_points(p.error)),
-            class_="same" if p is now else None,
-        )
-        for p in sorted([*curve, now], key=lambda p: p.level)
-    ]
-    head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)")
+    can_take = bool(level) and not decisions.divides  # a shared level is that of the record, not of this variable
+    rows = [_map_row(p, symbol, p is now, can_take) for p in sorted([*curve, now], key=lambda p: p.level)]
+    head = (symbol, "Unchanged", "Correct guess", "A share, ± (95%)", *([""] if can_take else []))
     table = tags.table(tags.thead(tags.tr(*(tags.th(h, scope="col") for h in head))), tags.tbody(*rows))
+    words = "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice."
+    words += " Take a point to use its level for every variable." if can_take else ""
+    drawn = charts.tradeoff(curve, now, symbol, can_take)
     return TagList(
-        tags.h3("Risk–utility map"),
-        tags.p(
-            "Up: an attacker's chance to guess the true value. Right: less precise shares. Large dot: your choice.",
-            class_="soft",
-        ),
-        tags.div(charts.tradeoff(curve, now, symbol), scroll(table, "The map as a table"), class_="beside"),
+        tags.h3(f"Risk–utility map of {cut(decisions.names[decisions.shown])}"),
+        tags.p(words, class_="soft"),
+        tags.div(drawn, scroll(table, "The map as a table"), class_="beside"),
         busy("Drawing the whole range …") if waiting else None,
+    )
+
+
+def _map_row(one: Point, symbol: str, is_used: bool, can_take: bool) -> Tag:
+    """Return a level of the map; one that can be taken has a button."""
+    words = "In use" if is_used else "Take"
+    take = button(words, "level", f"{one.level:g}", "small", aria_label=f"{words}: {symbol} = {one.level:g}")
+    return tags.tr(
+        tags.th(f"{one.level:g}", scope="row"),
+        tags.td(f"{100 * one.unchanged:.1f}%"),
+        tags.td(f"{100 * one.guess:.1f}%"),
+        tags.td(_points(one.error)),
+        tags.td(take) if can_take else None,
+        class_="same" if is_used else None,
     )
 
 

@@ -114,8 +114,8 @@ def is_number_of(name: str) -> bool:
     return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
 
 
-def load_codebook(path: str | Path) -> Codebook:
-    """Read a ``codebook.toml``.
+def load_codebook(path: str | Path, open_role: str = "") -> Codebook:
+    """Read a ``codebook.toml``; with ``open_role`` the variables without a role get that one.
 
     Raises
     ------
@@ -125,6 +125,8 @@ def load_codebook(path: str | Path) -> Codebook:
     """
     path = Path(path)
     data = read_toml(path, "the codebook")
+    if open_role:
+        data = {**data, "variables": [{**one, "role": one.get("role") or open_role} for one in _entries_of(data)]}
     known = ("variables", "rules", "rules_file", "recodes", "survey")
     problems = [
         sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
@@ -153,6 +155,19 @@ def load_codebook(path: str | Path) -> Codebook:
             problems += [f"recode of {recode.variable!r}: {text}" for text in error.problems]
     raise_all(SpecificationError, problems)
     return codebook
+
+
+def open_roles(path: str | Path) -> tuple[str, ...]:
+    """Return the variables of a ``codebook.toml`` whose role is not decided; as ``postrand init`` leaves some."""
+    return tuple(
+        str(one.get("name")) for one in _entries_of(read_toml(Path(path), "the codebook")) if not one.get("role")
+    )
+
+
+def _entries_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tables of variables of a codebook that may have any other fault."""
+    held = data.get("variables")
+    return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
 
 
 def _file_name(value: object, where: str) -> str:

@@ -65,8 +65,10 @@ _UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] tha
 _ANY = ((0, 1, 1.0),)  # replaces edges that are already refused
 
 
-def load_plan(path: str | Path) -> Plan:
+def load_plan(path: str | Path, open_role: str = "") -> Plan:
     """Read ``plan.toml`` and the codebook it names; paths are relative to the plan's folder.
+
+    With ``open_role`` the variables without a role get that one: to show a plan before all is decided.
 
     Raises
     ------
@@ -75,10 +77,10 @@ def load_plan(path: str | Path) -> Plan:
         nearest known name), unknown variables, a variable in two blocks.
     """
     path = Path(path)
-    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name)
+    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name, open_role=open_role)
 
 
-def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -> Plan:
+def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", open_role: str = "") -> Plan:
     """Check plain data and return its plan; raises SpecificationError with all problems together."""
     check = _Check(where)
     check.names(data, _SECTIONS, "")
@@ -98,7 +100,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan") -
             "settings of a file are given, and the source is a database", "[source]", got=", ".join(settings.to_dict())
         )
     book = check.file(source, "codebook", "[source]")
-    codebook: Any = check.attempt(load_codebook, folder / book) if book else None
+    codebook: Any = check.attempt(load_codebook, folder / book, open_role) if book else None
     record, goal = check.attempt(goal_of, data.get("privacy", {}), f"{where} [privacy]") or (_UNKNOWN, None)
     privacy = check.attempt(_member, MODELS, record, f"{where} [privacy]")
     chosen = data.get("release", {})

@@ -19,9 +19,10 @@ from postrand.risk.tau import (
     MODEL_ERROR,
     Curvature,
     Tau,
-    columns,
+    add_into,
     exprel,
     exprel_slopes,
+    in_parts,
     inverse_information,
     margin_sizes,
 )
@@ -194,9 +195,8 @@ class ReleasedLinks:
         sizes = margin_sizes(self.fit)
         if sizes is None:
             return None
-        everywhere = columns(self.fit, self.fit.cells, sizes)
-        inverse = inverse_information(everywhere, self.fit.mu, sum(sizes))
-        (one, two), (first, second) = self._errors(everywhere, inverse, sizes), self._biases(inverse, sizes)
+        inverse = inverse_information(self.fit, sizes)
+        (one, two), (first, second) = self._errors(inverse, sizes), self._biases(inverse, sizes)
         return (one, first), (two, second)
 
     def taus(self, seed: int) -> tuple[Tau, Tau]:
@@ -231,11 +231,15 @@ class ReleasedLinks:
         one = curvature.bias(-self.own * x * np.exp(-x), self.own * x * (x - 1) * np.exp(-x))
         return one, curvature.bias(self.own * x * first, self.own * x * (x * second + first))
 
-    def _errors(self, everywhere: NDArray[np.int32], inverse: FloatArray, sizes: list[int]) -> tuple[float, float]:
+    def _errors(self, inverse: FloatArray, sizes: list[int]) -> tuple[float, float]:
         """Return the standard errors of the two expectations that come from the estimated margins."""
         true, edges = self.true, np.cumsum([0, *sizes])
         total = [np.zeros(true.released.counts.size), np.zeros(true.released.counts.size)]
-        gammas = [inverse @ _sum_into(everywhere, slope, sum(sizes)) for slope in self._slopes()]
+        slopes, gradients = self._slopes(), np.zeros((2, sum(sizes)))
+        for place, index in in_parts(self.fit, sizes):
+            for gradient, slope in zip(gradients, slopes, strict=True):
+                add_into(gradient, index, slope[place])
+        gammas = [inverse @ gradient for gradient in gradients]
         for m, margin in enumerate(self.fit.margins):
             part = [gamma[edges[m] : edges[m + 1]] for gamma in gammas]
             for k, score in enumerate(_influence(true, margin, part)):
@@ -261,13 +265,6 @@ class ReleasedLinks:
 def draws_of(uniques: int) -> int:
     """Return how many releases are drawn of a file with so many released uniques."""
     return max(min(DRAWS, MAX_DRAWN // max(uniques, 1)), 50)
-
-
-def _sum_into(index: NDArray[np.int32], values: FloatArray, size: int) -> FloatArray:
-    gradient = np.zeros(size)
-    for column in index.T:
-        gradient += np.bincount(column, weights=values, minlength=size)
-    return gradient
 
 
 def _influence(true: TrueMargins, margin: tuple[int, ...], gammas: Sequence[FloatArray]) -> list[FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from postrand.risk.loglinear import LogLinearFit, margin_index
 MAX_PARAMETERS = 4000
 MAX_ENTRIES = 60_000_000
 """Give no standard error beyond this number of parameters, or of ones in the design matrix."""
+
+PART = 1 << 16
+"""So many cells at a time are written as rows of the design matrix."""
 
 NORMAL_95 = 1.959963984540054
 
@@ -157,25 +161,23 @@ class Curvature:
         sizes = margin_sizes(fit)
         if sizes is None:
             return None
-        everywhere = columns(fit, fit.cells, sizes)
         if covariance is None:
-            covariance = inverse_information(everywhere, fit.mu, sum(sizes))
-        of_cells, of_uniques = np.empty(fit.mu.size), np.empty(mu.size)
-        index = columns(fit, codes, sizes)
-        leverage(covariance, everywhere, of_cells)
+            covariance = inverse_information(fit, sizes)
+        of_uniques, index = np.empty(mu.size), columns(fit, codes, sizes)
         leverage(covariance, index, of_uniques)
         # Cox and Snell's bias of β, and the pull of a cell's own count f = 1 on its fitted value.
         score = np.zeros(sum(sizes))
-        for column in everywhere.T:
-            score += np.bincount(column, weights=fit.mu * of_cells, minlength=score.size)
+        for place, part in in_parts(fit, sizes):
+            of_cells = np.empty(len(part))
+            leverage(covariance, part, of_cells)
+            add_into(score, part, fit.mu[place] * of_cells)
         beta_bias = -(covariance @ score) / 2
         return cls(covariance, index, of_uniques, beta_bias[index].sum(axis=1) + (1 - mu) * of_uniques)
 
     def variance(self, slope: FloatArray) -> float:
         """Return the variance of ``Σ slope_j η^_j``."""
         gradient = np.zeros(self.covariance.shape[0])
-        for column in self.index.T:
-            gradient += np.bincount(column, weights=slope, minlength=gradient.size)
+        add_into(gradient, self.index, slope)
         return max(float(gradient @ self.covariance @ gradient), 0.0)
 
     def bias(self, slope: FloatArray, bend: FloatArray) -> float:
@@ -200,7 +202,20 @@ def columns(fit: LogLinearFit, codes: IntArray, sizes: list[int]) -> IntArray:
     return found
 
 
-def inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArray:
+def in_parts(fit: LogLinearFit, sizes: list[int]) -> Iterator[tuple[slice, IntArray]]:
+    """Yield the columns of X of the fitted cells, see :func:`columns`, in parts: those of all cells fill the memory."""
+    for start in range(0, fit.mu.size, PART):
+        place = slice(start, start + PART)
+        yield place, columns(fit, fit.cells[place], sizes)
+
+
+def add_into(gradient: FloatArray, index: IntArray, values: FloatArray) -> None:
+    """Add ``X' values`` to the gradient, X having a one in each column that its row of ``index`` names."""
+    for column in index.T:
+        gradient += np.bincount(column, weights=values, minlength=gradient.size)
+
+
+def inverse_information(fit: LogLinearFit, sizes: list[int]) -> FloatArray:
     """Return an inverse of ``A = X' diag(μ) X``.
 
     The columns of X, one for each margin cell, are dependent; gradients lie in their span, so that a ridge far below
@@ -208,8 +223,10 @@ def inverse_information(index: IntArray, mu: FloatArray, size: int) -> FloatArra
     """
     from postrand.risk.kernels import sum_products
 
+    size = sum(sizes)
     matrix = np.zeros((size, size))
-    sum_products(index, mu, matrix)
+    for place, part in in_parts(fit, sizes):
+        sum_products(part, fit.mu[place], matrix)
     upper = np.triu(matrix)
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()

@@ -20,3 +20,10 @@ WORST = "the table that is worth least for its weight"
 
 The table that is worth least counts most in a harmonic mean.
 """
+
+PRIORS = {
+    "uniform": "all values equally frequent",
+    "file": "the file's own shares",
+    "dp": "the file's shares, counted with noise",
+}
+"""The words of each prior of a plan: the shares under which a matrix is designed, and its value is computed."""

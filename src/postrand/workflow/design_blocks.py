@@ -49,6 +49,7 @@ from postrand.support.entropy import entropy_rate_lower, format_lower
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.warned import warn
+from postrand.support.worth_basis import PRIORS
 from postrand.workflow.known import Known, unit_of, variables_of
 from postrand.workflow.unit_budget import costs_of, divided, left_of, to_lower
 from postrand.workflow.whole_record_counts import beyond_clear
@@ -147,6 +148,7 @@ class DesignedBlock:
         if objective.maximise and self.frequencies is not None and self.frequencies.size == self.matrix.size:
             most = truth_of(objective, self.frequencies)
             text += f" of {decimal(most, digits)} in the true values ({100 * value / most:.2g}%)" if most > 0 else ""
+        text += f", with {PRIORS[self.plan.prior]}"
         text += f"; no matrix of this structure reaches {decimal(design.bound, digits)}" * known
         return f"{text}; {_STATUS[design.status]}: {design.message}"
 

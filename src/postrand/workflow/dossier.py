@@ -30,6 +30,7 @@ from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
+from postrand.support.worth_basis import PRIORS
 from postrand.workflow.comparison import PlanFigures, computed
 from postrand.workflow.comparison_risk import Exposures
 from postrand.workflow.design_blocks import DesignedBlock
@@ -60,6 +61,15 @@ MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_TOLD = 100
+DESIGNS = "Designs"
+DESIGNS_CAPTION = (
+    "Value and bound are computed under the shares of the column Under, for which the plan has its matrices designed: "
+    "the same matrix has other values under other shares."
+)
+CURVES_CAPTION = (
+    "Computed under this variable's own shares in the file, whatever shares the plan assumes: compare the rows with "
+    f"one another, and not with the values of the section {DESIGNS}."
+)
 MAX_SUBSETS = 400
 """Combinations of keys are searched only up to this number of keys."""
 
@@ -118,7 +128,7 @@ class Dossier:
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
-            **({"Designs": list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
+            **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
             TABLES: [] if self.figures is None else worth_rows(self.figures.tables),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
@@ -129,6 +139,7 @@ class Dossier:
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
+        captions |= {DESIGNS: (DESIGNS_CAPTION,), **dict.fromkeys(curves, (CURVES_CAPTION,))}
         if self.figures is not None:
             said = f"Before: {self.figures.before_is}."
             captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
@@ -295,6 +306,7 @@ def _design(entry: Mapping[str, Any]) -> dict[str, object]:
         "Unchanged, least": low,
         "Unchanged, most": high,
         "Objective": entry.get("objective", "matrix given"),
+        "Under": PRIORS[entry["prior"]] if "prior" in entry else unknown,
         "Value": entry.get("value", unknown),
         "Bound": entry.get("bound", unknown),
         "Status": entry.get("status", unknown),

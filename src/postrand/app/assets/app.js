@@ -63,9 +63,30 @@
       later(150, () => send(control, control.value));
     } else if (control.type === "search") later(250, () => send(control, control.value));
   });
+  /* By keyboard a list goes from entry to entry: what is passed on the way is not chosen. */
+  let held = null, keyed = -Infinity;
+  function settle() {
+    if (!held) return;
+    const control = held.control;
+    clearTimeout(held.timer);
+    held = null;
+    send(control, control.value);
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.target.tagName !== "SELECT") return;
+    keyed = performance.now();
+    if (event.key === "Enter") settle();
+  });
+  document.addEventListener("focusout", (event) => { if (held && held.control === event.target) settle(); });
   document.addEventListener("change", (event) => {
     const control = event.target;
     if (!control.dataset || !control.dataset.act || control.dataset.live || control.type === "search") return;
+    if (control.tagName === "SELECT" && performance.now() - keyed < 300) {
+      if (held && held.control !== control) settle();
+      if (held) clearTimeout(held.timer);
+      held = { control: control, timer: setTimeout(settle, 700) };
+      return;
+    }
     send(control, control.type === "checkbox" ? control.checked : control.value);
   });
   /* Enter in a box for a path presses the button below it. */
