@@ -3,7 +3,7 @@
 953,076 persons of the survey, put into households of 1 to 8 members; two variables describe the household. Two pairs
 of plans: a block for each variable, where those of the household are drawn once; and one split of all variables, where
 one random member of each household shows a subset. Each pair has the same file, variables and ε. Files locally and on
-Spark, and from one table into another of DuckDB and of PostgreSQL, all with one key: the released records must be equal.
+Spark, and from one table into another of DuckDB and of PostgreSQL, all with one key: all release the same records.
 
 Run ``python benchmarks/households.py [ROUNDS [ENGINE]]``:
 results go to benchmarks/results/households.{md,json}.

@@ -168,7 +168,9 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
     """τ against whole releases drawn here, of which every right and unique record is counted."""
     rng = np.random.default_rng(5)
     house = np.repeat(np.arange(40), rng.integers(1, 5, 40))
-    keys = KeyCodes(("region", "age"), (9, 8), (rng.integers(0, 9, 40)[house], (3 * house + rng.integers(0, 2, house.size)) % 8))
+    keys = KeyCodes(
+        ("region", "age"), (9, 8), (rng.integers(0, 9, 40)[house], (3 * house + rng.integers(0, 2, house.size)) % 8)
+    )
     cells, laws = table(keys), (randomised_response(9, 1.0), randomised_response(8, 3.0))
     units = Units(household="hid", largest_household=4)
     law = Mechanism([Block("region", laws[0], unit="household"), Block("age", laws[1])], units=units)
@@ -177,8 +179,13 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
     stay, true = [one.array[0, 0] for one in laws], np.stack(keys.codes)
     risk, totals = held.risk[cells.record_cell], []
     for _ in range(4000):
-        moved = [(c + (rng.random(n) >= p) * rng.integers(1, s, n)) % s for c, p, s, n in (
-            (true[0][np.searchsorted(house, np.arange(40))], stay[0], 9, 40), (true[1], stay[1], 8, house.size))]
+        moved = [
+            (c + (rng.random(n) >= p) * rng.integers(1, s, n)) % s
+            for c, p, s, n in (
+                (true[0][np.searchsorted(house, np.arange(40))], stay[0], 9, 40),
+                (true[1], stay[1], 8, house.size),
+            )
+        ]
         drawn = np.stack([moved[0][house], moved[1]])
         number = drawn[0] * 8 + drawn[1]
         alone = np.bincount(number, minlength=72)[number] == 1

@@ -32,8 +32,10 @@ from postrand.errors import (
     SpecificationError,
     UsageError,
 )
+from postrand.estimate.split_members import household_sizes
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.report.split_values import split_view
+from postrand.report.table_worth import EQUAL, table_worth
 from postrand.testing import engines as testing
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.design_split import design_split
@@ -335,8 +337,10 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         estimate.table(frame.drop_columns(["hid"]), ["sex"], law)
     with pytest.raises(EstimationError, match="takes all records as alike"):
         estimate.maximum_likelihood(frame, ["sex"], law)
-    with pytest.raises(EstimationError, match="takes all records as alike"):
+    with pytest.raises(EstimationError, match="the sizes of households are not known"):
         estimate.expected_precision(law, ["sex"], 100)
+    with pytest.raises(UsageError, match="the households do not have as many records"):
+        estimate.expected_precision(law, ["sex"], 100, households={1: 3})
     with pytest.raises(EstimationError, match="takes all records as alike"):
         estimate.regression("hid ~ C(sex)", frame, law, "linear", method="likelihood")
     with pytest.raises(EstimationError, match="not divided into sampling and perturbation"):
@@ -345,6 +349,26 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         pr.complete(release, copies=2)
     with pytest.raises(UsageError, match="this frame is a part"):
         pr.content_of([frame], law, KEY, "pid")
+
+
+def test_the_error_that_is_expected_of_a_table_is_that_of_releases():
+    """Regions of households: all members are alike, which costs nothing, for one of them is shown."""
+    law, rng = law_of(), np.random.default_rng(4)
+    survey = people(4000, rng)
+    found = estimate.table(pr.perturb(survey, law, KEY), ["region", "sex"], law)
+    sizes = household_sizes(survey["hid"], "hid")
+    n = survey.num_rows
+    expected = estimate.expected_precision(
+        law, ["region", "sex"], n, found.value.clip(0) / found.value.clip(0).sum(), sizes
+    )
+    assert found.standard_error.ravel() == pytest.approx(expected.standard_error.ravel(), rel=0.06)
+    few = {k: 100 / 6 for k in range(1, 7)}  # of households of 1 to 6, values depending on the size
+    plan = estimate.expected_precision(law, ["sex"], 350, TRUE["sex"], few)
+    assert plan.standard_error == pytest.approx(simulated()["sex"][:, 0].std(axis=0), rel=0.35)
+    ((name, told),) = [(one.name, one) for one in table_worth(law, [("sex",)], n, EQUAL, sizes)]
+    unknown = table_worth(law, [("sex",)], n, EQUAL)[0]
+    assert (name, unknown.is_shared, told.is_shared) == ("sex", True, False)
+    assert 0.02 * n < told.effective_records < 0.4 * n
 
 
 @pytest.mark.r

@@ -118,8 +118,8 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
 def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:
     """Return the worth of all tables of one and of two perturbed variables, if every combination were as frequent."""
     names = made.mechanism.variables
-    pairs = pairs_of(names, made.plan.codebook)
-    found = [table_worth(made.mechanism, tables, records, EQUAL) for tables in ([(n,) for n in names], pairs)]
+    pairs, houses = pairs_of(names, made.plan.codebook), made.known.household_sizes(records)
+    found = [table_worth(made.mechanism, tables, records, EQUAL, houses) for tables in ([(n,) for n in names], pairs)]
     return list(found[0]), list(found[1])
 
 

@@ -203,9 +203,7 @@ Members = Mapping[Unit, IntArray]
 """The number of each record's household, or person, from 0, shape (n,); nothing where all draws are independent."""
 
 
-def releases(
-    law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members | None = None
-) -> Iterator[KeyCodes]:
+def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members | None = None) -> Iterator[KeyCodes]:
     """Yield a released version of the keys for each seed; see :func:`release`.
 
     Where ``members`` are given, groups of their unit have one draw for all its records.

@@ -200,9 +200,7 @@ def tune(
         matches = HouseholdLimit(measure, keys, weights, numbers)
     else:
         tau: Tau = "tau1" if measure == "tau1" else "tau2"
-        matches = dataclasses.replace(
-            ExpectedMatches.of(keys, tau, sampling_fraction, weights, model), members=members
-        )
+        matches = dataclasses.replace(ExpectedMatches.of(keys, tau, sampling_fraction, weights, model), members=members)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
