@@ -241,7 +241,7 @@ def test_a_household_variable_of_the_split_must_agree(tmp_path):
 
 REFUSED = {
     "no units": ([(PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")], "")], "no column tells who lives together"),
-    "persons": ([('unit = "household"', 'unit = "person"')], "unit is not valid"),
+    "persons": ([('unit = "household"', 'unit = "person"')], "name the column of persons as 'household'"),
     "completed files": ([("[unit]", "[release]\ncompleted = 2\n[unit]")], "completed files are not made"),
     "a level of the file": ([("epsilon = 4.0", "file_epsilon = 1.0\ndelta = 1e-6")], "the file has no level"),
 }
@@ -252,6 +252,26 @@ def test_what_does_not_go_with_it_is_refused(tmp_path, case):
     changes, words = REFUSED[case]
     with pytest.raises(SpecificationError, match=words):
         planned(tmp_path / "w", MEMBERS, *changes)
+
+
+def test_of_a_panel_one_random_record_of_each_person_is_shown(tmp_path):
+    """Persons in the place of households: three waves of each, one shown, and the person spends the level once."""
+    roles = [
+        ('"hid"\nrole = "household"', '"hid"\nrole = "drop"'),
+        ('"pid"\nrole = "drop"', '"pid"\nrole = "household"'),
+    ]
+    unit = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
+    persons = (unit, '[unit]\nhousehold = "pid"\nlargest_household = 3\n')
+    table = survey(100, size=3)
+    table = table.set_column(1, "pid", table["hid"])  # the three records are one person's, in three waves
+    made = run(planned(tmp_path / "w", MEMBERS, persons, *roles, table=table), tmp_path / "o", release_key=KEY)
+    frame = made.frame().to_pandas()
+    shows = (frame[["region", "tenure", "sex"]].astype(str) != NOT_RELEASED).any(axis=1)
+    assert shows.groupby(frame["pid"]).sum().tolist() == [1] * 100
+    levels = made.certificate["units"]["household"]["levels"]
+    assert {level["epsilon"] for level in levels} == {made.mechanism.split.epsilon}
+    assert levels[-1]["records"] == 3
+    assert pr.verify(made.path).verdict == "verified"
 
 
 def test_a_mechanism_that_mixes_is_refused():
