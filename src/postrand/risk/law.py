@@ -216,8 +216,8 @@ def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members
     positions = [rows[:, b].astype(dtype).take(cells.record_cell) for b, dtype in zip(moving, smallest, strict=True)]
     shared = members or {}
     of: list[Unit] = [law.units[b] if law.units[b] in shared else "record" for b in moving]
-    numbers = {unit: shared[unit].astype(np.uint64) for unit in of if unit != "record"}
-    numbers = {"record": np.arange(keys.records, dtype=np.uint64)} | numbers if "record" in of else numbers
+    own = np.arange(keys.records, dtype=np.uint64)
+    numbers: dict[Unit, NDArray[np.uint64]] = {u: shared[u].astype(np.uint64) if u in shared else own for u in of}
     del cells
     blend = law.blend
     for seed in seeds:
