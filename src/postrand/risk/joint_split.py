@@ -49,7 +49,7 @@ def register_split_risk(
     for one in by_size(cells.record_cell, household):
         kinds, kind, counts = np.unique(one.members, axis=0, return_inverse=True, return_counts=True)
         kind = kind.ravel()
-        total: FloatArray = np.bincount(kind, weights=weight[one.places])
+        total = np.bincount(kind, weights=weight[one.places]).astype(np.float64)
         size = kinds.shape[1]
         if size > LARGEST:
             of_kind = expected_inverse(counts, counts / total)
@@ -112,5 +112,4 @@ def _of_way(
     for j, k in enumerate(way):
         entries[:, :, j] = parts[k].entries(true, told[:, j : j + 1]) / parts[k].part.probability
     chance = permanent(entries) / (same_orders(shown[first]) * _multinomial(way))
-    found: FloatArray = np.bincount(mine, weights=chance * inverse[what], minlength=counts.size)
-    return found
+    return np.bincount(mine, weights=chance * inverse[what], minlength=counts.size).astype(np.float64)
