@@ -71,7 +71,7 @@ def prepared(folder, caches, uri):
 
     path, _ = files.survey(folder)
     table = pq.read_table(path)
-    plain = table.cast(_plain(table.schema)).add_column(0, "id", [list(range(len(table)))])
+    plain = table.cast(no_dictionaries(table.schema)).add_column(0, "id", [list(range(len(table)))])
     with duckdb.connect(str(folder / "census.duckdb")) as made:
         made.register("survey", plain)
         made.execute("CREATE TABLE persons AS FROM survey")
@@ -93,7 +93,7 @@ def prepared(folder, caches, uri):
     return path, plans
 
 
-def _plain(schema):
+def no_dictionaries(schema):
     import pyarrow as pa
 
     return pa.schema([(field.name, getattr(field.type, "value_type", field.type)) for field in schema])
@@ -131,7 +131,7 @@ def measure(folder, caches, uri, rounds=ROUNDS, engine=""):
     for turn in range(rounds + 1):  # the first turn warms up
         for name in [n for n in commands(folder, path, plans, uri, folder) if engine in ("", n[0])]:
             out = Path(tempfile.mkdtemp(dir=folder))
-            with _watched() as seen:
+            with watched() as seen:
                 found = child.run(commands(folder, path, plans, uri, out)[name], caches)
             shutil.rmtree(out)
             for made in folder.glob("duckdb/released.duckdb*"):
@@ -153,7 +153,7 @@ def measure(folder, caches, uri, rounds=ROUNDS, engine=""):
 
 
 @contextlib.contextmanager
-def _watched():
+def watched():
     """Yield a dict that has, at the end, the processor time and peak memory of everything started in the block."""
     seen, ended = {"tree_bytes": 0, "tree_cpu_s": 0.0}, threading.Event()
     cpu = {}

@@ -22,6 +22,7 @@ from postrand.risk.joint_households import (
     joint_frequency,
     register_joint_risk,
 )
+from postrand.risk.joint_split import register_split_risk
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.split_law import law_of
 from postrand.risk.weights import expected_inverse
@@ -107,6 +108,40 @@ def shown_chance(x, z):
     if pa and pb:
         return 0.5 * both[x[0] * 3 + x[1], z[0] * 3 + z[1]]
     return 0.25 * one[x[1], z[1]] if pb else 0.25 if not pa else 0.0
+
+
+def test_the_register_attacker_of_a_split_is_what_all_releases_say(monkeypatch):
+    """Every release is tried, of all members in every way; a household matches if its members can show it truly."""
+    sizes = [1, 1, 2, 2, 2, 2, 3, 3]
+    keys, household = people(sizes, 8)
+    weights = np.random.default_rng(2).uniform(2, 9, len(sizes))
+    found = register_split_risk(keys, weights[household], household, SPLIT_LAW)
+    true = np.stack(keys.codes, axis=1)
+    every = [(a, b) for a in range(2) for b in range(3)] + [(2, b) for b in range(3)] + [(2, 3)]
+
+    def fits(members, shown):
+        orders = itertools.permutations(shown)
+        return any(
+            all(
+                t in (z, hidden)
+                for x, y in zip(members, order, strict=True)
+                for t, z, hidden in zip(y, x, SHAPE, strict=True)
+            )
+            for order in orders
+        )
+
+    for h, size in enumerate(sizes):
+        members, expected = true[household == h], 0.0
+        for shown in itertools.product(every, repeat=size):
+            if not fits(members, shown):
+                continue
+            same = [k for k, many in enumerate(sizes) if many == size and fits(true[household == k], shown)]
+            inverse = expected_inverse(np.array([len(same)]), np.array([len(same) / weights[same].sum()]))[0]
+            expected += inverse * math.prod(shown_chance(x, z) for x, z in zip(members, shown, strict=True))
+        assert found[h] == pytest.approx(expected, rel=1e-9)
+    monkeypatch.setattr("postrand.risk.joint_split.WAYS", 9)  # 10 ways of three members: some are drawn
+    drawn = [register_split_risk(keys, weights[household], household, SPLIT_LAW, seed) for seed in range(60)]
+    assert np.mean(drawn, axis=0) == pytest.approx(found, rel=0.1)
 
 
 def test_the_informed_attacker_of_a_split_is_the_rule_of_bayes_written_out():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from postrand.errors import DesignError, UsageError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, Units
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, tune
 from postrand.risk.cells import KeyCodes, table
@@ -15,7 +15,7 @@ from postrand.risk.data import code_data, key_codes
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.informed import informed
 from postrand.risk.informed_matches import InformedMatches
-from postrand.risk.law import KeyLaw, release
+from postrand.risk.law import KeyLaw, release, releases
 from tests.test_risk_perturbed import SHAPE, survey
 
 NAMES = list("abcd")
@@ -162,3 +162,45 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
     assert str(found).startswith(f"correct matches <= {classes // 4}: level")
     with pytest.raises(UsageError, match="knows who is in the file"):
         tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)
+
+
+def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
+    """τ against whole releases drawn here, of which every right and unique record is counted."""
+    rng = np.random.default_rng(5)
+    house = np.repeat(np.arange(40), rng.integers(1, 5, 40))
+    keys = KeyCodes(
+        ("region", "age"), (9, 8), (rng.integers(0, 9, 40)[house], (3 * house + rng.integers(0, 2, house.size)) % 8)
+    )
+    cells, laws = table(keys), (randomised_response(9, 1.0), randomised_response(8, 3.0))
+    units = Units(household="hid", largest_household=4)
+    law = Mechanism([Block("region", laws[0], unit="household"), Block("age", laws[1])], units=units)
+    held = ExpectedMatches(keys, cells, rng.random(cells.counts.size), 0.0, {"household": house})
+    mean, error, *_ = held.under(law, 400, 1)
+    stay, true = [one.array[0, 0] for one in laws], np.stack(keys.codes)
+    risk, totals = held.risk[cells.record_cell], []
+    for _ in range(4000):
+        moved = [
+            (c + (rng.random(n) >= p) * rng.integers(1, s, n)) % s
+            for c, p, s, n in (
+                (true[0][np.searchsorted(house, np.arange(40))], stay[0], 9, 40),
+                (true[1], stay[1], 8, house.size),
+            )
+        ]
+        drawn = np.stack([moved[0][house], moved[1]])
+        number = drawn[0] * 8 + drawn[1]
+        alone = np.bincount(number, minlength=72)[number] == 1
+        totals.append(risk[alone & (drawn == true).all(axis=0)].sum())
+    simulated, spread = np.mean(totals), np.std(totals) / np.sqrt(len(totals))
+    assert abs(mean - simulated) < 4 * np.hypot(error, spread)
+    apart = Mechanism([Block("region", laws[0]), Block("age", laws[1])])
+    other, wide, *_ = held.under(apart, 400, 1)
+    assert abs(other - mean) > 4 * np.hypot(error, wide)  # what independent draws would have said
+    shown = next(releases(KeyLaw.of(law, keys.names, keys.shape), keys, [1], {"household": house})).codes
+    assert all(len(set(shown[0][house == h])) == 1 for h in range(40))
+    assert len({*zip(house.tolist(), shown[1].tolist(), strict=True)}) > 60
+    data = {"hid": house, "region": [f"r{c}" for c in keys.codes[0]], "age": [f"a{c}" for c in keys.codes[1]]}
+    options: dict[str, Any] = {"mechanism": lambda _: law, "levels": (1.0, 2.0), "draws": 2, "household": "hid"}
+    with pytest.raises(UsageError, match="its numbers are not given"):
+        tune(data, ["region", "age"], "correct matches <= 1", **options)
+    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
+        tune(data, ["region", "age"], "household_risk <= 0.01", units=units, **options)

@@ -32,8 +32,10 @@ from postrand.errors import (
     SpecificationError,
     UsageError,
 )
+from postrand.estimate.split_members import household_sizes
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.report.split_values import split_view
+from postrand.report.table_worth import EQUAL, table_worth
 from postrand.testing import engines as testing
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.design_split import design_split
@@ -239,7 +241,7 @@ def test_a_household_variable_of_the_split_must_agree(tmp_path):
 
 REFUSED = {
     "no units": ([(PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")], "")], "no column tells who lives together"),
-    "persons": ([('unit = "household"', 'unit = "person"')], "unit is not valid"),
+    "persons": ([('unit = "household"', 'unit = "person"')], "name the column of persons as 'household'"),
     "completed files": ([("[unit]", "[release]\ncompleted = 2\n[unit]")], "completed files are not made"),
     "a level of the file": ([("epsilon = 4.0", "file_epsilon = 1.0\ndelta = 1e-6")], "the file has no level"),
 }
@@ -250,6 +252,26 @@ def test_what_does_not_go_with_it_is_refused(tmp_path, case):
     changes, words = REFUSED[case]
     with pytest.raises(SpecificationError, match=words):
         planned(tmp_path / "w", MEMBERS, *changes)
+
+
+def test_of_a_panel_one_random_record_of_each_person_is_shown(tmp_path):
+    """Persons in the place of households: three waves of each, one shown, and the person spends the level once."""
+    roles = [
+        ('"hid"\nrole = "household"', '"hid"\nrole = "drop"'),
+        ('"pid"\nrole = "drop"', '"pid"\nrole = "household"'),
+    ]
+    unit = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
+    persons = (unit, '[unit]\nhousehold = "pid"\nlargest_household = 3\n')
+    table = survey(100, size=3)
+    table = table.set_column(1, "pid", table["hid"])  # the three records are one person's, in three waves
+    made = run(planned(tmp_path / "w", MEMBERS, persons, *roles, table=table), tmp_path / "o", release_key=KEY)
+    frame = made.frame().to_pandas()
+    shows = (frame[["region", "tenure", "sex"]].astype(str) != NOT_RELEASED).any(axis=1)
+    assert shows.groupby(frame["pid"]).sum().tolist() == [1] * 100
+    levels = made.certificate["units"]["household"]["levels"]
+    assert {level["epsilon"] for level in levels} == {made.mechanism.split.epsilon}
+    assert levels[-1]["records"] == 3
+    assert pr.verify(made.path).verdict == "verified"
 
 
 def test_a_mechanism_that_mixes_is_refused():
@@ -335,8 +357,10 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         estimate.table(frame.drop_columns(["hid"]), ["sex"], law)
     with pytest.raises(EstimationError, match="takes all records as alike"):
         estimate.maximum_likelihood(frame, ["sex"], law)
-    with pytest.raises(EstimationError, match="takes all records as alike"):
+    with pytest.raises(EstimationError, match="the sizes of households are not known"):
         estimate.expected_precision(law, ["sex"], 100)
+    with pytest.raises(UsageError, match="the households do not have as many records"):
+        estimate.expected_precision(law, ["sex"], 100, households={1: 3})
     with pytest.raises(EstimationError, match="takes all records as alike"):
         estimate.regression("hid ~ C(sex)", frame, law, "linear", method="likelihood")
     with pytest.raises(EstimationError, match="not divided into sampling and perturbation"):
@@ -345,6 +369,26 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         pr.complete(release, copies=2)
     with pytest.raises(UsageError, match="this frame is a part"):
         pr.content_of([frame], law, KEY, "pid")
+
+
+def test_the_error_that_is_expected_of_a_table_is_that_of_releases():
+    """Regions of households: all members are alike, which costs nothing, for one of them is shown."""
+    law, rng = law_of(), np.random.default_rng(4)
+    survey = people(4000, rng)
+    found = estimate.table(pr.perturb(survey, law, KEY), ["region", "sex"], law)
+    sizes = household_sizes(survey["hid"], "hid")
+    n = survey.num_rows
+    expected = estimate.expected_precision(
+        law, ["region", "sex"], n, found.value.clip(0) / found.value.clip(0).sum(), sizes
+    )
+    assert found.standard_error.ravel() == pytest.approx(expected.standard_error.ravel(), rel=0.06)
+    few = {k: 100 / 6 for k in range(1, 7)}  # of households of 1 to 6, values depending on the size
+    plan = estimate.expected_precision(law, ["sex"], 350, TRUE["sex"], few)
+    assert plan.standard_error == pytest.approx(simulated()["sex"][:, 0].std(axis=0), rel=0.35)
+    ((name, told),) = [(one.name, one) for one in table_worth(law, [("sex",)], n, EQUAL, sizes)]
+    unknown = table_worth(law, [("sex",)], n, EQUAL)[0]
+    assert (name, unknown.is_shared, told.is_shared) == ("sex", True, False)
+    assert 0.02 * n < told.effective_records < 0.4 * n
 
 
 @pytest.mark.r

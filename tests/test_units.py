@@ -59,7 +59,7 @@ from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
 from postrand.workflow.planned import mechanism_of
-from postrand.workflow.tuning import tune_plan
+from postrand.workflow.tuning import scaled, tune_plan
 from postrand.workflow.unit_budget import divided
 from postrand.workflow.worth import ways
 from tests.conftest import ROOT
@@ -541,7 +541,7 @@ def test_clusters_that_hold_households_give_the_error_of_shared_draws(made):
         estimate.proportions(half, "region", law, design=SurveyDesign(psu="half", lonely="adjust"))
 
 
-def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_refused(tmp_path):
+def test_an_explanation_has_the_levels_of_the_units_and_a_search_keeps_their_budget(tmp_path):
     plan = planned(tmp_path / "w", ("[unit]", "[unit]\nepsilon = 30.0"))
     with pytest.warns(SharedDrawsWarning):
         told = str(explain(plan, figures_of(plan)))
@@ -549,8 +549,11 @@ def test_an_explanation_has_the_levels_of_the_units_and_a_search_for_a_level_is_
     assert "members add up" not in told
     assert ways(mechanism_of(plan, design_blocks(plan))) == ({}, "")  # no other way keeps the household's level
     assert "Of little use" not in told  # the worth of shared values is not known, which is another thing
-    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
-        tune_plan(plan, "tau2 <= 10", sampling_fraction=0.1)
+    half = scaled(plan, 2.0)
+    assert half.unit is not None
+    assert half.unit.epsilon == 15.0  # both budgets have one factor
+    found = tune_plan(half, "correct matches <= 1000000")  # region is a key, and drawn once for each household
+    assert not found.needed
 
 
 def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_plan_without_units(tmp_path):
@@ -563,8 +566,10 @@ def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_pla
     plain = tune_plan(planned(tmp_path / "v", role, *own, (section, ""), table=table), limit, tolerance=0.5)
     assert found.level == plain.level
     assert [block.unit for block in found.mechanism.blocks] == ["household", "household", "record"]
-    with pytest.raises(UsageError, match="a budget of a unit beside it"):
-        tune_plan(planned(tmp_path / "u", role, ("[unit]", "[unit]\nepsilon = 9.0"), table=table), limit)
+    shared = planned(tmp_path / "u", *own, table=table)  # region is a key now
+    assert tune_plan(shared, "correct matches <= 6", tolerance=0.5, draws=2).needed
+    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
+        tune_plan(shared, limit)
 
 
 def test_the_workbench_keeps_the_units_of_a_plan(tmp_path):

@@ -26,6 +26,8 @@ from postrand.designers import Design, Prior, design
 from postrand.engines import LocalEngine
 from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
+from postrand.estimate.split_members import household_of, household_sizes
+from postrand.mechanism import Mechanism
 from postrand.plan import infer, load_plan
 from postrand.report.table_worth import Assumed, TableWorth, table_worth
 from postrand.risk.assessment import report_of
@@ -309,13 +311,21 @@ def require_released(names: Sequence[str]) -> None:
         raise UsageError(sentence("the release does not have these variables", got=", ".join(names), fix=fix))
 
 
+def _sizes(mechanism: Mechanism, frame: Any, names: Sequence[str], records: int) -> dict[int, int] | None:
+    """Return the sizes of households, where one member of each shows the variables and all have values of them."""
+    column = household_of(mechanism, [*names])
+    return household_sizes(frame.column(column), column) if column and frame.num_rows == records else None
+
+
 def margin(decisions: Decisions, made: release.Release, true: Array, columns: Sequence[int]) -> Margin:
     """Return the table of the columns, each named once: true (as :func:`counts` gives it), released and corrected."""
     names, frame = tuple(decisions.names[j] for j in columns), made.frame()
     book: Codebook = made.codebook
     released, showing = _released(frame, book, names, made.mechanism.partly)
     share = true / max(true.sum(), 1)
-    (found_worth,) = table_worth(made.mechanism, [names], int(true.sum()), Assumed("file", lambda _: share))
+    law, records = Assumed("file", lambda _: share), int(true.sum())
+    houses = _sizes(made.mechanism, frame, names, records)
+    (found_worth,) = table_worth(made.mechanism, [names], records, law, houses)
     labels = tuple(tuple(book[n].code_labels) for n in names)
     found = Margin(names, labels, true, released, showing=showing, worth=found_worth)
     try:

@@ -119,8 +119,8 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
 def worths(made: Designed, records: int, assumed: Assumed = EQUAL) -> tuple[list[TableWorth], list[TableWorth]]:
     """Return the worth of all tables of one and of two perturbed variables; as usual, of equal frequencies."""
     names = made.mechanism.variables
-    pairs = pairs_of(names, made.plan.codebook)
-    found = [table_worth(made.mechanism, tables, records, assumed) for tables in ([(n,) for n in names], pairs)]
+    pairs, houses = pairs_of(names, made.plan.codebook), made.known.household_sizes(records)
+    found = [table_worth(made.mechanism, asked, records, assumed, houses) for asked in ([(n,) for n in names], pairs)]
     return list(found[0]), list(found[1])
 
 

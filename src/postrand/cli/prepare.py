@@ -245,7 +245,8 @@ def design(plan: Path) -> Result:
     records = records_of(loaded, known.engine, known.source)
     worth = [expected(block, loaded.codebook, records) for block in blocks]
     law = prior_law(blocks, mechanism)
-    pairs = table_worth(mechanism, pairs_of(mechanism.variables, loaded.codebook), records, law)
+    houses = known.household_sizes(records)
+    pairs = table_worth(mechanism, pairs_of(mechanism.variables, loaded.codebook), records, law, houses)
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}

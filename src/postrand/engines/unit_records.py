@@ -33,10 +33,14 @@ _OPTION = {"person": "most_records", "household": "largest_household"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Tell whether some unit has more records than it may, and whether some has several values of its variables."""
+    """Tell whether some unit has more records than it may, and whether some has several values of its variables.
+
+    ``sizes`` are the numbers of records that units have, each with how many units have it: confidential.
+    """
 
     more: bool = False
     differ: bool = False
+    sizes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,10 @@ class _Tally:
     def found(self) -> Found:
         self._merge()
         counts = self._held[1] & _COUNT
-        return Found(bool(counts.size and counts.max() > self._most), self._differ)
+        sizes, many = (found.tolist() for found in np.unique(counts, return_counts=True))
+        return Found(
+            bool(counts.size and counts.max() > self._most), self._differ, tuple(zip(sizes, many, strict=True))
+        )
 
 
 def unit_wants(units: Units | None, variables: Mapping[str, Iterable[str]]) -> tuple[UnitRecords, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,7 +18,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_squares
 from postrand.estimate.result import MAX_PRINTED, format_rows
 from postrand.estimate.split_axis import SplitAxis
-from postrand.estimate.split_members import require_alike
+from postrand.estimate.split_members import household_of
 from postrand.estimate.tally import layout
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
@@ -80,7 +80,11 @@ class Precision:
 
 
 def expected_precision(
-    mechanism: Mechanism, variables: Sequence[str], records: int, proportions: ArrayLike | None = None
+    mechanism: Mechanism,
+    variables: Sequence[str],
+    records: int,
+    proportions: ArrayLike | None = None,
+    households: Mapping[int, int] | None = None,
 ) -> Precision:
     """Return the standard errors that an unbiased table of ``records`` simply drawn records will have.
 
@@ -89,10 +93,15 @@ def expected_precision(
     :func:`postrand.estimate.table`. ``proportions`` is the law assumed, in the table's shape; uniform where not given.
     ``worst`` is the largest standard error over all laws, cell by cell: exact, not a bound.
 
+    Where one random member of each household shows the variables, and counts for all its k records, ``households`` says
+    how many households have each k. With ``n = Σ k`` records the members are worth ``n² / Σ k²`` that are weighted
+    alike, if the values have nothing to do with k; how much members are alike does not matter.
+
     Raises
     ------
     UsageError
-        If ``records`` is not positive, or ``proportions`` is no distribution of the table's shape.
+        If ``records`` is not positive, ``proportions`` is no distribution of the table's shape, or ``households`` have
+        another number of records.
     SpecificationError
         If the mechanism has no codebook, or it lacks a variable.
     EstimationError
@@ -109,9 +118,9 @@ def expected_precision(
     ([0.1, 0.1], 26)
     """
     warn_shared(mechanism, variables)
-    require_alike(mechanism, [*variables], "the precision to expect")
     if not records > 0:
         raise UsageError(sentence("the number of records is not a positive number", got=records))
+    weighted = _weighted_alike(mechanism, [*variables], records, households)
     plan = layout(mechanism.require_codebook(), variables, mechanism)
     if plan.shared:
         raise EstimationError(
@@ -140,16 +149,30 @@ def expected_precision(
     released = apply([None if m is None else m.T for m in onto], apply(spread, plan.scatter(law)))
     variance = (plan.arrange(apply_squares(operators, released)) - law**2) / worth
     worst = plan.arrange(_worst(plan.axes, operators)) / worth
-    total = float(variance.sum()) / records
+    total = float(variance.sum()) / weighted
     effective = 1.0 + (1.0 - float((law * law).sum())) / total if total > 0 else float(records)
     return Precision(
         plan.variables,
         plan.labels,
         records,
-        np.sqrt(np.maximum(variance, 0) / records),
-        np.sqrt(worst / records),
+        np.sqrt(np.maximum(variance, 0) / weighted),
+        np.sqrt(worst / weighted),
         effective,
     )
+
+
+def _weighted_alike(
+    mechanism: Mechanism, variables: list[str], records: float, households: Mapping[int, int] | None
+) -> float:
+    """Return how many records of equal weight the table is made of: all, or ``n² / Σ k²`` where members are chosen."""
+    if not household_of(mechanism, variables):
+        return records
+    if households is None:
+        what = "one random member of each household shows these variables, and the sizes of households are not known"
+        raise EstimationError(sentence(what, where=", ".join(variables), fix="give households={1: 120, 2: 300}"))
+    if sum(size * many for size, many in households.items()) != records:
+        raise UsageError(sentence("the households do not have as many records", wanted=f"{records:,}"))
+    return records**2 / sum(size**2 * many for size, many in households.items())
 
 
 def _weighed(plan: Layout) -> tuple[Layout, float]:

@@ -52,3 +52,15 @@ def require_alike(mechanism: Mechanism, variables: list[str], what: str) -> None
         text = f"one random member of each household shows these variables, and {what} takes all records as alike"
         fix = "use the unbiased estimate (method 'unbiased' or 'equations')"
         raise EstimationError(sentence(text, where=", ".join(variables), fix=fix))
+
+
+def household_sizes(column: pa.ChunkedArray, name: str) -> dict[int, int]:
+    """Return how many households have each number of records; a record without a number is one of its own.
+
+    >>> household_sizes(pa.chunked_array([[7, 7, 8, None]]), "hid")
+    {1: 2, 2: 1}
+    """
+    names, there = identities(pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0), name)
+    _, _, sizes = together(names[there])
+    found = np.bincount(np.append(sizes, np.ones(int((~there).sum()), dtype=np.intp)))
+    return {size: many for size, many in enumerate(found.tolist()) if many}

@@ -200,7 +200,9 @@ def _split_problems(subsets: Sequence[Subset]) -> Iterable[str]:
         yield sentence("a subset chooses one member of each household by a rule", where=where, fix="use a block")
     if any(block.unit == "person" for block in blocks):
         what = "one record of a person cannot be chosen: the numbers of persons are not released"
-        yield sentence(what, where=where, fix="use unit 'household' or 'record'")
+        yield sentence(
+            what, where=where, fix="name the column of persons as household in Units, and use unit 'household'"
+        )
     if len({(block.provenance, block.prior_epsilon, block.budget) for block in blocks}) > 1:
         what = "the subsets state different origins of prior or budget, but one design made them all"
         yield sentence(what, where=where, fix="give all blocks one provenance, prior_epsilon and budget")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError, sentence
 from postrand.estimate.planning import expected_precision
+from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
 from postrand.support.showing import few
@@ -54,7 +55,7 @@ EQUAL = Assumed("equal", lambda _: None)
 
 SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
 """Why the worth of a table is not known that has variables of a unit."""
-MEMBERS = "not known: one random member of each household shows it for all, and households differ in size"
+MEMBERS = "not known: one random member of each household shows it for all, and the sizes of households are not at hand"
 UNKNOWN = (*SHARED.values(), MEMBERS)
 """Every reason for a worth that is not known because records share draws."""
 
@@ -143,34 +144,44 @@ def crossed_of(perturbed: Sequence[str], unperturbed: Sequence[str], codebook: C
 
 
 def table_worth(
-    mechanism: Mechanism, tables: Sequence[Sequence[str]], records: int, assumed: Assumed
+    mechanism: Mechanism,
+    tables: Sequence[Sequence[str]],
+    records: int,
+    assumed: Assumed,
+    households: Mapping[int, int] | None = None,
 ) -> tuple[TableWorth, ...]:
-    """Return the worth of each table under the frequencies that are assumed of its variables."""
-    found = (_worth(mechanism, tuple(names), records, assumed) for names in tables)
+    """Return the worth of each table under the frequencies that are assumed of its variables.
+
+    ``households`` are the sizes of households, with how many have each: for tables that one random member shows, see
+    :func:`postrand.estimate.expected_precision`.
+    """
+    found = (_worth(mechanism, tuple(names), records, assumed, households) for names in tables)
     return tuple(TableWorth(names, effective, records, why, assumed.basis) for names, effective, why in found)
 
 
 def _worth(
-    mechanism: Mechanism, names: tuple[str, ...], records: int, assumed: Assumed
+    mechanism: Mechanism, names: tuple[str, ...], records: int, assumed: Assumed, households: Mapping[int, int] | None
 ) -> tuple[tuple[str, ...], float | None, str]:
     """Return the effective records of a table, or None and why they are not known."""
     if records < LEAST_RECORDS:
         return names, None, TOO_FEW
-    for unit, shared in mechanism.shared.items():
-        if not {*shared}.isdisjoint(names):
-            return names, None, SHARED[unit]
-    if mechanism.split is not None and mechanism.split.of_members and not {*mechanism.partly}.isdisjoint(names):
+    of_members = bool(household_of(mechanism, [*names]))
+    if of_members and households is None:
         return names, None, MEMBERS
+    for unit, shared in mechanism.shared.items():
+        if not of_members and not {*shared}.isdisjoint(names):
+            return names, None, SHARED[unit]
     book = mechanism.require_codebook()
     blocks = [block.matrix.size for block in mechanism.blocks if not {*block.perturbed}.isdisjoint(names)]
     largest = max([*blocks, *(book[name].size for name in names)])
     if largest > MAX_ESTIMATED:
         return names, None, f"its block has more than {MAX_ESTIMATED:,} categories"
     try:
-        found = expected_precision(mechanism, names, records, assumed.law(names)).effective_sample_size
+        found = expected_precision(mechanism, names, records, assumed.law(names), households)
     except PostrandError as error:
         return names, None, str(error)
-    return names, min(found, float(records)) if math.isfinite(found) else None, ""
+    effective = found.effective_sample_size
+    return names, min(effective, float(records)) if math.isfinite(effective) else None, ""
 
 
 def middle(worths: Sequence[TableWorth]) -> tuple[float, float] | None:

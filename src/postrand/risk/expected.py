@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.risk import loglinear, modelchoice, tau
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, cell_numbers, table
-from postrand.risk.law import KeyLaw
+from postrand.risk.law import KeyLaw, Members
 from postrand.risk.readings import inverse_population
 from postrand.risk.weights import cell_inclusion
 
@@ -28,12 +29,14 @@ class ExpectedMatches:
 
     ``error`` is the relative standard error of the unperturbed file's measure: that of the population and the fitted
     parameters, and the allowance for the model's own error that the intervals of ``tau`` have.
+    ``members`` are the units whose records share draws.
     """
 
     keys: KeyCodes
     cells: CellTable
     risk: FloatArray
     error: float
+    members: Members = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -90,16 +93,23 @@ class ExpectedMatches:
         """Return the summary of a release.
 
         Given the other records' released keys, a record's link is right with probability ``M[x,x] E(1/F_x | f_x)`` if
-        none of them is released in its cell, else 0: the average over draws of its sum is the risk.
+        none of them is released in its cell, else 0: the average over draws of its sum is the risk. Where its household
+        shares draws, "others" are those of other households, and the probability that no member of its own is
+        released in the cell is exact: see :func:`apart`.
         """
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
-        rows = law.groups(self.cells.codes)
+        together = outermost(law, self.members)
+        rows, cell = law.groups(self.cells.codes), self.cells.record_cell
         stay = law.diagonal(self.cells.codes)
-        totals = _drawn(self.cells, law, rows, [stay * self.risk], draws, seed)[:, 0]
+        chance, many = (stay * self.risk)[cell], 1
+        if together is not None:
+            chance, many = chance * apart(law, rows[cell], together), int(np.bincount(together).max(initial=1))
+        totals = _drawn(self.cells, law, rows, [chance], draws, seed, self.members)[:, 0]
         mean, error = float(totals.mean()), float(totals.std(ddof=1) / math.sqrt(draws))
-        # One release: who stays adds at most a Poisson variance, each match counting 1 or less.
-        one = math.sqrt(float(totals.var(ddof=1)) + mean + (mean * self.error) ** 2)
+        # One release: who stays adds at most a Poisson variance, each match counting 1 or less; of a unit that shares
+        # draws all can stay together.
+        one = math.sqrt(float(totals.var(ddof=1)) + mean * many + (mean * self.error) ** 2)
         unchanged = float((stay * self.cells.counts).sum() / max(self.keys.records, 1))
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
 
@@ -108,42 +118,112 @@ def left_right(held: Sequence[ExpectedMatches], mechanism: Mechanism, draws: int
     """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws."""
     keys, cells = held[0].keys, held[0].cells
     law = KeyLaw.of(mechanism, keys.names, keys.shape)
-    rows, stay = law.groups(cells.codes), law.diagonal(cells.codes)
-    totals = _drawn(cells, law, rows, [stay * one.risk for one in held], draws, seed)
+    rows, stay, cell = law.groups(cells.codes), law.diagonal(cells.codes), cells.record_cell
+    totals = _drawn(cells, law, rows, [(stay * one.risk)[cell] for one in held], draws, seed, {})
     return [float(column.mean()) for column in totals.T]
 
 
+def outermost(law: KeyLaw, members: Members) -> IntArray | None:
+    """Return the numbers of the units within which draws are shared, shape (n,); None where none are.
+
+    Raises
+    ------
+    UsageError
+        If the numbers of a unit are not given, or some keys are drawn for persons and others for households: members
+        of one's household then share draws with one another too.
+    """
+    units = {unit for unit, matrix in zip(law.units, law.matrices, strict=True) if unit != "record" and len(matrix) > 1}
+    if not units:
+        return None
+    if len(units) > 1:
+        what, fix = "some keys are drawn for persons and others for households", "search for a level without one unit"
+        raise UsageError(sentence(what, fix=fix))
+    (unit,) = units
+    if unit not in members:
+        what = f"keys are drawn once for a {unit}, and its numbers are not given"
+        raise UsageError(sentence(what, fix="give units=Units(...), as the mechanism has them"))
+    return members[unit]
+
+
+def apart(law: KeyLaw, rows: IntArray, together: IntArray) -> FloatArray:
+    """Return the probability that no other record of one's unit is released in one's cell, if all keys stay, (n,).
+
+    If those of record i stay, so do the shared ones of all its unit. The others are drawn apart: ``Π_m (1 − Π_b
+    M_b[x_m, x_i])`` over the unit's other records m and the groups b that are not shared.
+    """
+    found, order = np.ones(together.size), np.argsort(together, kind="stable")
+    sorted_units = together[order]
+    for distance in range(1, together.size):
+        pairs = np.flatnonzero(sorted_units[distance:] == sorted_units[:-distance])
+        if not pairs.size:
+            break
+        for i, other in ((order[pairs], order[pairs + distance]), (order[pairs + distance], order[pairs])):
+            near = np.ones(pairs.size)
+            for b, matrix in enumerate(law.matrices):
+                own, theirs = rows[i, b], rows[other, b]
+                near *= matrix[theirs, own] if law.units[b] == "record" else theirs == own
+            found[i] *= 1 - near
+    return found
+
+
 def _drawn(
-    cells: CellTable, law: KeyLaw, rows: IntArray, chances: Sequence[FloatArray], draws: int, seed: int
+    cells: CellTable,
+    law: KeyLaw,
+    rows: IntArray,
+    chances: Sequence[FloatArray],
+    draws: int,
+    seed: int,
+    members: Members,
 ) -> FloatArray:
-    """Return the expected matches given each draw of the released keys, for each chance of the cells, (draws, m)."""
+    """Return the expected matches given each draw of the released keys, for each chance of the records, (draws, m)."""
     found = np.empty((draws, len(chances)))
     for d in range(draws):
-        alone = _alone(cells, law, rows, seed + d)
+        alone = _alone(cells, law, rows, seed + d, members)
         found[d] = [float(chance[alone].sum()) for chance in chances]
     return found
 
 
-def _alone(cells: CellTable, law: KeyLaw, rows: IntArray, seed: int) -> IntArray:
-    """Return the true cell of each record that would be alone in it, if it stayed, in one draw of the released keys."""
+def _alone(cells: CellTable, law: KeyLaw, rows: IntArray, seed: int, members: Members) -> IntArray:
+    """Return the records that would be alone in their cell, if they stayed, in one draw of the released keys.
+
+    Of members, who share draws, those of other units count alone.
+    """
     home = rows[cells.record_cell]
     rng = np.random.default_rng([seed, 20])
     released = np.empty_like(home)
     for b, matrix in enumerate(law.matrices):
-        released[:, b] = _moved(matrix, home[:, b], rng)
+        released[:, b] = _moved(matrix, home[:, b], rng, members.get(law.units[b]))
     sizes = tuple(m.shape[0] for m in law.matrices)
     both = cell_numbers(tuple(np.concatenate([released, rows]).T), sizes)[0]
     shown, own = both[: home.shape[0]], both[home.shape[0] :]
-    ordered = np.sort(shown)
-    there = np.searchsorted(ordered, own, "right") - np.searchsorted(ordered, own, "left")
-    cell = cells.record_cell
-    alone: IntArray = cell[there[cell] == (shown == own[cell])]
+    there, cell = _count(shown, own), cells.record_cell
+    together = outermost(law, members) if members else None
+    inside = (shown == own[cell]) if together is None else _inside(shown, own[cell], together)
+    alone: IntArray = np.flatnonzero(there[cell] == inside)
     return alone
 
 
-def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw released codes so that a code stays for a uniform number below ``M[x,x]``, whatever the rest of the law."""
-    stays, where = rng.random(rows.size), rng.random(rows.size)
+def _inside(shown: IntArray, own: IntArray, together: IntArray) -> IntArray:
+    """Return how many records of each one's unit are released in its own cell, (n,)."""
+    _, cell = np.unique(np.concatenate([shown, own]), return_inverse=True)
+    number = np.tile(together, 2) * (int(cell.max()) + 1) + cell
+    return _count(number[: shown.size], number[shown.size :])
+
+
+def _count(values: IntArray, of: IntArray) -> IntArray:
+    """Return how often each number is among values."""
+    ordered = np.sort(values)
+    found: IntArray = np.searchsorted(ordered, of, "right") - np.searchsorted(ordered, of, "left")
+    return found
+
+
+def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator, of: IntArray | None) -> IntArray:
+    """Draw released codes so that a code stays for a uniform number below ``M[x,x]``, whatever the rest of the law.
+
+    ``of`` (n,) numbers the units whose records have one draw; None: each has its own.
+    """
+    drawn = rng.random((2, rows.size))
+    stays, where = drawn if of is None else drawn[:, of]
     off = matrix * (1 - np.eye(matrix.shape[0]))
     total = off.sum(axis=1, keepdims=True)
     ladder = np.cumsum(np.divide(off, total, out=np.zeros_like(off), where=total > 0), axis=1)

@@ -15,6 +15,7 @@ from postrand.risk.data import code_data, key_codes, numeric, read_columns
 from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
+from postrand.risk.joint_split import register_split_risk
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
 from postrand.risk.weights import check_weights, household_risk, whole_household_risk
@@ -98,6 +99,8 @@ class TrueFile:
         if self.household is None:
             return None, None
         informed_risk = np.concatenate(informed_joint_risk(self.keys, self.household, law))
-        if self.weights is None or isinstance(law, SplitLaw):
+        if self.weights is None:
             return informed_risk, None
+        if isinstance(law, SplitLaw):
+            return informed_risk, register_split_risk(self.keys, self.weights, self.household, law)
         return informed_risk, register_joint_risk(self.keys, self.weights, self.household, law)

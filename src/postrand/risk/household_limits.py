@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.expected import Summary, information
@@ -62,6 +63,9 @@ class HouseholdLimit:
         """Return the summary of a release, by the figures of a policy: these have their own draws and seed."""
         mechanism.require_no_split("the search for a level")
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        if shared := sorted({unit for unit in law.units if unit != "record"}):
+            what = f"{self.measure} takes the draws of all records as independent, and keys are drawn for a {shared[0]}"
+            raise UsageError(sentence(what, fix="search with a limit on tau1, tau2 or correct matches"))
         return self._summary(self._risk(law), law)
 
     def _risk(self, law: KeyLaw | None) -> float:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from postrand.mechanism import Mechanism
 from postrand.risk.attack import link
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
-from postrand.risk.expected import SURE, Summary, information
+from postrand.risk.expected import SURE, Summary, information, outermost
 from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import KeyLaw, Members, releases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InformedMatches:
-    """Hold an unperturbed file, all of whose persons an attacker links who knows their keys and that they are in it."""
+    """Hold an unperturbed file, all of whose persons an attacker links who knows their keys and that they are in it.
+
+    ``members`` are the units whose records share draws; each person is still linked by what their own record shows.
+    """
 
     keys: KeyCodes
     cells: CellTable
+    members: Members = field(default_factory=dict)
 
     @classmethod
-    def of(cls, keys: KeyCodes) -> InformedMatches:
+    def of(cls, keys: KeyCodes, members: Members | None = None) -> InformedMatches:
         """Return the attack on a file with these true keys."""
-        return cls(keys, table(keys))
+        return cls(keys, table(keys), members or {})
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is: of each class of equal keys one link is right, on average."""
@@ -41,10 +45,11 @@ class InformedMatches:
         """
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        outermost(law, self.members)  # refuses what is not known
         targets = self._targets(comparisons(law, n), draws, seed)
         people = table(self.keys.take(targets))
         totals, spread = np.empty(draws), 0.0
-        for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws))):
+        for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
             right = link(self.keys, drawn, law, targets=targets, people=people).correct
             totals[d] = n * right.mean()
             spread += float(right.var()) / draws

@@ -25,8 +25,6 @@ LARGEST = 12
 WORK = 4_000_000
 """Steps for the pairs of households of one size; of more households, a random part stands for the rest."""
 RELEASES = 3
-NO_JOINT = "the risk to a register attacker who knows all members is not computed after a split"
-"""Why: the households of a register that match are different ones for each way in which members show their keys."""
 _HELD = 1 << 20
 
 
@@ -170,7 +168,7 @@ class _Members:
     def __init__(self, law: Law, true: IntArray, released: IntArray) -> None:
         self.of = law.shown(released) if isinstance(law, SplitLaw) else np.zeros(released.shape[0], dtype=np.int64)
         self.parts = [
-            _Shown.of(part, true, released, self.of == k)
+            PartLaw.of(part, true, released, self.of == k)
             for k, part in enumerate(law.parts if isinstance(law, SplitLaw) else (Part(1.0, _every(true), law),))
         ]
 
@@ -181,7 +179,7 @@ class _Members:
         step = max(_HELD >> size, 1)
         for start in range(0, found.size, step):
             x, z = true[start : start + step], released[start : start + step]
-            found[start : start + step] = permanent(self._entries(x, z)) / _orders(z)
+            found[start : start + step] = permanent(self._entries(x, z)) / same_orders(z)
         return found
 
     def _entries(self, true: IntArray, released: IntArray) -> FloatArray:
@@ -205,7 +203,7 @@ def _every(codes: IntArray) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shown:
+class PartLaw:
     """The law of members that show the same keys: ``true`` and ``released`` are rows of its matrices, by cell.
 
     ``blend`` are the number of each true cell, and of each released one with the probability that it is drawn anew.
@@ -217,7 +215,7 @@ class _Shown:
     blend: tuple[IntArray, IntArray, FloatArray] | None
 
     @classmethod
-    def of(cls, part: Part, true: IntArray, released: IntArray, inside: NDArray[np.bool_]) -> _Shown:
+    def of(cls, part: Part, true: IntArray, released: IntArray, inside: NDArray[np.bool_]) -> PartLaw:
         """Take true cells, and those of the released ones that are ``inside`` the part."""
         law, at = part.law, list(part.positions)
         if law is None:
@@ -243,7 +241,7 @@ class _Shown:
         return found
 
 
-def _orders(members: IntArray) -> FloatArray:
+def same_orders(members: IntArray) -> FloatArray:
     """Return ``Π m_k!`` of sorted members, (m, s) → (m,)."""
     run = np.ones(members.shape[0])
     log = np.zeros(members.shape[0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from postrand.errors import UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.sampling import perturb_codes, sampler
+from postrand.mechanism.units import Unit
 from postrand.risk.blend import Blend
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel, table
 from postrand.support.randomness import ReleaseKey, derive
@@ -27,6 +29,7 @@ class KeyLaw:
     that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
     given, a stratum, is in the group of each: their matrices are 0 between its values. ``changed[b]`` are the keys that
     the group can change. ``blend`` is the law of further keys, which are in no group: those of one subset of a split.
+    ``units[b]`` is what shares a draw of group b: the household, the person, or no one but the record itself.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +38,7 @@ class KeyLaw:
     cells: tuple[IntArray, ...]
     order: tuple[IntArray, ...]
     changed: tuple[frozenset[int], ...]
+    units: tuple[Unit, ...]
     blend: Blend | None = None
 
     @classmethod
@@ -58,6 +62,7 @@ class KeyLaw:
         """Return the matrices of blocks, and of ``more`` laws of other keys; raises UsageError as :meth:`of`."""
         problems: list[str] = []
         parts: list[Group] = [one for one in more if not isinstance(one, Blend)]
+        units: list[Unit] = ["record"] * len(parts)
         blends = [one for one in more if isinstance(one, Blend)]
         taken = {names[j] for part in parts for j in part[0]} | {names[j] for one in blends for j in one.positions}
         for block in blocks:
@@ -73,11 +78,13 @@ class KeyLaw:
             elif inside:
                 taken |= set(inside)
                 parts.append(group_of(block, names, shape, problems))
+                units.append(block.unit)
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
         positions, matrices, cells, order = zip(*parts, strict=True) if parts else ((), (), (), ())
         changed = tuple(_changed(shape, *part) for part in parts)
-        return cls(tuple(shape), positions, matrices, cells, order, changed, *blends)
+        units += ["record"] * (len(parts) - len(units))
+        return cls(tuple(shape), positions, matrices, cells, order, changed, tuple(units), *blends)
 
     def groups(self, codes: IntArray) -> IntArray:
         """Return the row of each group's matrix for cells with these codes, shape (m, J) → (m, B).
@@ -192,22 +199,30 @@ def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
     return next(releases(law, keys, [seed]))
 
 
-def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyCodes]:
-    """Yield a released version of the keys for each seed; see :func:`release`."""
+Members = Mapping[Unit, IntArray]
+"""The number of each record's household, or person, from 0, shape (n,); nothing where all draws are independent."""
+
+
+def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members | None = None) -> Iterator[KeyCodes]:
+    """Yield a released version of the keys for each seed; see :func:`release`.
+
+    Where ``members`` are given, groups of their unit have one draw for all its records.
+    """
     cells = table(keys)
     rows = law.groups(cells.codes)
     moving = [b for b, m in enumerate(law.matrices) if not np.array_equal(m, np.eye(m.shape[0]))]
     laws = [sampler(TransitionMatrix.from_array(law.matrices[b])) for b in moving]
     smallest = [np.min_scalar_type(-law.matrices[b].shape[0]) for b in moving]  # whole releases are held in memory
     positions = [rows[:, b].astype(dtype).take(cells.record_cell) for b, dtype in zip(moving, smallest, strict=True)]
-    numbers = np.arange(keys.records, dtype=np.uint64)
+    shared = members or {}
+    of: list[Unit] = [law.units[b] if law.units[b] in shared else "record" for b in moving]
+    own = np.arange(keys.records, dtype=np.uint64)
+    numbers: dict[Unit, NDArray[np.uint64]] = {u: shared[u].astype(np.uint64) if u in shared else own for u in of}
     del cells
     blend = law.blend
     for seed in seeds:
-        stream = derive(ReleaseKey.from_seed(seed), "risk")
-        drawn = perturb_codes(laws, stream.draw, numbers, positions) if laws else []
         codes = list(keys.codes)
-        for b, released in zip(moving, drawn, strict=True):
+        for b, released in _drawn(list(zip(moving, of, laws, positions, strict=True)), numbers, seed):
             number = np.empty_like(law.cells[b])
             number[law.order[b]] = law.cells[b]
             values = np.unravel_index(number, [keys.shape[j] for j in law.positions[b]])
@@ -218,3 +233,14 @@ def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int]) -> Iterator[KeyC
             for j, value in zip(blend.positions, blend.drawn(true, np.random.default_rng([seed, 21])).T, strict=True):
                 codes[j] = value.astype(keys.codes[j].dtype)
         yield KeyCodes(keys.names, keys.shape, tuple(codes))
+
+
+def _drawn(
+    groups: Sequence[tuple[int, Unit, Any, NDArray[Any]]], numbers: Mapping[Unit, NDArray[np.uint64]], seed: int
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the groups that move with their released rows: those of each unit from draws of their own."""
+    for unit, number in numbers.items():
+        stream = derive(ReleaseKey.from_seed(seed), "risk" if unit == "record" else f"risk, {unit}")
+        mine = [group for group in groups if group[1] == unit]
+        drawn = perturb_codes([law for _, _, law, _ in mine], stream.draw, number, [rows for *_, rows in mine])
+        yield from zip([b for b, *_ in mine], drawn, strict=True)

@@ -6,9 +6,10 @@ import dataclasses
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -16,14 +17,16 @@ from postrand.codebook import Codebook
 from postrand.errors import DesignError, UsageError, raise_all, sentence
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
+from postrand.mechanism.units import Unit, Units
 from postrand.risk import loglinear
 from postrand.risk.cells import KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
-from postrand.risk.file import household_numbers
+from postrand.risk.file import HouseholdWarning, household_numbers
 from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
 from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed_matches import InformedMatches
+from postrand.risk.law import Members
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.progress import Stage, stage
@@ -114,6 +117,7 @@ def tune(
     sampling_fraction: float | None = None,
     weight: str | None = None,
     household: str | None = None,
+    units: Units | None = None,
     mechanism: Callable[[float], Mechanism] | None = None,
     levels: tuple[float, float] | None = None,
     weaker: Literal["larger", "smaller"] = "larger",
@@ -147,6 +151,9 @@ def tune(
         are about the register attacker.
     household
         The column of household numbers, for the limits that are about households.
+    units
+        Which records share draws, where the mechanism draws keys once for a household or a person. They are then drawn
+        so in every simulated release. Not for the limits that are about households.
     mechanism
         Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
         keys, each under k-ary randomised response.
@@ -182,9 +189,10 @@ def tune(
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
     weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
+    members = _members(data, units)
     matches: Attack
     if measure == "correct matches":
-        matches = InformedMatches.of(keys)
+        matches = InformedMatches.of(keys, members)
     elif household is not None and measure in HOUSEHOLDS:
         numbers = household_numbers(read_columns(data, [household])[household], household)
         if weights is None:
@@ -192,10 +200,21 @@ def tune(
         matches = HouseholdLimit(measure, keys, weights, numbers)
     else:
         tau: Tau = "tau1" if measure == "tau1" else "tau2"
-        matches = ExpectedMatches.of(keys, tau, sampling_fraction, weights, model)
+        matches = dataclasses.replace(ExpectedMatches.of(keys, tau, sampling_fraction, weights, model), members=members)
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     search = _Search(matches, make, measure, bound, draws, seed)
     return search.find(strong, weak, tolerance)
+
+
+def _members(data: Any, units: Units | None) -> Members:
+    """Return the numbers of the households and persons, from 0."""
+    columns = {} if units is None else units.columns
+    read = read_columns(data, list(columns.values())) if columns else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HouseholdWarning)  # the plan's bound is checked when records are drawn
+        held = {unit: household_numbers(read[name], name) for unit, name in columns.items()}
+    named: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
+    return {named[unit]: np.unique(numbers, return_inverse=True)[1] for unit, numbers in held.items()}
 
 
 def _few_draws(draws: Any) -> str:

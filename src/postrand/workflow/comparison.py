@@ -232,7 +232,7 @@ def computed(
         counts = known.table(variables).dense().astype(np.float64)
         return counts / counts.sum() if counts.sum() > 0 else None
 
-    own = Assumed("file", law)
+    own, houses = Assumed("file", law), known.household_sizes(records)
     moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
     return PlanFigures(
         name=name or plan.source.name,
@@ -241,9 +241,9 @@ def computed(
         moves=moves,
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
-        one_way=table_worth(mechanism, [(n,) for n in names], records, own),
-        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, own),
-        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, own),
+        one_way=table_worth(mechanism, [(n,) for n in names], records, own, houses),
+        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, own, houses),
+        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, own, houses),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]

@@ -16,7 +16,6 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
-from postrand.risk.joint_households import NO_JOINT
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
@@ -142,8 +141,7 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
         none = ", and ".join(reason for reason in lacking if known[reason] is None)
         for part, words in _PARTS.items():
             sides = _part(first, part), _part(later, part)
-            unknown = NO_JOINT if after is not None and later is None else ""
-            reason = none if first is None else why or unknown
+            reason = none if first is None else why
             shares = () if part or first is None else _shares(first, later)
             yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares)
     text = "Expected correct matches, register attacker, all records"

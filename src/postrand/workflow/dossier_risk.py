@@ -15,7 +15,6 @@ from postrand.report.text import decimal
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.file import CodedColumns, RiskFile
 from postrand.risk.informed import THRESHOLD, Matches, Spread
-from postrand.risk.joint_households import NO_JOINT
 from postrand.risk.measures import Assessment, Measured, kinds, measure_file
 from postrand.risk.measures.base import shown
 from postrand.risk.report import RiskReport
@@ -211,7 +210,7 @@ def _joint(who: str, spread: Callable[[Exposure], Spread | None], meaning: str) 
     known = "The attacker knows the keys of all members and links the household: its size and its members' keys. "
     return (
         f"Risk of a household, {who} who knows all members",
-        lambda e: f"not computed: {NO_JOINT}" if (s := spread(e)) is None else _spread(s, "households"),
+        lambda e: _spread(spread(e), "households"),
         f"{known}{meaning} The draws of members are independent.",
     )
 

@@ -116,6 +116,17 @@ class Known:
         found: ContingencyTable = self.answers[want]
         return found
 
+    def household_sizes(self, records: int) -> dict[int, int] | None:
+        """Return how many households of a file of so many records have each size; None where they were not asked.
+
+        A record without a household number is a household of its own.
+        """
+        sizes = next((dict(self.answers[want].sizes) for want in self.units if want.unit == "household"), None)
+        if sizes is None:
+            return None
+        alone = records - sum(size * many for size, many in sizes.items())
+        return {**sizes, 1: sizes.get(1, 0) + alone}
+
     def check_units(self) -> None:
         """Raise DataError with everything about persons and households that the plan does not allow."""
         check_units(

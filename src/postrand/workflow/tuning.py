@@ -28,7 +28,7 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     """Return the plan with a total ε of ``epsilon``: every budget, also of a prior, times the same factor.
 
     Structures, objectives, blocks, strata and the policy for missing values do not change. A block with a share keeps
-    its weight.
+    its weight. The budget of a household or person has the same factor.
 
     Raises
     ------
@@ -40,13 +40,16 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
     if plan.split is not None:
         what, fix = "the risk of a split release is not simulated here", "tune a plan of blocks, or set epsilon"
         problems.append(sentence(what, where="[split]", fix=fix))
-    problems += _unit_problems(plan)
+    problems += _one_problems(plan)
     raise_all(UsageError, problems)
     blocks = tuple(
         dataclasses.replace(b, privacy=_scalable(b.privacy).scaled(factor), prior_epsilon=b.prior_epsilon * factor)
         for b in plan.blocks
     )
-    return dataclasses.replace(plan, privacy=_scalable(plan.privacy).scaled(factor), blocks=blocks)
+    unit = plan.unit
+    if unit is not None and unit.epsilon is not None:
+        unit = dataclasses.replace(unit, epsilon=unit.epsilon * factor)
+    return dataclasses.replace(plan, privacy=_scalable(plan.privacy).scaled(factor), blocks=blocks, unit=unit)
 
 
 def tune_plan(
@@ -92,25 +95,19 @@ def tune_plan(
     choices.setdefault("levels", (SMALLEST * now, LARGEST_SHARE * now / _largest(plan)))
     household = household or next((v.name for v in book.with_role("household")), None)
     choices |= {"household": household, "sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
+    choices["units"] = None if plan.unit is None else plan.unit.units
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
         known = Known.tables(plan)
         return risk.tune(known.source, keys, limit, mechanism=lambda level: _mechanism(plan, level, known), **choices)
 
 
-def _unit_problems(plan: Plan) -> Iterator[str]:
-    """Yield why a plan with units cannot be tuned: keys whose draws records share, or a second budget."""
-    if plan.unit is None:
-        return
-    described = [name for names in plan.unit.variables.values() for name in names]
-    described += [name for block in plan.blocks if block.one_member is not None for name in block.variables]
-    if shared := [v.name for v in plan.codebook.with_role("key") if v.name in described]:
-        what = f"the search for a level takes the draws of all records as independent, and records share {few(shared)}"
-        fix = "remove [unit] for the search, and set its level in the plan afterwards"
-        yield sentence(what, where="[unit]", fix=fix)
-    if plan.unit.epsilon is not None:
-        what = "the level that is found is that of a record, and the plan has a budget of a unit beside it"
-        yield sentence(what, where="[unit] epsilon", fix="remove it for the search, and set it afterwards")
+def _one_problems(plan: Plan) -> Iterator[str]:
+    """Yield which keys one member of each household has by a rule: what is released of one member depends on all."""
+    ruled = {name for block in plan.blocks if block.one_member is not None for name in block.variables}
+    if shared := [v.name for v in plan.codebook.with_role("key") if v.name in ruled]:
+        what = f"the search for a level draws members apart, and a rule across members ties {few(shared)}"
+        yield sentence(what, where="one_member", fix="give this key another role for the search")
 
 
 def _mechanism(plan: Plan, level: float, known: Known) -> Mechanism:
