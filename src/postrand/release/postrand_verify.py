@@ -6,9 +6,10 @@ imports nothing. Levels are computed from the integers of the matrices: ratios a
 60 digits, compared with a margin of 1e-40. Nothing of the release is executed, no link is followed, every size is
 limited before it is used, and nothing is written.
 
-One line for each check: ``ok``, ``WRONG``, ``not checked``. ``left out`` are checks that only ``postrand verify`` makes,
-because they compare bytes or words that a library wrote; they do not count. Exit codes, as those of
-``postrand verify``: 0 all ok, 7 something is wrong, 9 something could not be checked, 2 this is not how it is called.
+One line for each check: ``ok``, ``WRONG``, ``not checked`` with the reason. Two more do not count: ``said`` is what
+nobody can recompute from a release; ``left out`` are checks that only ``postrand verify`` makes, because they compare
+bytes or words that a library or the package wrote. Exit codes, as those of ``postrand verify``: 0 all ok, 7 something is
+wrong, 9 something could not be checked, 2 this is not how it is called.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import sys
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
 UNIT = 1 << 53
 MAX_JSON = 1 << 28  # bytes of a JSON file
@@ -33,6 +35,7 @@ MAX_ENTRIES = 1 << 22  # of a dense matrix
 MAX_LINE = 1 << 20  # characters of a record in a CSV file
 MAX_FILES = 100_000
 MAX_CASES = 1 << 16  # strata, or pairs of rows, that are tried one by one
+INFINITE = Decimal("Infinity")
 TINY, SLACK = Decimal("1e-40"), Decimal("1e-9")
 LEVEL = 1e-9  # a right release is refused by the test of the margins with at most this probability
 NOT_RELEASED = "(not released)"
@@ -48,7 +51,11 @@ class Unchecked(Exception):
     """A check cannot be made here."""
 
 
-def need(condition, sentence):
+class Said(Exception):
+    """A statement that nobody can recompute from a release."""
+
+
+def need(condition: object, sentence: str) -> None:
     """Raise Wrong with the sentence unless the condition holds."""
     if not condition:
         raise Wrong(sentence)
@@ -57,7 +64,7 @@ def need(condition, sentence):
 # -- the folder ------------------------------------------------------------------------------------------------------
 
 
-def listing(root):
+def listing(root: str) -> dict[str, str]:
     """Return the path of every file by its name, as in the manifest; refuse all that is no plain file."""
     found = {}
     try:
@@ -78,14 +85,14 @@ def listing(root):
     return found
 
 
-def _mode(path):
+def _mode(path: str) -> int:
     try:
         return os.lstat(path).st_mode
     except OSError:
         return 0
 
 
-def opened(path):
+def opened(path: str) -> BinaryIO:
     """Open a plain file for reading in bytes, without following a link and without waiting for a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
@@ -95,16 +102,17 @@ def opened(path):
     return os.fdopen(handle, "rb")
 
 
-def digest(path):
+def digest(path: str) -> tuple[int, str]:
     """Return the size and the SHA-256 of a file."""
     size, found = 0, hashlib.sha256()
     with opened(path) as file:
         for chunk in iter(lambda: file.read(1 << 20), b""):
-            size, _ = size + len(chunk), found.update(chunk)
+            found.update(chunk)
+            size += len(chunk)
     return size, found.hexdigest()
 
 
-def safe(text):
+def safe(text: str) -> str:
     """Return a text for a terminal: printable, and not long."""
     text = text if isinstance(text, str) else repr(text)
     text = "".join(c if c.isprintable() else "?" for c in text)
@@ -114,7 +122,7 @@ def safe(text):
 # -- JSON in its one form --------------------------------------------------------------------------------------------
 
 
-def read_json(path):
+def read_json(path: str) -> dict[str, Any]:
     """Return the object in a JSON file; refuse any form but the one that the format allows."""
     with opened(path) as file:
         content = file.read(MAX_JSON + 1)
@@ -124,27 +132,28 @@ def read_json(path):
         again = (_text(value, "") + "\n").encode("utf-8")
     except (ValueError, RecursionError):
         raise Wrong("no well-formed JSON: or names twice, or numbers that no float64 holds") from None
-    need(isinstance(value, dict), "no JSON object")
+    if not isinstance(value, dict):
+        raise Wrong("no JSON object")
     need(again == content, "not in the one form of JSON that a release has")
     return value
 
 
-def _distinct(pairs):
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a name is given twice")
     return value
 
 
-def _refuse(constant):
+def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def _scalar(value):
+def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _text(value, indent):
+def _text(value: Any, indent: str) -> str:
     """Return the text of a value: an indent of two spaces, lists of plain values on one line."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
@@ -157,7 +166,7 @@ def _text(value, indent):
     return first + ",".join(f"\n{inner}{entry}" for entry in entries) + f"\n{indent}{last}"
 
 
-def compact(value):
+def compact(value: Any) -> str:
     """Return the SHA-256 of a value without spaces, names sorted, ASCII only: the digest of law and codebook."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
@@ -165,7 +174,8 @@ def compact(value):
 # -- the shapes of the files: ? may be absent, * any other name -------------------------------------------------------
 
 SHA, COUNT, NUMBER, TEXT, TRUTH = "sha", "count", "number", "text", "truth"
-NAMES, EMPTY = [TEXT], (None, "", [], {})
+NAMES: Any = [TEXT]
+EMPTY: Any = (None, "", [], {})
 PLAIN = ("either", TEXT, NUMBER, TRUTH)
 ORIGIN = ("one of", *ORIGINS)
 MODEL = {"model": TEXT, "*": "any"}
@@ -174,7 +184,14 @@ FORM = ("one of", "permute", "average")
 LISTED = {"*": {"bytes": COUNT, "sha256": SHA}}
 PACKAGE = {"name": ("one of", "postrand"), "version": TEXT}
 EPSILON = ("either", NUMBER, ("one of", None))
-LIMIT = {"code": TEXT, "variables?": NAMES, "variable?": TEXT, "block?": NAMES, "blocks?": [NAMES], "given?": NAMES}
+LIMIT: dict[str, Any] = {
+    "code": TEXT,
+    "variables?": NAMES,
+    "variable?": TEXT,
+    "block?": NAMES,
+    "blocks?": [NAMES],
+    "given?": NAMES,
+}
 LIMIT.update({"cells?": COUNT, "combinations?": COUNT, "classes?": COUNT, "members?": [NAMES], "values?": COUNT})
 LIMIT.update({"plain?": NUMBER, "learnt?": NUMBER})
 WEIGHTS = (
@@ -184,11 +201,19 @@ WEIGHTS = (
     {"usual": [COUNT], "columns": [[COUNT]], "weights": [[COUNT]]},
     {"size": COUNT, "diagonal": COUNT, "off": COUNT},
 )
-BLOCK = {"variables": NAMES, "provenance": ORIGIN, "weights": WEIGHTS, "cells?": [[COUNT]], "given?": NAMES}
-BLOCK.update({"prior_epsilon?": NUMBER, "budget?": ORIGIN, "unit?": ("one of", None, "", [], {}, "person", "household")})
+BLOCK: dict[str, Any] = {
+    "variables": NAMES,
+    "provenance": ORIGIN,
+    "weights": WEIGHTS,
+    "cells?": [[COUNT]],
+    "given?": NAMES,
+}
+BLOCK.update(
+    {"prior_epsilon?": NUMBER, "budget?": ORIGIN, "unit?": ("one of", None, "", [], {}, "person", "household")}
+)
 BLOCK.update({"one?": COUNT, "at_most_one?": COUNT, "weight?": COUNT})
 UNITS = {"household?": TEXT, "largest_household?": COUNT, "person?": TEXT, "most_records?": COUNT}
-SHAPES = {
+SHAPES: dict[str, Any] = {
     "manifest.json": {
         "schema": ("one of", "postrand/release/1", "postrand/release/2", "postrand/release/3"),
         "package": PACKAGE,
@@ -291,7 +316,11 @@ SHAPES = {
             "disjoint?": TEXT,
         },
     },
-    "description.json": {"schema": ("one of", "postrand/description/1"), "*": TEXT},
+    "description.json": {
+        "schema": ("one of", "postrand/description/1"),
+        **{f"{name}?": TEXT for name in ("title", "description", "creator", "publisher", "license", "url", "citation")},
+        **{f"{name}?": TEXT for name in ("date_published", "version")},
+    },
     "charge": {
         "variables": NAMES,
         "given?": NAMES,
@@ -351,7 +380,7 @@ SHAPES = {
 }
 
 
-def fits(value, shape, where):
+def fits(value: Any, shape: Any, where: str) -> str:
     """Return where a value has not its shape, or an empty text."""
     if isinstance(shape, dict):
         return _fits_object(value, shape, where)
@@ -376,7 +405,7 @@ def fits(value, shape, where):
     return "" if good[shape] else where
 
 
-def _fits_object(value, shape, where):
+def _fits_object(value: Any, shape: Any, where: str) -> str:
     if not isinstance(value, dict):
         return where
     fields = {name.rstrip("?"): one for name, one in shape.items() if name != "*"}
@@ -394,23 +423,23 @@ def _fits_object(value, shape, where):
 # -- exact levels ----------------------------------------------------------------------------------------------------
 
 
-def ln(value):
+def ln(value: Any) -> Decimal:
     """Return the logarithm of a positive rational, with an error below 1e-50; exactly 0 for 1."""
     return exact(Fraction(value)).ln() if value != 1 else Decimal(0)
 
 
-def exact(value):
+def exact(value: Any) -> Decimal:
     """Return a fraction as a decimal of 60 digits."""
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def at_least(stated, true, what):
+def at_least(stated: float, true: Decimal, what: str) -> None:
     """Refuse a stated upper bound that is below the truth, or above it by more than 1e-9."""
     need(Decimal(stated) >= true - TINY, f"{what} is stated as {stated!r}: the truth is more, {true:.17g}")
     need(Decimal(stated) <= true + SLACK * (1 + abs(true)), f"{what} is stated as {stated!r}: the truth is {true:.17g}")
 
 
-def at_most(stated, true, what):
+def at_most(stated: float, true: Decimal, what: str) -> None:
     """Refuse a stated lower bound that is above the truth, or below it by more than 1e-9."""
     need(Decimal(stated) <= true + TINY, f"{what} is stated as {stated!r}: the truth is less, {true:.17g}")
     need(Decimal(stated) >= true - SLACK * (1 + abs(true)), f"{what} is stated as {stated!r}: the truth is {true:.17g}")
@@ -419,7 +448,7 @@ def at_most(stated, true, what):
 class Law:
     """The exact matrix of a block or subset: rows true, columns released, in units of 2^-53, and its cells."""
 
-    def __init__(self, block, sizes, where):
+    def __init__(self, block: dict[str, Any], sizes: dict[str, int], where: str) -> None:
         """Read a block of mechanism.json; ``sizes`` are the numbers of codes of each variable."""
         self.block, self.names, self.given = block, block["variables"], block.get("given") or []
         self.own = [name for name in self.names if name not in self.given]
@@ -429,15 +458,18 @@ class Law:
         need(self.spent >= 0, f"{where}: a prior spends less than nothing")
         need(set(self.given) <= set(self.names) and self.own, f"{where}: its variables and those it reads do not fit")
         need(len(set(self.names)) == len(self.names), f"{where}: a variable twice")
-        self.diagonal = self.off = self.rows = None
+        self.size = 0
+        self.diagonal: list[int] = []
+        self.off: list[int] = []
+        self.rows: list[list[int]] | None = None
         self._weights(block["weights"])
-        self.combinations = None
-        self.cells = [tuple(cell) for cell in block["cells"]] if "cells" in block else None
+        self.combinations = 0
+        self.cells: list[tuple[int, ...]] = [tuple(cell) for cell in block.get("cells", [])]
         if sizes is not None:
             need(set(self.names) <= set(sizes), f"{where}: a variable without categories")
             self._cells([sizes[name] for name in self.names])
 
-    def _weights(self, weights):
+    def _weights(self, weights: Any) -> None:
         if isinstance(weights, list):
             self.rows, self.size = weights, len(weights)
         elif "usual" in weights:
@@ -446,9 +478,9 @@ class Law:
             columns, others = weights["columns"], weights["weights"]
             need(len(columns) == len(others) == self.size, f"{self.where}: rows are missing")
             self.rows = [[one] * self.size for one in usual]
-            for row, places, values in zip(self.rows, columns, others):  # noqa: B905  # strict is of Python 3.10
+            for row, places, values in zip(self.rows, columns, others):
                 need(len(places) == len(values) and max(places, default=0) < self.size, f"{self.where}: a column")
-                for place, value in zip(places, values):  # noqa: B905  # as above
+                for place, value in zip(places, values):
                     row[place] = value
         else:
             pair = "size" in weights
@@ -459,44 +491,44 @@ class Law:
             need(len(self.diagonal) == len(self.off), f"{self.where}: rows are missing")
         need(self.size >= 1, f"{self.where}: no cells")
         if self.rows is None:
-            sums = (a + (self.size - 1) * b for a, b in zip(self.diagonal, self.off))  # noqa: B905  # as above
+            sums: Iterable[int] = (a + (self.size - 1) * b for a, b in zip(self.diagonal, self.off))
         else:
             need(self.size**2 <= MAX_ENTRIES, f"{self.where}: a matrix of {self.size:,} cells is too large")
             need(all(len(row) == self.size for row in self.rows), f"{self.where}: not a square matrix")
             sums = (sum(row) for row in self.rows)
         need(all(total == UNIT for total in sums), f"{self.where}: a row does not sum to exactly 2^53")
 
-    def _cells(self, sizes):
+    def _cells(self, sizes: list[int]) -> None:
         self.combinations = math.prod(sizes)
-        if self.cells is None:
+        if "cells" not in self.block:
             need(self.combinations == self.size, f"{self.where}: {self.size:,} cells of {self.combinations:,}")
             self.cells = list(itertools.product(*map(range, sizes)))
         need(len(self.cells) == self.size == len(set(self.cells)), f"{self.where}: the cells do not fit the matrix")
         for cell in self.cells:
-            inside = len(cell) == len(sizes) and all(code < size for code, size in zip(cell, sizes))  # noqa: B905
+            inside = len(cell) == len(sizes) and all(code < size for code, size in zip(cell, sizes))
             need(inside, f"{self.where}: a cell has a code that no category has")
 
-    def row(self, i):
+    def row(self, i: int) -> list[int]:
         """Return one row of weights."""
         if self.rows is not None:
             return self.rows[i]
         return [self.off[i]] * i + [self.diagonal[i]] + [self.off[i]] * (self.size - i - 1)
 
-    def dense(self):
+    def dense(self) -> list[list[int]]:
         """Return all rows."""
         if self.size**2 > MAX_ENTRIES:
             raise Unchecked(f"{self.where}: {self.size:,} cells are too many for this program")
         return self.rows if self.rows is not None else [self.row(i) for i in range(self.size)]
 
-    def sha256(self):
+    def sha256(self) -> str:
         """Return the digest of the matrix; from 64 cells on, one that is constant off the diagonal has its own."""
         diagonal, off = self.diagonal, self.off
-        if diagonal is None and self.size >= 64:
+        if not diagonal and self.size >= 64 and self.rows is not None:
             first = [row[1 if i == 0 else 0] for i, row in enumerate(self.rows)]
             if all(one == first[i] for i, row in enumerate(self.rows) for j, one in enumerate(row) if i != j):
                 diagonal, off = [row[i] for i, row in enumerate(self.rows)], first
-        if diagonal is not None and self.size >= 64:
-            parts, form = (diagonal, off), " constant"
+        if diagonal and self.size >= 64:
+            parts, form = [diagonal, off], " constant"
         else:
             parts, form = self.dense(), ""
         found = hashlib.sha256(f"postrand-matrix {self.size}{form}\n".encode())
@@ -504,13 +536,13 @@ class Law:
             found.update(struct.pack(f"<{len(part)}q", *part))
         return found.hexdigest()
 
-    def classes(self):
+    def classes(self) -> list[Any]:
         """Return the sets of cells that perturbation never leaves, as lists of positions."""
-        if self.off is not None and all(self.off):
+        if self.off and all(self.off):
             return [range(self.size)]
         top = list(range(self.size))
 
-        def find(i):
+        def find(i: int) -> int:
             while top[i] != i:
                 top[i] = i = top[top[i]]
             return i
@@ -519,52 +551,53 @@ class Law:
             for j, weight in enumerate(row):
                 if weight:
                     top[find(i)] = find(j)
-        found = {}
+        found: dict[int, list[int]] = {}
         for i in range(self.size):
             found.setdefault(find(i), []).append(i)
         return sorted(found.values(), key=lambda members: members[0])
 
-    def worst(self, members):
+    def worst(self, members: Any) -> Fraction | None:
         """Return the largest ratio of two weights in one column, among these rows; None if it is infinite."""
-        if self.off is not None and len(members) == self.size:
+        if self.off and len(members) == self.size:
             order = sorted(range(self.size), key=self.off.__getitem__)
-            low, high, ratio = order[:2], order[-2:], Fraction(1)
+            ratio = Fraction(1)
             for j in range(self.size):
-                column = [self.diagonal[j], *(self.off[i] for i in (*low, *high) if i != j)]
-                if max(column) and not min(column):
+                ends = [self.diagonal[j], *(self.off[i] for i in (*order[:2], *order[-2:]) if i != j)]
+                if max(ends) and not min(ends):
                     return None
-                ratio = max(ratio, Fraction(max(column), min(column) or 1)) if max(column) else ratio
+                ratio = max(ratio, Fraction(max(ends), min(ends) or 1))
             return ratio
-        rows, worst = [self.row(i) for i in members], Fraction(1)
-        for column in zip(*rows):  # noqa: B905  # as above
-            high, low = max(column), min(column)
+        worst = Fraction(1)
+        for weights in zip(*(self.row(i) for i in members)):
+            high, low = max(weights), min(weights)
             if high and not low:
                 return None
             if high and high * worst.denominator > low * worst.numerator:
                 worst = Fraction(high, low)
         return worst
 
-    def ratios(self):
+    def ratios(self) -> dict[tuple[int, ...], Fraction | None]:
         """Return the ratio e^ε (None: infinite) of each stratum, by its codes, among true values of one class."""
         if self.block.get("at_most_one") is not None:
             return self._states()
-        found = {}
+        found: dict[tuple[int, ...], Fraction | None] = {}
         for members in self.classes():
             strata = {self._stratum(i) for i in members}
             need(len(strata) == 1, f"{self.where}: the matrix changes a variable that the block only reads")
             worst, stratum = self.worst(members), strata.pop()
-            both = (found.get(stratum, Fraction(1)), worst)
-            found[stratum] = None if None in both else max(both)
+            other = found.get(stratum, Fraction(1))
+            found[stratum] = None if worst is None or other is None else max(worst, other)
         return found
 
-    def _stratum(self, i):
+    def _stratum(self, i: int) -> tuple[int, ...]:
         if not self.given:
             return ()
         return tuple(self.cells[i][self.names.index(name)] for name in self.given)
 
-    def _states(self):
+    def _states(self) -> dict[tuple[int, ...], Fraction | None]:
         """Return a/b by the size of the household: k heads, each with one of k - 1 spouses or nobody."""
-        found, place = {}, {cell: i for i, cell in enumerate(self.cells)}
+        found: dict[tuple[int, ...], Fraction | None] = {}
+        place = {cell: i for i, cell in enumerate(self.cells)}
         read, drawn = self.names.index(self.given[0]), self.names.index(self.own[0])
         for code in sorted({cell[read] for cell in self.cells}):
             k = code + 1
@@ -591,7 +624,7 @@ class Law:
             found[(code,)] = None if not b else max(a / b, b / a if a else Fraction(1))
         return found
 
-    def check_one(self):
+    def check_one(self) -> None:
         """Refuse a matrix that is not the draw of one member of a household."""
         if self.block.get("one") is None or self.block.get("at_most_one") is not None:
             return
@@ -606,59 +639,43 @@ class Law:
             a, b = self.row(place[yes])[place[yes]], self.row(place[no])[place[yes]]
             need(a + (k - 1) * b == UNIT, f"{self.where}: not the choice of one of {k} members")
 
-    def top(self):
-        """Return ln of the largest ratio over all strata, or None if it is infinite."""
-        ratios = self.ratios().values()
-        return None if None in ratios else ln(max(ratios))
+    def top(self) -> Decimal:
+        """Return ε: ln of the largest ratio over all strata; it can be infinite."""
+        return max(epsilon(self).values())
 
-    def entropy(self):
-        """Return the entropy rate of a bistochastic matrix, in bits, or None if a column does not sum to 2^53."""
+    def entropy(self) -> Decimal:
+        """Return the entropy rate of a bistochastic matrix, in bits; refuse one whose columns do not sum to 1."""
         rows = self.dense()
-        if any(sum(column) != UNIT for column in zip(*rows)):  # noqa: B905  # as above
-            return None
+        need(
+            all(sum(column) == UNIT for column in zip(*rows)),
+            "a column does not sum to 1: the matrix is not bistochastic",
+        )
         counts = Counter(weight for row in rows for weight in row if weight)
-        total = sum(n * w * (ln(UNIT) - ln(w)) for w, n in counts.items())
+        total = sum((n * w * (ln(UNIT) - ln(w)) for w, n in counts.items()), Decimal(0))
         return total / UNIT / self.size / ln(2)
 
 
-def in_all(laws, level):
-    """Return the sum of levels of several laws, in the worst stratum; None if it is infinite.
-
-    ``level`` maps a law to a level for each stratum. Laws that read the same variables add up in each stratum.
-    """
-    total, group = Decimal(0), []
-    for law in laws:
-        found = level(law)
-        if not law.given:
-            (one,) = found.values()
-            if one is None:
-                return None
-            total += one
-        else:
-            group.append((law, found))
-    if group:
-        names = sorted({name for law, _ in group for name in law.given})
-        values = {name: set() for name in names}
-        for law, found in group:
-            for stratum in found:
-                for name, code in zip(law.given, stratum):  # noqa: B905  # as above
-                    values[name].add(code)
-        if math.prod(len(values[name]) for name in names) > MAX_CASES:
-            raise Unchecked("the strata are too many for this program")
-        worst = Decimal(0)
-        for codes in itertools.product(*(sorted(values[name]) for name in names)):
-            at = dict(zip(names, codes))  # noqa: B905  # as above
-            parts = [found.get(tuple(at[name] for name in law.given), Decimal(0)) for law, found in group]
-            if None in parts:
-                return None
-            worst = max(worst, sum(parts, Decimal(0)))
-        total += worst
-    return total
+def in_all(laws: list[Law]) -> Decimal:
+    """Return the sum of ε of several laws: of those that read variables, the worst stratum counts."""
+    total = sum((epsilon(law)[()] for law in laws if not law.given), Decimal(0))
+    reading = [(law, epsilon(law)) for law in laws if law.given]
+    values: dict[str, set[int]] = {}
+    for law, found in reading:
+        for place, name in enumerate(law.given):
+            values.setdefault(name, set()).update(stratum[place] for stratum in found)
+    if math.prod(map(len, values.values())) > MAX_CASES:
+        raise Unchecked("the strata are too many for this program")
+    worst = Decimal(0)
+    for codes in itertools.product(*map(sorted, values.values())):
+        at = dict(zip(values, codes))
+        parts = (found.get(tuple(at[name] for name in law.given), Decimal(0)) for law, found in reading)
+        worst = max(worst, sum(parts, Decimal(0)))
+    return total + worst
 
 
-def epsilon(law):
-    """Return ε of each stratum."""
-    return {stratum: None if ratio is None else ln(ratio) for stratum, ratio in law.ratios().items()}
+def epsilon(law: Law) -> dict[tuple[int, ...], Decimal]:
+    """Return ε of each stratum; it can be infinite."""
+    return {stratum: INFINITE if ratio is None else ln(ratio) for stratum, ratio in law.ratios().items()}
 
 
 # -- the release -----------------------------------------------------------------------------------------------------
@@ -667,19 +684,28 @@ def epsilon(law):
 class Release:
     """What is read of a folder, one part after the other."""
 
-    def __init__(self, root):
-        """Take the folder."""
-        self.root, self.files = root, {}
-        self.manifest = self.book = self.law = self.certificate = None
-        self.blocks, self.subsets, self.records = [], [], None
-        self.sizes, self.columns, self.tables, self.ranked, self.parts = {}, {}, [], {}, {}
-        self.whole, self.data = False, []
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.files: dict[str, str] = {}
+        self.manifest: dict[str, Any] = {}
+        self.book: dict[str, Any] = {}
+        self.law: dict[str, Any] = {}
+        self.certificate: dict[str, Any] = {}
+        self.columns: dict[str, dict[str, Any]] = {}
+        self.sizes: dict[str, int] = {}
+        self.blocks: list[Law] = []
+        self.subsets: list[Law] = []
+        self.whole, self.data = False, list[str]()
+        self.records: int | None = None
+        self.tables: list[Counter[int]] = []
+        self.ranked: dict[str, list[Any]] = {}
+        self.parts: Counter[int | None] = Counter()
 
-    def all_laws(self):
+    def all_laws(self) -> list[Law]:
         """Return blocks and subsets."""
         return self.blocks + self.subsets
 
-    def read(self, name, shape=None):
+    def read(self, name: str, shape: Any = None) -> dict[str, Any]:
         """Return the value of a JSON file of the release."""
         need(name in self.files, f"{name} is missing")
         value = read_json(self.files[name])
@@ -687,12 +713,12 @@ class Release:
         need(not bad, f"{safe(bad)}: not what its schema allows; a newer program may read it")
         return value
 
-    def version(self):
+    def version(self) -> int:
         """Return the number of the certificate's schema."""
         return int(self.certificate["schema"][-1])
 
 
-def check_manifest(release):
+def check_manifest(release: Release) -> None:
     """Check the manifest, and which files there must be."""
     if "manifest.json" not in release.files:
         raise Wrong("manifest.json is missing: give the folder that 'postrand protect --out' made")
@@ -703,10 +729,14 @@ def check_manifest(release):
     plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*[A-Za-z0-9_]")
     for name in listed:
         need(plain.fullmatch(name.replace("data/", "", 1)), f"{safe(name)}: not a name of a file of a release")
-    like = Counter(re.sub("[^a-z0-9/]", "", n.lower().replace("0", "o").replace("1", "l")) for n in [*listed, "manifest.json"])
+    like = Counter(
+        re.sub("[^a-z0-9/]", "", n.lower().replace("0", "o").replace("1", "l")) for n in [*listed, "manifest.json"]
+    )
     need(max(like.values()) == 1, "two names of files look alike")
     need(re.fullmatch(r"\d{1,9}(\.\d{1,9}){1,2}", release.manifest["package"]["version"]), "no version of postrand")
     need(re.fullmatch(r"[a-z][a-z0-9_]* [ -~]{1,199}", release.manifest["written_with"]), "no library wrote the data")
+    third = release.manifest["schema"][-1] == "3"
+    need(third == ("rendering_sha256" in release.manifest), "rendering_sha256 is missing, or too much")
     needed = ["certificate.json"] + ([] if release.whole else ["codebook.json", "mechanism.json", "report.html"])
     if not release.whole and release.manifest["schema"][-1] != "1":
         needed.append("description.json")
@@ -718,7 +748,7 @@ def check_manifest(release):
         need(release.data, f"{safe(data)}: the data are not listed")
 
 
-def check_digests(release):
+def check_digests(release: Release) -> str | None:
     """Check that every file has its size and SHA-256, and that there is no other."""
     listed = release.manifest["files"]
     others = sorted(set(release.files) - set(listed) - {"manifest.json", SIGNATURE})
@@ -730,7 +760,7 @@ def check_digests(release):
     return f"{len(listed)} files have their size and SHA-256"
 
 
-def check_codebook(release):
+def check_codebook(release: Release) -> None:
     """Check the codebook."""
     release.book = release.read("codebook.json")
     variables = release.book["variables"]
@@ -762,25 +792,25 @@ def check_codebook(release):
         need(named is None or named in names, f"the survey design names no variable: {field}")
 
 
-def _key(value):
+def _key(value: Any) -> str:
     """Return the text of a category in a file, without quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
 
 
-def _listed(values):
+def _listed(values: list[Any]) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
-def check_mechanism(release):
+def check_mechanism(release: Release) -> str | None:
     """Check the matrices: rows sum to exactly 2^53, cells and codes fit."""
     law = release.law = release.read("mechanism.json")
     stated = {v["name"]: v for v in law.get("variables", [])}
     release.sizes = {n: len(v["categories"]) + (v["missing"] == "category") for n, v in stated.items()}
     for name, v in stated.items():
-        book = release.columns.get(name)
-        need(book is not None and "categories" in book, f"{safe(name)}: not a variable with categories in the codebook")
+        book = release.columns.get(name, {})
+        need("categories" in book, f"{safe(name)}: not a variable with categories in the codebook")
         same = list(map(_key, book["categories"])) == list(map(_key, v["categories"]))
         need(same and book.get("missing", "error") == v["missing"], f"{safe(name)}: not the categories of the codebook")
     split = law.get("split") or {"subsets": []}
@@ -794,7 +824,10 @@ def check_mechanism(release):
         need(sum(s.block["weight"] for s in release.subsets) == UNIT, "the subsets' probabilities do not sum to 2^53")
         need(all(s.block["weight"] > 0 for s in release.subsets), "a subset has probability 0")
         need(len({frozenset(s.own) for s in release.subsets}) == len(release.subsets), "a subset twice")
-        need(len({s.unit for s in release.subsets}) == 1, "one member of each household shows some subsets, and all others")
+        need(
+            len({s.unit for s in release.subsets}) == 1,
+            "one member of each household shows some subsets, and all others",
+        )
     own = [name for block in release.blocks for name in block.own]
     split_names = sorted({name for subset in release.subsets for name in subset.own})
     ranked = [column["variable"] for column in law.get("numerical", [])]
@@ -819,7 +852,7 @@ def check_mechanism(release):
     return f"{len(release.all_laws())} matrices with {cells:,} rows, each summing to exactly 2^53"
 
 
-def _rules(release):
+def _rules(release: Release) -> Iterator[dict[str, set[int]]]:
     """Yield each rule as its variables, with the codes that do not go together."""
     for rule in release.book.get("rules", []):
         codes = {}
@@ -829,7 +862,7 @@ def _rules(release):
         yield codes
 
 
-def _breaks(law, release):
+def _breaks(law: Law, release: Release) -> bool:
     """Tell whether a law can release a combination of its own variables that a rule forbids."""
     rules = [rule for rule in _rules(release) if set(rule) <= set(law.names)]
     if not rules:
@@ -843,7 +876,7 @@ def _breaks(law, release):
     return False
 
 
-def _released(law):
+def _released(law: Law) -> Callable[[int], bool]:
     """Return whether a cell is ever released."""
     if law.rows is not None:
         seen = [any(column) for column in zip(*law.rows)]
@@ -855,7 +888,7 @@ def _released(law):
 # -- the certificate -------------------------------------------------------------------------------------------------
 
 
-def check_certificate(release):
+def check_certificate(release: Release) -> str | None:
     """Check digests, blocks and account of the certificate."""
     c = release.certificate = release.read("certificate.json")
     if c["schema"][-1] != "1":
@@ -871,7 +904,7 @@ def check_certificate(release):
     return f"digests, {len(stated)} matrices with their ε"
 
 
-def _charge(law, charge, release):
+def _charge(law: Law, charge: dict[str, Any], release: Release) -> None:
     for field, value in (("variables", law.names), ("given", law.given), ("prior", law.prior)):
         need(charge.get(field, []) == value, f"{law.where}: {field} is not that of the matrix")
     need(charge["matrix_sha256"] == law.sha256(), f"{law.where}: the digest of another matrix")
@@ -882,50 +915,54 @@ def _charge(law, charge, release):
         need(Fraction(charge.get("prior_epsilon", 0)) == law.spent, f"{law.where}: what its prior spent")
     classes = len(law.classes())
     need(charge.get("classes", 1) == classes, f"{law.where}: {classes} classes")
-    top = law.top()
-    need((charge["epsilon"] is None) == (top is None), f"{law.where}: ε is finite in one place only")
-    if top is not None:
-        at_least(charge["epsilon"], top, f"{law.where}: ε")
+    _same_level(charge["epsilon"], law.top(), f"{law.where}: ε")
 
 
-def total_of(release, blocks=None, subsets=None):
-    """Return ε of a record for blocks and subsets, with what their priors spent; None if it is infinite."""
+def _same_level(stated: float | None, true: Decimal, what: str) -> None:
+    """Refuse a stated ε that is not the true one; null is an infinite one."""
+    need((stated is None) == (true == INFINITE), f"{what} is finite in one place only")
+    if stated is not None:
+        at_least(stated, true, what)
+
+
+def check_facts(release: Release) -> None:
+    """Check the facts that the columns contradict, and the description."""
+    facts, roles = release.certificate["facts"], {v["role"] for v in release.columns.values()}
+    renumbered, ids = facts.get("households_are_renumbered", False), facts["ids_are_released"]
+    need("household" in roles or not renumbered, "households are said to be renumbered, and none are released")
+    need(("record_key" in roles) or not ids, "ids are said to be released, and none are")
+    if "description.json" in release.manifest["files"]:
+        release.read("description.json")
+
+
+def total_of(release: Release, blocks: list[Law] | None = None, subsets: list[Law] | None = None) -> Decimal:
+    """Return ε of a record for blocks and subsets, by default for all: with what their priors spent."""
     blocks = release.blocks if blocks is None else blocks
     subsets = release.subsets if subsets is None else subsets
-    total = in_all(blocks, epsilon)
-    shown = [in_all([one], epsilon) for one in subsets]
-    if total is None or None in shown:
-        return None
-    return total + max(shown, default=Decimal(0)) + _spent(blocks + subsets)
+    shown = max((in_all([one]) for one in subsets), default=Decimal(0))
+    return in_all(blocks) + shown + _spent(blocks + subsets)
 
 
-def _spent(laws):
+def _spent(laws: list[Law]) -> Decimal:
     return exact(sum((law.spent for law in laws), Fraction(0)))
 
 
-def check_account(release):
+def check_account(release: Release) -> str | None:
     """Check what a record spends: by block, by prior, together."""
     account, laws = release.certificate["account"], release.blocks
     need(len(account["blocks"]) == len(laws), "account: not as many blocks as matrices")
     for law, stated in zip(laws, account["blocks"]):
-        top = law.top()
-        need((stated is None) == (top is None), f"account: {law.where}")
-        if top is not None:
-            at_least(stated, top, f"account: {law.where}")
+        _same_level(stated, law.top(), f"account: {law.where}")
     spent = [law.spent for law in laws]
     subsets = max((law.spent for law in release.subsets), default=Fraction(0))
     stated = list(map(Fraction, account["priors"]))
     need(stated[: len(spent)] == spent, "account: what priors spent is not that of the law")
     need(sum(stated) in (sum(spent), sum(spent) + subsets), "account: what priors spent is not that of the law")
-    total = total_of(release)
-    need((account["total"] is None) == (total is None), "account: the total is finite in one place only")
-    if total is None:
-        return "no finite ε"
-    at_least(account["total"], total, "account: total")
-    return f"ε <= {account['total']:.9g} for a record"
+    _same_level(account["total"], total_of(release), "account: total")
+    return "no finite ε" if account["total"] is None else f"ε <= {account['total']:.9g} for a record"
 
 
-def check_claim(release, claim):
+def check_claim(release: Release, claim: dict[str, Any]) -> str | None:
     """Check one claim: what the law attains, and that it is within what is promised."""
     names, model = claim["variables"], claim["privacy"]["model"]
     need(names and len(set(names)) == len(names), "no variables")
@@ -937,11 +974,13 @@ def check_claim(release, claim):
     within = any(len(law.classes()) > 1 for law in blocks + subsets)
     if model not in CLAIMS:
         raise Wrong(f"an unknown privacy model: {safe(model)}")
-    need(("within" in claim) == (within and model == "differential"), "within classes or not: the matrices say otherwise")
+    need(
+        ("within" in claim) == (within and model == "differential"), "within classes or not: the matrices say otherwise"
+    )
     return CLAIMS[model](release, claim, blocks, subsets)
 
 
-def _options(claim, *needed, allowed=()):
+def _options(claim: dict[str, Any], *needed: str, allowed: tuple[str, ...] = ()) -> list[float]:
     options = {k: v for k, v in claim["privacy"].items() if k != "model"}
     need(set(needed) <= set(options) <= {*needed, *allowed}, "its privacy has other options than its model")
     for name in needed:
@@ -949,18 +988,28 @@ def _options(claim, *needed, allowed=()):
     return [options[name] for name in needed]
 
 
-def claim_differential(release, claim, blocks, subsets):
+def claim_differential(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> str | None:
     """ε: the sum over blocks, the largest of subsets, and what priors spent."""
     (limit,) = _options(claim, "epsilon")
     total = total_of(release, blocks, subsets)
-    need(total is not None, "the matrices have no finite ε")
+    need(total < INFINITE, "the matrices have no finite ε")
     need(total - TINY <= Decimal(limit), f"ε <= {limit!r} is claimed, and the matrices have {total:.17g}")
     at_least(claim["level"], total, "level")
     need(claim["level"] <= limit, "the level is above the claim")
+    _figures(release, claim, total, _spent(blocks + subsets))
     return f"ε <= {claim['level']:.9g}"
 
 
-def claim_metric(release, claim, blocks, subsets):
+def _figures(release: Release, claim: dict[str, Any], total: Decimal, spent: Decimal) -> None:
+    """Check the figure beside ε: that of the matrices alone, where priors spent something."""
+    figures = claim.get("figures", {})
+    if release.version() > 2:
+        need(set(figures) == ({"law_level"} if spent else set()), "figures: not those of this claim")
+    if spent and figures:
+        at_least(figures["law_level"], total - spent, "figures: law_level")
+
+
+def claim_metric(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> str | None:
     """ε for a distance: the largest ln-ratio of the two ends of an edge over its length."""
     (limit,) = _options(claim, "epsilon", allowed=("edges", "points"))
     need(len(blocks) == 1 and not subsets and len(blocks[0].names) == 1, "a metric is for one variable")
@@ -970,7 +1019,7 @@ def claim_metric(release, claim, blocks, subsets):
     need(isinstance(edges, list) and edges, "no edges")
     joined = list(range(law.size))
 
-    def find(i):
+    def find(i: int) -> int:
         while joined[i] != i:
             i = joined[i]
         return i
@@ -991,32 +1040,31 @@ def claim_metric(release, claim, blocks, subsets):
     return f"ε <= {claim['level']:.9g} at distance 1, over {len(edges)} edges"
 
 
-def _code(end, labels, size):
+def _code(end: Any, labels: list[str], size: int) -> int:
     if type(end) is int and 0 <= end < size:
         return end
     need(_key(end) in labels, "an edge names no category")
     return labels.index(_key(end))
 
 
-def claim_bistochastic(release, claim, blocks, subsets):
+def claim_bistochastic(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> str | None:
     """β: bits of all blocks over the most that there can be, with rows and columns that sum to 1."""
     (limit,) = _options(claim, "beta")
     need(not subsets, "a split has no β")
     found = [law.entropy() for law in blocks]
-    need(None not in found, "a column does not sum to 1: the matrix is not bistochastic")
     bits, most = sum(found, Decimal(0)), sum((ln(law.size) / ln(2) for law in blocks), Decimal(0))
     level = bits / most if most else Decimal(1)
     need(level + TINY >= Decimal(limit), f"β >= {limit!r} is claimed, and the matrices have {level:.17g}")
     at_most(claim["level"], level, "level")
-    figures = claim.get("figures")
+    figures = claim.get("figures") or {}
     if release.version() > 2:
-        need(figures and {"bits", "most_bits"} <= set(figures), "no bits")
+        need({"bits", "most_bits"} <= set(figures), "no bits")
         at_most(figures["bits"], bits, "bits")
         need(abs(Decimal(figures["most_bits"]) - most) <= SLACK * (1 + most), "most_bits")
     return f"β >= {claim['level']:.9g}"
 
 
-def _pairs(law):
+def _pairs(law: Law) -> set[Any]:
     """Return the different pairs of rows of one class, each as the sorted pairs of its weights."""
     found = set()
     for members in law.classes():
@@ -1028,7 +1076,7 @@ def _pairs(law):
     return found or {(((UNIT, UNIT), 1),)}
 
 
-def claim_approximate(release, claim, blocks, subsets):
+def claim_approximate(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> str | None:
     """δ at ε: the hockey-stick divergence of the worst pair of rows of all blocks together, summed exactly."""
     limit, most = _options(claim, "epsilon", "delta")
     if subsets or any(law.given for law in blocks):
@@ -1038,9 +1086,9 @@ def claim_approximate(release, claim, blocks, subsets):
     if math.prod(map(len, pairs)) > 1000:
         raise Unchecked("the pairs of rows are too many for this program")
     for choice in itertools.product(*pairs):
-        product = {(1, 1): 1}
+        product: dict[tuple[int, int], int] = {(1, 1): 1}
         for one in choice:
-            step = Counter()
+            step: Counter[tuple[int, int]] = Counter()
             for (p, q), n in product.items():
                 for (a, b), m in one:
                     step[(p * a, q * b)] += n * m
@@ -1054,7 +1102,7 @@ def claim_approximate(release, claim, blocks, subsets):
     return f"δ <= {claim['level']:.9g} at ε = {limit:g}; exactly {float(worst):.9g}"
 
 
-def claim_renyi(release, claim, blocks, subsets):
+def claim_renyi(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> str | None:
     """Rényi divergence of one order: the sum over blocks of that of the worst pair of rows."""
     limit, order = _options(claim, "level", "order")
     need(order > 1, "the order is not above 1")
@@ -1074,7 +1122,7 @@ def claim_renyi(release, claim, blocks, subsets):
     return f"level <= {claim['level']:.9g} at order {order:g}"
 
 
-def claim_concentrated(release, claim, blocks, subsets):
+def claim_concentrated(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> None:
     """ρ: not below the Kullback-Leibler divergence, which it bounds at order 1; other orders are not tried."""
     (limit,) = _options(claim, "rho")
     need(claim["level"] <= limit, "the level is above the claim")
@@ -1091,7 +1139,7 @@ def claim_concentrated(release, claim, blocks, subsets):
     raise Unchecked(f"ρ >= {least:.9g} holds; that {claim['level']:.9g} suffices for every order needs postrand verify")
 
 
-def claim_shuffled(release, claim, blocks, subsets):
+def claim_shuffled(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> None:
     """(ε, δ) of the whole file: a numerical bound that this program does not compute."""
     _options(claim, "epsilon", "delta", "records")
     need(claim["level"] <= claim["privacy"]["delta"], "δ is above the claim")
@@ -1100,13 +1148,15 @@ def claim_shuffled(release, claim, blocks, subsets):
     raise Unchecked("the numerical bound for shuffled records needs postrand verify")
 
 
-def claim_recognition(release, claim, blocks, subsets):
+def claim_recognition(release: Release, claim: dict[str, Any], blocks: list[Law], subsets: list[Law]) -> None:
     """α: it rests on the file's frequencies."""
     _options(claim, "alpha", allowed=("subsets",))
     need(claim.get("recomputable") is False, "a claim on the file's frequencies is said to be recomputable")
     alpha = claim["privacy"]["alpha"]
-    need(alpha > 0 and (release.records is None or release.records * alpha >= 1), "no matrix meets α for so few records")
-    return None
+    need(
+        alpha > 0 and (release.records is None or release.records * alpha >= 1), "no matrix meets α for so few records"
+    )
+    raise Said("it rests on the frequencies of the file: only an auditor with the file can recompute it")
 
 
 CLAIMS = {
@@ -1121,11 +1171,11 @@ CLAIMS = {
 }
 
 
-def check_limits(release):
+def check_limits(release: Release) -> None:
     """Check what the certificate says that it does not cover, as far as this follows from the other files."""
     stated = release.certificate["not_covered"]
     if release.version() < 3:
-        raise Unchecked("the certificate holds sentences, and no codes")
+        raise Said("the certificate holds sentences in place of codes, which are not compared")
     need(not any(isinstance(one, str) for one in stated), "a sentence in place of a code")
     wanted, free = expected_limits(release), {"persons", "listed_classes", "classes", "recognition"}
     free |= {"unchanged_values", "selected_values", "presence", "settled_person", "settled_household"}
@@ -1146,27 +1196,32 @@ def check_limits(release):
     need(("recognition" in codes) == moved, "security against recognition: a limit without a claim, or the reverse")
     for law in release.all_laws():
         classes = law.classes()
-        found = [one for one in stated if one["code"] in ("classes", "listed_classes") and one.get("block") == law.names]
+        found = [
+            one for one in stated if one["code"] in ("classes", "listed_classes") and one.get("block") == law.names
+        ]
         need(bool(found) == (len(classes) > 1) or "selected_values" in codes, f"{law.where}: its classes")
         need(all(one["classes"] == len(classes) for one in found), f"{law.where}: its classes")
 
 
-LIMIT_CODES = """not_private covers unclaimed unchanged fresh_numbers missing_shown feasible strata confidential_matrix
-unstated_matrix dp_budget confidential_budget unstated_budget confidential_recodes unstated_spending no_epsilon permuted
-averaged original_order ids shared_person shared_household one_member""".split()
+LIMIT_CODES = re.findall(
+    r"\w+",
+    """not_private covers unclaimed unchanged fresh_numbers missing_shown feasible strata confidential_matrix
+    unstated_matrix dp_budget confidential_budget unstated_budget confidential_recodes unstated_spending no_epsilon
+    permuted averaged original_order ids shared_person shared_household one_member""",
+)
 
 
-def expected_limits(release):
+def expected_limits(release: Release) -> list[dict[str, Any]]:
     """Return the limits that follow from law, codebook and facts, each as its object."""
     c, laws, facts = release.certificate, release.all_laws(), release.certificate["facts"]
-    limits = [] if facts["key_is_private"] else [{"code": "not_private"}]
+    limits: list[dict[str, Any]] = [] if facts["key_is_private"] else [{"code": "not_private"}]
     covered = list(dict.fromkeys(name for claim in c["claims"] for name in claim["variables"]))
     perturbed = list(dict.fromkeys(name for law in laws for name in law.own))
     ranked = [column["variable"] for column in release.law.get("numerical", [])]
     if covered:
         limits.append({"code": "covers", "variables": covered})
 
-    def add(code, variables):
+    def add(code: Any, variables: Any) -> None:
         if variables:
             limits.append({"code": code, "variables": variables})
 
@@ -1177,14 +1232,16 @@ def expected_limits(release):
         if law.combinations > law.size:
             counts = {"cells": law.size, "combinations": law.combinations}
             limits.append({"code": "feasible", "block": law.names, **counts})
-    clear = [v for v in release.columns.values() if v["name"] not in {*perturbed, *ranked} and v["role"] != "record_key"]
+    clear = [
+        v for v in release.columns.values() if v["name"] not in {*perturbed, *ranked} and v["role"] != "record_key"
+    ]
     fresh = [v["name"] for v in clear if v["role"] == "household" and facts.get("households_are_renumbered")]
     add("unchanged", [v["name"] for v in clear if v["name"] not in fresh])
     add("fresh_numbers", fresh)
     add("missing_shown", [n for n in [*perturbed, *ranked] if release.columns[n].get("missing") == "keep"])
     add("no_epsilon", ranked)
     for column in release.law.get("numerical", []):
-        limits.append({"code": column["form"] + ("d" if column["form"] == "permute" else "d"), "variable": column["variable"]})
+        limits.append({"code": column["form"] + "d", "variable": column["variable"]})
     for code, chosen in (
         ("confidential_matrix", [law for law in laws if law.prior == "confidential"]),
         ("unstated_matrix", [law for law in laws if law.prior == "unstated"]),
@@ -1204,7 +1261,7 @@ def expected_limits(release):
     return limits
 
 
-def check_units(release):
+def check_units(release: Release) -> str | None:
     """Check the levels of persons and households: blocks drawn once, and others once for each record."""
     stated, units = release.certificate.get("units"), release.law.get("units") or {}
     need(bool(stated) == bool(units), "units: stated in one place only")
@@ -1218,24 +1275,27 @@ def check_units(release):
         chosen = list(dict.fromkeys(name for s in release.subsets for name in s.own)) if member else []
         need(entry.get("member", []) == (chosen if unit == "household" else []), f"{unit}: not what one member shows")
         most = units["largest_household" if unit == "household" else "most_records"]
-        parts = [in_all(once, epsilon), in_all(each, epsilon), *(in_all([s], epsilon) for s in release.subsets)]
-        need(("infinite" in entry) == (None in parts), f"{unit}: ε is finite in one place only")
+        fixed, more = in_all(once), in_all(each) + _spent(release.all_laws())
+        split = max((in_all([one]) for one in release.subsets), default=Decimal(0))
+        infinite = fixed + more + split == INFINITE
+        need(("infinite" in entry) == infinite, f"{unit}: ε is finite in one place only")
         need(("infinite" in entry) != ("levels" in entry), f"{unit}: levels or the blocks without one")
-        if None in parts:
+        if infinite:
             continue
         records = [level["records"] for level in entry["levels"]]
-        need(records == sorted({k for k in (1, 2, 4, most) if k <= most}), f"{unit}: not the levels of 1, 2, 4 and the most")
-        split = max(parts[2:], default=Decimal(0))
+        need(
+            records == sorted({k for k in (1, 2, 4, most) if k <= most}),
+            f"{unit}: not the levels of 1, 2, 4 and the most",
+        )
+        fixed, more = (fixed + split, more) if member else (fixed, more + split)
         for level in entry["levels"]:
-            k = level["records"]
-            times = k * (parts[1] + _spent(release.all_laws()) + (0 if member else split))
-            at_least(level["epsilon"], parts[0] + (split if member else 0) + times, f"{unit}: ε of {k} records")
+            at_least(level["epsilon"], fixed + level["records"] * more, f"{unit}: ε of {level['records']} records")
         classes = any(len(law.classes()) > 1 for law in release.all_laws())
         need(bool(entry.get("within")) == classes, f"{unit}: within classes or not")
     return "levels of " + " and ".join(sorted(stated)) if stated else None
 
 
-def check_series(release):
+def check_series(release: Release) -> str | None:
     """Check that the place in a series is well formed, and its total not below the level of this release."""
     series = release.certificate.get("series")
     if series is None:
@@ -1251,7 +1311,7 @@ def check_series(release):
     return f"release {series['number']} of a population; the total needs its ledger"
 
 
-def check_file(release):
+def check_file(release: Release) -> str | None:
     """Check the level of the file: records and conditions. Its bounds are numerical, and left to the program."""
     stated = release.certificate.get("file")
     if stated is None:
@@ -1260,18 +1320,21 @@ def check_file(release):
     need(release.records is None or stated["records"] == release.records, "not the number of records of the data")
     fails = sorted({one["code"] for one in stated.get("fails", [])})
     wanted = sorted(_conditions(release))
-    need(fails == wanted, f"conditions that fail: {', '.join(wanted) or 'none'}; stated: {', '.join(map(safe, fails)) or 'none'}")
+    need(
+        fails == wanted,
+        f"conditions that fail: {', '.join(wanted) or 'none'}; stated: {', '.join(map(safe, fails)) or 'none'}",
+    )
     need(bool(fails) != ("epsilon" in stated), "a level, or the conditions that fail")
     if fails:
         return "no level: " + ", ".join(fails)
     bounds, total = stated["bounds"], total_of(release)
     need(stated["bound"] == min(sorted(bounds), key=bounds.__getitem__), "not the least bound")
-    need(total is not None and stated["epsilon"] <= total * (1 + SLACK), "above the record's ε")
+    need(Decimal(stated["epsilon"]) <= total + SLACK, "above the record's ε")
     need(stated["epsilon"] >= bounds[stated["bound"]], "below its bound")
     raise Unchecked("the conditions hold; the two numerical bounds need postrand verify")
 
 
-def _conditions(release):
+def _conditions(release: Release) -> Iterator[str]:
     """Yield the code of each condition of a level of the file that fails."""
     c, laws, facts = release.certificate, release.all_laws(), release.certificate["facts"]
     limits = {one["code"]: one for one in expected_limits(release)}
@@ -1288,7 +1351,7 @@ def _conditions(release):
     yield from ["ranks"] if "no_epsilon" in limits else []
     yield from ["strata"] if "strata" in limits else []
     yield from ["selected"] if any(one["code"] == "selected_values" for one in c["not_covered"]) else []
-    yield from ["no_epsilon"] if any(law.top() is None for law in laws) else []
+    yield from ["no_epsilon"] if any(law.top() == INFINITE for law in laws) else []
     for origin in ("confidential", "unstated"):
         yield from [f"{origin}_prior"] if any(origin in (law.prior, law.budget) for law in laws) else []
     yield from ["file_claims"] if any(claim.get("recomputable") is False for claim in c["claims"]) else []
@@ -1301,7 +1364,7 @@ def _conditions(release):
 FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\Z)')
 
 
-def records_of(paths):
+def records_of(paths: list[str]) -> Iterator[tuple[bool, list[tuple[str, bool]]]]:
     """Yield the records of CSV files, the header of each first: a field is (its text, whether it was quoted)."""
     for path in paths:
         with opened(path) as file:
@@ -1324,11 +1387,12 @@ def records_of(paths):
             need(not first, "a data file without a header")
 
 
-def _fields(line):
+def _fields(line: str) -> list[tuple[str, bool]]:
     found, place = [], 0
     while True:
         match = FIELD.match(line, place)
-        need(match, "a record is no CSV")
+        if match is None:
+            raise Wrong("a record is no CSV")
         quoted = match.group(1) is not None
         found.append((match.group(1).replace('""', '"') if quoted else match.group(2), quoted))
         place = match.end()
@@ -1336,7 +1400,7 @@ def _fields(line):
             return found
 
 
-def coder(variable):
+def coder(variable: dict[str, Any]) -> Callable[[tuple[str, bool]], Any]:
     """Return a function from a field to the code of its category; None for what stays missing or is not released."""
     policy, categories = variable.get("missing", "error"), variable["categories"]
     texts = {(_key(c), True): i for i, c in enumerate(categories) if isinstance(c, str) or "not_released" in variable}
@@ -1344,7 +1408,7 @@ def coder(variable):
     numbers = {c: i for i, c in enumerate(categories) if type(c) in (int, float)}
     hidden = variable.get("not_released")
 
-    def code(field):
+    def code(field: tuple[str, bool]) -> Any:
         if field in texts:
             return texts[field]
         text, quoted = field
@@ -1360,7 +1424,7 @@ def coder(variable):
     return code
 
 
-def number(text):
+def number(text: str) -> int | float | None:
     """Return the number that a text is, or None."""
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text) or len(text) > 400:
         return None
@@ -1368,19 +1432,25 @@ def number(text):
     return value if isinstance(value, int) or math.isfinite(value) else None
 
 
-def check_data(release):
+def check_data(release: Release) -> str | None:
     """Check every value against codebook, rules, law and households, and count the cells."""
     if not all(name.endswith(".csv") for name in release.data):
         raise Unchecked("the data are no CSV: their digests alone are checked here")
-    names = [n for n, v in release.columns.items() if v["role"] != "record_key" or release.certificate["facts"]["ids_are_released"]]
+    names = [
+        n
+        for n, v in release.columns.items()
+        if v["role"] != "record_key" or release.certificate["facts"]["ids_are_released"]
+    ]
     codes = {n: coder(release.columns[n]) for n in names if "categories" in release.columns[n]}
     places = {name: place for place, name in enumerate(names)}
     laws = release.all_laws()
     index = [{cell: i for i, cell in enumerate(law.cells)} for law in laws]
     seen = [_released(law) for law in laws]
     rules, home = list(_rules(release)), _Homes(release, names)
-    ranked = {c["variable"]: [] for c in release.law.get("numerical", [])}
-    tables, shown, total = [Counter() for _ in laws], Counter(), 0
+    ranked: dict[str, list[Any]] = {c["variable"]: [] for c in release.law.get("numerical", [])}
+    tables: list[Counter[int]] = [Counter() for _ in laws]
+    shown: Counter[int | None] = Counter()
+    total = 0
     paths = [release.files[name] for name in sorted(release.data)]
     for header, fields in records_of(paths):
         if header:
@@ -1393,7 +1463,10 @@ def check_data(release):
         for n, v in release.columns.items():
             if n in places and n not in at:
                 _plain(fields[places[n]], v)
-        need(not any(all(at.get(n) in have for n, have in rule.items()) for rule in rules), "a combination that a rule forbids")
+        need(
+            not any(all(at.get(n) in have for n, have in rule.items()) for rule in rules),
+            "a combination that a rule forbids",
+        )
         part = _which(release, at)
         shown[part] += bool(release.subsets)
         for i, law in enumerate(laws):
@@ -1403,7 +1476,8 @@ def check_data(release):
             if None in cell:
                 continue
             place = index[i].get(cell)
-            need(place is not None and seen[i](place), f"{law.where}: a combination that it never releases")
+            if place is None or not seen[i](place):
+                raise Wrong(f"{law.where}: a combination that it never releases")
             if law.unit == "record" or (i >= len(release.blocks) and part is not None):
                 tables[i][place] += 1
             elif law.unit == "household" and home.new(fields):
@@ -1418,7 +1492,7 @@ def check_data(release):
     return f"{total:,} records fit codebook, rules and law"
 
 
-def _plain(field, variable):
+def _plain(field: tuple[str, bool], variable: dict[str, Any]) -> None:
     text, quoted = field
     if not text and not quoted:
         need(variable.get("missing", "error") == "keep", "a missing value where none may be")
@@ -1426,10 +1500,12 @@ def _plain(field, variable):
     kind = variable.get("type", "string")
     if kind in ("double", "float", "int64", "int32", "int16", "int8"):
         value = None if quoted else number(text)
-        need(value is not None and (isinstance(value, int) or kind[0] != "i"), "a number is expected, and there is none")
+        need(
+            value is not None and (isinstance(value, int) or kind[0] != "i"), "a number is expected, and there is none"
+        )
 
 
-def _which(release, at):
+def _which(release: Release, at: dict[str, Any]) -> int | None:
     """Return which subset a record shows, or None where it shows none."""
     if not release.subsets:
         return None
@@ -1446,20 +1522,22 @@ def _which(release, at):
 class _Homes:
     """What the records of each household show."""
 
-    def __init__(self, release, names):
+    def __init__(self, release: Release, names: list[str]) -> None:
         units = release.law.get("units") or {}
         self.column = names.index(units["household"]) if units.get("household") in names else None
         self.most = units.get("largest_household", 0)
         self.once = [law for law in release.blocks if law.unit == "household" and law.block.get("one") is None]
         self.one = [law for law in release.blocks if law.block.get("one") is not None]
         self.member = bool(release.subsets) and release.subsets[0].unit == "household"
-        self.held, self.alone = {}, 0
+        self.held: dict[Any, Any] = {}
+        self.alone = 0
+        self.read: dict[Any, set[int]] = {}
 
-    def new(self, fields):
+    def new(self, fields: list[tuple[str, bool]]) -> bool:
         """Tell whether this is the first record of its household."""
         return self.column is None or not fields[self.column][0] or fields[self.column] not in self.held
 
-    def add(self, fields, at, part):
+    def add(self, fields: list[tuple[str, bool]], at: dict[str, Any], part: int | None) -> None:
         """Take a record."""
         if self.column is None:
             return
@@ -1473,44 +1551,47 @@ class _Homes:
         others = [n + (code == law.block.get("at_most_one")) for n, code, law in zip(others, ones, self.one)]
         self.held[house] = (size + 1, first, members + (part is not None), firsts, others)
         need(size + 1 <= self.most, "a household is larger than stated")
-        self.read = [(law, at[law.given[0]]) for law in self.one]
-        self.sizes = getattr(self, "sizes", {})
-        self.sizes.setdefault(house, {code for _, code in self.read})
+        self.read.setdefault(house, set()).update(at[law.given[0]] for law in self.one)
 
-    def finish(self, release):
+    def finish(self, release: Release) -> None:
         """Check whole households."""
         for house, (size, _, members, firsts, others) in self.held.items():
             need(members == 1 or not self.member, "a household has not exactly one member who shows something")
             need(all(n == 1 for n in firsts), "a household has not exactly one record with a category that one has")
             need(all(n <= 1 for n in others), "a household has two records with a category that at most one has")
-            need(all(code + 1 == size for code in self.sizes[house]), "a household has not the size that its records say")
+            need(
+                all(code + 1 == size for code in self.read[house]), "a household has not the size that its records say"
+            )
 
 
-def check_margins(release):
+def check_margins(release: Release) -> str | None:
     """Test every count by itself: a right release is refused with a probability of at most 1e-9."""
     if release.records is None:
         raise Unchecked("the data are not read")
-    tables = []
+    tables: list[Any] = []
     for law, counts in zip(release.all_laws(), release.tables):
         if law.unit != "person" and law.size <= 4096:
             tables += _strata(law, counts)
     if release.subsets:
         weights = [s.block["weight"] / UNIT for s in release.subsets]
-        counts = [release.parts.get(i, 0) for i in range(len(weights))]
-        tables.append((counts, weights, weights, "the split"))
+        shares = [release.parts.get(i, 0) for i in range(len(weights))]
+        tables.append((shares, weights, weights, "the split"))
     bar = math.log(2 * max(len(tables), 1) / LEVEL)
     for counts, low, high, where in tables:
         n = sum(counts)
         for count, least, most in zip(counts, low, high):
             share = count / n if n else 0
             nats = _kl(share, least) if share < least else _kl(share, most) if share > most else 0
-            need(n * nats * (1 - 1e-12) - 1e-9 <= bar + math.log(2 * len(counts)), f"{where}: counts that cannot be drawn")
+            need(
+                n * nats * (1 - 1e-12) - 1e-9 <= bar + math.log(2 * len(counts)),
+                f"{where}: counts that cannot be drawn",
+            )
     return f"{len(tables)} tables can be drawn with these probabilities, cell by cell"
 
 
-def _strata(law, counts):
+def _strata(law: Law, counts: Counter[Any]) -> list[Any]:
     """Yield the counts of each stratum with the least and the largest probability of each cell."""
-    groups = {}
+    groups: dict[tuple[int, ...], list[int]] = {}
     for i in range(law.size):
         groups.setdefault(law._stratum(i), []).append(i)
     if law.rows is None:
@@ -1524,14 +1605,14 @@ def _strata(law, counts):
     return found
 
 
-def _extremes(law):
+def _extremes(law: Law) -> tuple[list[float], list[float]]:
     order = sorted(range(law.size), key=law.off.__getitem__)
     ends = (*order[:2], *order[-2:])
     columns = [[law.diagonal[j], *(law.off[i] for i in ends if i != j)] for j in range(law.size)]
     return [max(c) / UNIT for c in columns], [min(c) / UNIT for c in columns]
 
 
-def _kl(x, p):
+def _kl(x: float, p: float) -> float:
     """Return ``x ln(x/p) + (1-x) ln((1-x)/(1-p))``."""
     if (x > 0 and p <= 0) or (x < 1 and p >= 1):
         return math.inf
@@ -1541,11 +1622,14 @@ def _kl(x, p):
 # -- columns that follow rank laws -----------------------------------------------------------------------------------
 
 
-def cuts(method, n):
+def cuts(method: dict[str, Any], n: int) -> list[list[int]]:
     """Return the first ranks of the runs of every cut of n ranks; refuse an unknown law, or too few records."""
     options = {k: v for k, v in method.items() if k not in ("model", "form")}
-    (size,) = options.values() if len(options) == 1 else (None,)
-    need(type(size) is int and 1 <= size <= n, "a rank law has other options, or more ranks than records")
+    size: Any = next(iter(options.values()), None)
+    need(
+        len(options) == 1 and type(size) is int and 1 <= size <= n,
+        "a rank law has other options, or more ranks than records",
+    )
     if method["model"] == "rank-blocks" and "k" in options:
         return [[i * n // (n // size) for i in range(n // size)]]
     need(method["model"] == "rank-band" and "width" in options, f"an unknown rank law: {safe(method['model'])}")
@@ -1559,26 +1643,29 @@ def cuts(method, n):
     return found
 
 
-def rank_entropy(method, n):
+def rank_entropy(method: dict[str, Any], n: int) -> Decimal:
     """Return the entropy of the rank law in nats: exact for blocks, a lower bound for a band."""
     if method["model"] == "rank-blocks":
         (starts,) = cuts(method, n)
         sizes = Counter(b - a for a, b in zip(starts, [*starts[1:], n]))
         return sum((count * size * ln(size) for size, count in sizes.items()), Decimal(0)) / n
-    w = method["width"]
+    w: int = method["width"]
     shares = [Fraction(w - abs(d), w * w) for d in range(1 - w, w)]
     inner, ends = -sum((exact(p) * ln(p) for p in shares), Decimal(0)), min(5 * w, n)
     return (inner * (n - ends) + ln(w) * ends) / n
 
 
-def check_rank(values, method, form, level):
+def check_rank(values: list[Any], method: dict[str, Any], form: str, level: Any) -> None:
     """Check the level of the values of one column, from the released values."""
     values, n = sorted(values), len(values)
     if form == "average":
         need("bits" not in level, "averages have no bits")
         ((*starts,),) = cuts(method, n)
         runs_ = zip(starts, [*starts[1:], n])
-        need(all(values[a] == values[b - 1] for a, b in runs_), "an average is shared by fewer records than the rank law says")
+        need(
+            all(values[a] == values[b - 1] for a, b in runs_),
+            "an average is shared by fewer records than the rank law says",
+        )
         need(abs(Decimal(level["shown"]) - exact(_near(values, *cuts(method, n)))) <= SLACK, "shown")
         return
     bits, kept, runs = Decimal(0), Fraction(0), cuts(method, n)
@@ -1596,7 +1683,7 @@ def check_rank(values, method, form, level):
     at_least(level["shown"], exact(kept / total) if bits else Decimal(1), "share of records that keep their value")
 
 
-def _near(averages, starts):
+def _near(averages: list[Any], starts: list[int]) -> Fraction:
     """Return the share of values that the averages of the blocks give to within half a per cent."""
     n, known = len(averages), 0
     if len(starts) < 3:
@@ -1612,7 +1699,7 @@ def _near(averages, starts):
     return Fraction(known, n)
 
 
-def check_beta(entry, method, n, level):
+def check_beta(entry: dict[str, Any], method: dict[str, Any], n: int, level: Any) -> None:
     """Check β and bits of a column: the least of those of the law and of its values."""
     law = rank_entropy(method, n)
     bits = law / ln(2)
@@ -1628,12 +1715,14 @@ def check_beta(entry, method, n, level):
         need(entry["shared"] == (method.get("k") or 1), "not the number of records that share an average")
 
 
-def check_numerical(release):
+def check_numerical(release: Release) -> str | None:
     """Check the columns of a release that follow rank laws."""
     laws, stated = release.law.get("numerical", []), release.certificate.get("numerical", [])
     need(len(laws) == len(stated), "not as many columns in law and certificate")
     for law, entry in zip(laws, stated):
-        same = entry["variables"] == [law["variable"]] and all(entry.get(f) == law.get(f) for f in ("method", "form", "records", "level"))
+        same = entry["variables"] == [law["variable"]] and all(
+            entry.get(f) == law.get(f) for f in ("method", "form", "records", "level")
+        )
         need(same, f"{safe(law['variable'])}: not the rank law of mechanism.json")
         n, method = law["records"], law["method"]
         need(n >= 1, f"{safe(law['variable'])}: no records")
@@ -1648,9 +1737,10 @@ def check_numerical(release):
     return f"{len(laws)} columns" if laws else None
 
 
-def table_of(path):
+def table_of(path: str) -> tuple[list[str], dict[str, Any]]:
     """Return the header and the columns of fields of a CSV file."""
-    header, rows = None, []
+    header: list[str] = []
+    rows: list[list[tuple[str, bool]]] = []
     for first, fields in records_of([path]):
         if first:
             header = [text for text, _ in fields]
@@ -1661,12 +1751,14 @@ def table_of(path):
     return header, dict(zip(header, zip(*rows))) if rows else {name: () for name in header}
 
 
-def check_whole(release):
+def check_whole(release: Release) -> str | None:
     """Check the claims of a folder of permuted or averaged columns, or of Anatomy."""
     c = release.certificate = release.read("certificate.json", "columns certificate")
     need(c["schema"] == release.manifest["schema"], "manifest and certificate have different schemas")
     anatomy = c["method"]["model"] == "anatomy"
-    tables = [n for n in release.manifest["files"] if n.partition(".")[0] in (("keys", "others") if anatomy else ("data",))]
+    tables = [
+        n for n in release.manifest["files"] if n.partition(".")[0] in (("keys", "others") if anatomy else ("data",))
+    ]
     need(len(tables) == (2 if anatomy else 1), "not the tables of such a folder")
     need(len(c["claims"]) == (1 if anatomy else len(c["columns"])), "not as many claims as columns")
     if not all(name.endswith(".csv") for name in tables):
@@ -1679,7 +1771,9 @@ def check_whole(release):
     for claim, name in zip(c["claims"], c["columns"]):
         need(claim["column"] == name and name in header, "a claim on another column")
         values = [number(text) for text, _ in columns[name] if text]
-        need(None not in values and claim.get("values", len(values)) == len(values), f"{safe(name)}: not as many values")
+        need(
+            None not in values and claim.get("values", len(values)) == len(values), f"{safe(name)}: not as many values"
+        )
         need(c["details"]["records"] == len(columns[name]), "not the number of records of the data")
         n, level = len(values), claim.get("level")
         check_beta(claim, c["method"], n, level)
@@ -1693,19 +1787,23 @@ def check_whole(release):
         need(said.get("unchanged", {"variables": []}).get("variables") == clear, "unchanged: not the other columns")
         need(said.get("ranks_only", {}).get("variables") == c["columns"], "ranks_only: not the columns")
         need(("not_private" in said) == (c["facts"].get("key_is_private") is False), "not_private")
-        moved = [one["variable"] for one in c["not_covered"] if one["code"] == ("permuted" if form == "permute" else "averaged")]
+        moved = [
+            one["variable"]
+            for one in c["not_covered"]
+            if one["code"] == ("permuted" if form == "permute" else "averaged")
+        ]
         need(moved == c["columns"], "permuted, averaged: not the columns")
     return f"{len(c['columns'])} columns, {c['details']['records']:,} records"
 
 
-def check_anatomy(release, keys, others):
+def check_anatomy(release: Release, keys: Any, others: Any) -> str | None:
     """Check classes, β and diversity of the two tables of Anatomy."""
     c, details = release.certificate, release.certificate["details"]
     name = "anatomy_class"
     for header, _ in (keys, others):
         need(header[0] == name, "the first column is not that of the classes")
     need(keys[0][1:] == c["columns"], "the keys are not those of the certificate")
-    one, two = ([number(text) for text, _ in table[1][name]] for table in (keys, others))
+    one, two = ([_label(text) for text, _ in table[1][name]] for table in (keys, others))
     sizes = Counter(one)
     need(one and sizes == Counter(two) and sorted(sizes) == list(range(len(sizes))), "the tables have other classes")
     need(details["records"] == len(one) and details["classes"] == len(sizes), "not the number of records or classes")
@@ -1723,7 +1821,7 @@ def check_anatomy(release, keys, others):
         stated = details[field]
         need(sorted(stated) == sorted(others[0][1:]), f"{field}: not the other columns")
         for column, level in stated.items():
-            classes = {}
+            classes: dict[Any, Counter[Any]] = {}
             for label, value in zip(two, others[1][column]):
                 classes.setdefault(label, Counter())[value] += 1
             at_most(level, min(map(measure, classes.values())), f"{field} of {safe(column)}")
@@ -1734,11 +1832,16 @@ def check_anatomy(release, keys, others):
     return f"{len(sizes)} classes of at least {min(sizes.values())} records"
 
 
-def _distinct_values(counts):
+def _label(text: str) -> int:
+    need(re.fullmatch(r"\d{1,9}", text), "a class is not a number")
+    return int(text)
+
+
+def _distinct_values(counts: Counter[Any]) -> Decimal:
     return Decimal(len(counts))
 
 
-def _effective_values(counts):
+def _effective_values(counts: Counter[Any]) -> Decimal:
     total = sum(counts.values())
     nats = sum((n * (ln(total) - ln(n)) for n in counts.values()), Decimal(0)) / total
     return nats.exp()
@@ -1747,7 +1850,7 @@ def _effective_values(counts):
 # -- tables for R, completed files -----------------------------------------------------------------------------------
 
 
-def check_tables(release):
+def check_tables(release: Release) -> str | None:
     """Check that the tables for R hold the same matrices; that none is there that belongs to no block."""
     named = re.compile(r"r_(matrix|subset)_\d+\.csv|r_split\.csv|r_categories\.csv")
     present = [n for n in release.files if n.startswith("r_") and n.endswith(".csv")]
@@ -1768,25 +1871,31 @@ def check_tables(release):
                 numbers = [number(text) for text, _ in row]
                 need(tuple(numbers[: len(law.names)]) == law.cells[i], f"{name}: the cell of row {i + 1}")
                 shares = numbers[len(law.names) :]
-                need(all(s == w / UNIT for s, w in zip(shares, law.row(i))), f"{name}: row {i + 1} is not that of the matrix")
+                need(
+                    all(s == w / UNIT for s, w in zip(shares, law.row(i))),
+                    f"{name}: row {i + 1} is not that of the matrix",
+                )
     if "r_split.csv" in present:
         _split_table(release, table_of(release.files["r_split.csv"]))
     if "r_categories.csv" in present:
         _, columns = table_of(release.files["r_categories.csv"])
         need({"variable", "value"} <= set(columns), "r_categories.csv: its columns")
-        found = {}
+        found: dict[str, list[str]] = {}
         for (variable, _), (value, _) in zip(columns["variable"], columns["value"]):
             found.setdefault(variable, []).append(value)
         for name, values in found.items():
             book = release.columns.get(name, {})
             count = len(book.get("categories", ()))
             need(count and len(values) - count in (0, 1), f"r_categories.csv: {safe(name)}")
+            labels = book.get("labels", list(map(_key, book["categories"])))
+            told = [one for (v, _), (one, _) in zip(columns["variable"], columns.get("label", ())) if v == name]
+            need(told[:count] == labels, f"r_categories.csv: {safe(name)}: not its labels")
             same = all(v == _key(c) or v == str(c) or number(v) == c for v, c in zip(values, book["categories"]))
             need(same, f"r_categories.csv: {safe(name)}: not its categories")
     return f"{len(present)} tables" if present else None
 
 
-def _split_table(release, table):
+def _split_table(release: Release, table: Any) -> None:
     header, columns = table
     need(header[:3] == ["subset", "variable", "probability"], "r_split.csv: its columns")
     rows = list(zip(*(columns[name] for name in header)))
@@ -1796,37 +1905,38 @@ def _split_table(release, table):
         texts = [text for text, _ in row]
         need(texts[:2] == [str(i), name], "r_split.csv: its rows")
         need(number(texts[2]) == law.block["weight"] / UNIT, "r_split.csv: a probability")
-        if len(texts) > 4 and texts[3] and law.diagonal is not None:
+        if len(texts) > 4 and texts[3] and law.diagonal:
             same = [number(t) for t in texts[3:5]] == [law.diagonal[0] / UNIT, law.off[0] / UNIT]
             need(same or number(texts[3]) is None, "r_split.csv: a matrix")
 
 
-def check_completed(release):
+def check_completed(release: Release) -> str | None:
     """Check that completed copies belong to this release, keep what it releases, and have values of the codebook."""
     if "completed.json" not in release.files:
         return None
     value = read_json(release.files["completed.json"])
     need(value.get("schema") == "postrand/completed/1", "completed.json: an unknown schema")
-    file, own, copies = value.get("file"), value.get("released"), value.get("copies")
-    need(isinstance(own, dict) and isinstance(file, str) and file in release.files, "the copies are missing")
-    need(type(copies) is int and copies >= 2, "fewer than two copies")
-    need(own.get("mechanism_sha256") == compact(release.law), "the copies were made from another law")
+    shape = {"file": TEXT, "copies": COUNT, "released": {"data": {"*": SHA}, "mechanism_sha256": SHA}, "*": "any"}
+    need(not fits(value, {**shape, "files": LISTED, "perturbed": NAMES, "columns": NAMES}, ""), "not well formed")
+    file, own, copies = value["file"], value["released"], value["copies"]
+    need(file in release.manifest["files"] and copies >= 2, "the copies are missing, or fewer than two")
+    need(own["mechanism_sha256"] == compact(release.law), "the copies were made from another law")
     data = {name: release.manifest["files"][name]["sha256"] for name in release.data}
-    need(own.get("data") == data, "the copies were made from other data")
-    stated = value.get("files")
-    need(isinstance(stated, dict) and stated.get(file) == release.manifest["files"][file], "not the digest of the copies")
+    need(own["data"] == data, "the copies were made from other data")
+    need(value["files"].get(file) == release.manifest["files"][file], "not the digest of the copies")
     if not file.endswith(".csv") or not all(name.endswith(".csv") for name in release.data):
         raise Unchecked("the copies are no CSV: their digests alone are checked here")
     perturbed = {name for law in release.all_laws() for name in law.own}
-    need(set(value.get("perturbed", [])) == perturbed, "perturbed: not the variables of the law")
+    need(set(value["perturbed"]) == perturbed, "perturbed: not the variables of the law")
     codes = {n: coder({k: x for k, x in release.columns[n].items() if k != "not_released"}) for n in perturbed}
-    n, rules = release.records, list(_rules(release))
-    source, copy, row = None, -1, n
+    n, rules, names = release.records or 0, list(_rules(release)), list[str]()
+    source: Iterator[list[tuple[str, bool]]] = iter(())
+    copy, row = -1, n
     for first, fields in records_of([release.files[file]]):
         if first:
             names = [text for text, _ in fields][2:]
             need([text for text, _ in fields][:2] == ["Imputation_", "Record_"], "the first columns of the copies")
-            need(value.get("columns") == ["Imputation_", "Record_", *names], "not the columns that are stated")
+            need(value["columns"] == ["Imputation_", "Record_", *names], "not the columns that are stated")
             continue
         if row == n:
             copy, row = copy + 1, 0
@@ -1859,7 +1969,7 @@ D = -121665 * pow(121666, P - 2, P) % P
 ROOT = pow(2, (P - 1) // 4, P)
 
 
-def _point(encoded):
+def _point(encoded: bytes) -> tuple[int, ...] | None:
     """Return the point of 32 bytes in extended coordinates; None if they are not its one encoding."""
     y, sign = int.from_bytes(encoded, "little") & ((1 << 255) - 1), encoded[31] >> 7
     if y >= P:
@@ -1873,29 +1983,29 @@ def _point(encoded):
     return x, y, 1, x * y % P
 
 
-def _sum(one, two):
+def _sum(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[int, ...]:
     a, b = (one[1] - one[0]) * (two[1] - two[0]) % P, (one[1] + one[0]) * (two[1] + two[0]) % P
     c, d = 2 * one[3] * two[3] * D % P, 2 * one[2] * two[2] % P
     e, f, g, h = b - a, d - c, d + c, b + a
     return e * f % P, g * h % P, f * g % P, e * h % P
 
 
-def _times(factor, point):
-    total = (0, 1, 1, 0)
+def _times(factor: int, point: tuple[int, ...]) -> tuple[int, ...]:
+    total: tuple[int, ...] = (0, 1, 1, 0)
     while factor:
         total = _sum(total, point) if factor & 1 else total
         point, factor = _sum(point, point), factor >> 1
     return total
 
 
-def _same(one, two):
+def _same(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
     return (one[0] * two[2] - two[0] * one[2]) % P == 0 and (one[1] * two[2] - two[1] * one[2]) % P == 0
 
 
-BASE = _point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+BASE = _point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little")) or ()
 
 
-def ed25519(public, message, signature):
+def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
     """Tell whether a signature is valid, strictly: canonical encodings, S below the order, no point of small order."""
     if len(public) != 32 or len(signature) != 64:
         return False
@@ -1908,7 +2018,7 @@ def ed25519(public, message, signature):
     return _same(_times(s, BASE), _sum(nonce, _times(k, key)))
 
 
-def public_key(path):
+def public_key(path: str) -> bytes:
     """Return the 32 bytes of a public key in a PEM file."""
     try:
         with opened(path) as file:
@@ -1917,11 +2027,13 @@ def public_key(path):
         raise Wrong("the public key cannot be read") from None
     match = re.fullmatch(r"-----BEGIN PUBLIC KEY-----\s([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*", text)
     content = _base64(re.sub(r"\s", "", match.group(1))) if match else b""
-    need(len(content) == 44 and content[:12].hex() == "302a300506032b6570032100", "no public key of Ed25519 in PEM form")
+    need(
+        len(content) == 44 and content[:12].hex() == "302a300506032b6570032100", "no public key of Ed25519 in PEM form"
+    )
     return content[12:]
 
 
-def _base64(text):
+def _base64(text: str) -> bytes:
     try:
         content = base64.b64decode(text, validate=True)
     except ValueError:
@@ -1930,18 +2042,22 @@ def _base64(text):
     return content
 
 
-def fingerprint(public):
+def fingerprint(public: bytes) -> str:
     """Return the name of a key: the SHA-256 of its 32 bytes."""
     return "sha256:" + hashlib.sha256(public).hexdigest()
 
 
-def check_signature(release, signer):
+def check_signature(release: Release, signer: str | None) -> str | None:
     """Check that the release is signed by the key in the file ``signer``, or say by which it is."""
     if SIGNATURE not in release.files:
         need(signer is None, "the release is not signed, and a signer is named")
         return None
     envelope = read_json(release.files[SIGNATURE])
-    shape = {"payloadType": ("one of", PAYLOAD_TYPE), "payload": TEXT, "signatures": [{"keyid": TEXT, "sig": TEXT, "public": TEXT}]}
+    shape = {
+        "payloadType": ("one of", PAYLOAD_TYPE),
+        "payload": TEXT,
+        "signatures": [{"keyid": TEXT, "sig": TEXT, "public": TEXT}],
+    }
     need(not fits(envelope, shape, "") and envelope["signatures"], f"{SIGNATURE}: no envelope of a signature")
     payload = _base64(envelope["payload"])
     message = b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
@@ -1956,15 +2072,17 @@ def check_signature(release, signer):
         statement = json.loads(payload.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise Wrong("what is signed is no statement") from None
-    named = {"_type": ("one of", STATEMENT), "predicateType": ("one of", PREDICATE)}
+    named: dict[str, Any] = {"_type": ("one of", STATEMENT), "predicateType": ("one of", PREDICATE)}
     named["subject"] = [{"name": ("one of", "manifest.json"), "digest": {"sha256": SHA}}]
     named["predicate"] = {"title": TEXT, "version": TEXT, "claims": "any", "date?": TEXT}
-    need(not fits(statement, named, "") and len(statement["subject"]) == 1, "what is signed is no statement on a release")
+    need(
+        not fits(statement, named, "") and len(statement["subject"]) == 1, "what is signed is no statement on a release"
+    )
     _, manifest = digest(release.files["manifest.json"])
     need(statement["subject"][0]["digest"]["sha256"] == manifest, "what is signed is another manifest")
     predicate, package = statement["predicate"], release.manifest["package"]
     need(predicate["version"] == package["version"], "the statement names another version of postrand")
-    if release.certificate is not None:
+    if release.certificate:
         claims = [{k: v for k, v in one.items() if k != "sentence"} for one in release.certificate["claims"]]
         need(predicate["claims"] == claims, "the statement names other claims than the certificate")
     names = ", ".join(map(fingerprint, signed))
@@ -1981,11 +2099,11 @@ def check_signature(release, signer):
 class Report:
     """The outcome of each check, in order."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start with none."""
-        self.lines = []
+        self.lines: list[tuple[str, str, str]] = []
 
-    def run(self, name, check, *arguments):
+    def run(self, name: str, check: Any, *arguments: Any) -> bool:
         """Make a check; a check that says nothing has nothing to do in this release. Return whether it is not wrong."""
         try:
             said = check(*arguments)
@@ -1994,6 +2112,8 @@ class Report:
             outcome, said = "WRONG", str(found)
         except Unchecked as found:
             outcome, said = "not checked", str(found)
+        except Said as found:
+            outcome, said = "said", str(found)
         except OSError:
             outcome, said = "WRONG", "a file cannot be read"
         except (MemoryError, RecursionError):
@@ -2004,21 +2124,21 @@ class Report:
         return outcome != "WRONG"
 
     @property
-    def code(self):
+    def code(self) -> int:
         """The exit code."""
         outcomes = {outcome for outcome, _, _ in self.lines}
         return 7 if "WRONG" in outcomes else 9 if "not checked" in outcomes else 0
 
 
-def verify(root, signer=None):
+def verify(root: str, signer: str | None = None) -> Report:
     """Return the report on a folder."""
     with localcontext() as context:
         context.prec = 60
         return _verified(root, signer)
 
 
-def _verified(root, signer):
-    report, release = Report(), Release(root)
+def _verified(root: str, signer: str | None) -> Report:
+    report, release = Report(), Release()
     if not report.run("files", lambda: release.files.update(listing(root))):
         return report
     if not report.run("manifest", check_manifest, release):
@@ -2035,7 +2155,7 @@ def _verified(root, signer):
     return report
 
 
-def _verify_claims(report, release):
+def _verify_claims(report: Any, release: Release) -> None:
     if not report.run("certificate", check_certificate, release):
         return
     report.run("data", check_data, release)
@@ -2045,6 +2165,7 @@ def _verify_claims(report, release):
         report.run(what, check_claim, release, claim)
     report.run("claims", check_some, release)
     for name, check in (
+        ("facts", check_facts),
         ("limits", check_limits),
         ("units", check_units),
         ("series", check_series),
@@ -2057,12 +2178,12 @@ def _verify_claims(report, release):
         report.run(name, check, release)
 
 
-def check_some(release):
+def check_some(release: Release) -> None:
     """Check that something is claimed, where something is perturbed by matrices."""
     need(release.certificate["claims"] or not release.all_laws(), "nothing is claimed")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Verify the folder that is named, print a line for each check, and return the exit code."""
     usage = "usage: python3 postrand_verify.py FOLDER [--signer PUBLIC-KEY.pem]\n"
     signer = None
@@ -2076,7 +2197,9 @@ def main(arguments):
     report = verify(arguments[0], signer)
     for outcome, name, said in report.lines:
         line = f"{outcome:<11} {name}" + (f": {said}" if said else "")
-        sys.stdout.write(line.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8") + "\n")
+        sys.stdout.write(
+            line.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8") + "\n"
+        )
     verdict = {0: "verified", 7: "FAILED: this is not the release that it claims to be", 9: "incomplete"}
     sys.stdout.write(verdict[report.code] + "\n")
     return report.code
