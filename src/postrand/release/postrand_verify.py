@@ -8,8 +8,8 @@ limited before it is used, and nothing is written.
 
 One line for each check: ``ok``, ``WRONG``, ``not checked`` with the reason. Two more do not count: ``said`` is what
 nobody can recompute from a release; ``left out`` are checks that only ``postrand verify`` makes, because they compare
-bytes or words that a library or the package wrote. Exit codes, as those of ``postrand verify``: 0 all ok, 7 something is
-wrong, 9 something could not be checked, 2 this is not how it is called.
+bytes or words that a library or the package wrote. Exit codes, as those of ``postrand verify``: 0 all ok, 7 something
+is wrong, 9 something could not be checked, 2 this is not how it is called.
 """
 
 from __future__ import annotations
