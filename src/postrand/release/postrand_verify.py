@@ -891,6 +891,10 @@ def _released(law: Law) -> Callable[[int], bool]:
 def check_certificate(release: Release) -> str | None:
     """Check digests, blocks and account of the certificate."""
     c = release.certificate = release.read("certificate.json")
+    third = c["schema"][-1] == "3"
+    need(release.manifest["schema"][-1] == c["schema"][-1], "manifest and certificate have different schemas")
+    for entry in [*c["claims"], *c.get("numerical", [])]:
+        need(third != ("sentence" in entry), "a claim with a sentence, or without one in an early schema")
     if c["schema"][-1] != "1":
         need(c["mechanism_sha256"] == compact(release.law), "the certificate names another law (mechanism_sha256)")
         book = {k: v for k, v in release.book.items() if k != "schema"}
@@ -1637,8 +1641,7 @@ def cuts(method: dict[str, Any], n: int) -> list[list[int]]:
         raise Unchecked("a rank law of too many cuts for this program")
     found = []
     for cut in range(size):
-        starts = [0, *range(cut, n, size)][bool(cut) ^ 1 :] if cut else list(range(0, n, size))
-        starts = sorted({0, *starts[1:]}) if cut else starts
+        starts = [0, *range(cut + size, n, size)]  # the run before the first boundary joins the next one
         found.append(starts[:-1] if n - starts[-1] < size and len(starts) > 1 else starts)
     return found
 

@@ -136,8 +136,7 @@ def verify(
     With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
     of ids, where the release was drawn by one. ``resources`` say what drawing them may use.
 
-    A signature in the folder must be valid. With ``signer``, the PEM file of a public key, the release must be signed
-    by this key: then a consistent forgery by anybody else fails.
+    A signature must be valid, and with ``signer``, the PEM file of a public key, one must be by this key.
 
     Completed files of a release are compared with it, record by record. That they were drawn from the release alone is
     said; with ``redo_completed`` they are made again from their seed, where this platform gives the same numbers.
@@ -149,7 +148,7 @@ def verify(
     ReleaseError
         With every check that fails, unless ``raise_if_failed`` is false.
     UsageError
-        If ``signer`` is no public key, a key is given without the file, or for a folder of permuted columns or of an Anatomy release.
+        If ``signer`` is no public key; if a release key is given without the file, or for a folder of columns.
     UncheckedError
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
