@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import types
 from pathlib import Path
 
 from postrand import release
@@ -45,7 +46,7 @@ def disagreement(root: Path, full: release.Verification) -> str:
 def watch() -> None:
     """From now on, let every verification of a release in any test be made by both; ``POSTRAND_BOTH=1`` asks for it."""
     made = release.verify
-    own = type(made)(made.__code__, made.__globals__, "verify", made.__defaults__, made.__closure__)
+    own = types.FunctionType(made.__code__, made.__globals__, "verify", made.__defaults__, made.__closure__)
     own.__kwdefaults__ = made.__kwdefaults__
 
     def both(*arguments, **options):

@@ -423,7 +423,7 @@ def test_a_reserved_name_asks_for_a_newer_version(tmp_path: Path) -> None:
     root, name = make(tmp_path / "release").path, "completed"
     (root / name).mkdir()
     (root / name / "1.csv").write_text("sex\n")
-    with pytest.raises(ReleaseError, match="uses completed files.*use a newer postrand"):
+    with pytest.raises(ReleaseError, match=r"uses completed files.*use a newer postrand"):
         release.verify(root)
     with pytest.raises(ReleaseError, match=r"the file name .* is already used"):
         make(tmp_path / "other", extra={name: "mine"})

@@ -83,7 +83,7 @@ CELLS = tuple((b, a) for b in range(2) for a in range(3))
 BAND = RankedColumn(
     "pay", RankBand(5), "permute", N, released_level(np.sort(COLUMNS["pay"].to_numpy()), RankBand(5), "permute")
 )
-KINDS = {
+KINDS: dict[str, tuple[list[Block], list[object]]] = {
     "approximate": ([ONE, TWO], [ApproximateDifferentialPrivacy(1.5, 0.2)]),
     "renyi": ([ONE, TWO], [RenyiPrivacy(1.4, 2.0), RenyiPrivacy(1.6, 2.5)]),
     "concentrated": ([ONE, TWO], [ConcentratedPrivacy(0.9)]),

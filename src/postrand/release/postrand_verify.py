@@ -39,6 +39,10 @@ INFINITE = Decimal("Infinity")
 TINY, SLACK = Decimal("1e-40"), Decimal("1e-9")
 LEVEL = 1e-9  # a right release is refused by the test of the margins with at most this probability
 NOT_RELEASED = "(not released)"
+VERSION = re.compile(
+    r"(\d{1,4}(?:\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
+)
+LIBRARIES = {"pyarrow": "csv parquet arrow feather tsv txt", "pyreadstat": "sav zsav dta xpt", "openpyxl": "xlsx"}
 PAGES = ("README.txt", "report.html", "ddi.xml", "croissant.json", "postrand.R")
 ORIGINS = ("public", "dp", "confidential", "unstated")
 
@@ -585,10 +589,11 @@ class Law:
         if self.block.get("at_most_one") is not None:
             return self._states()
         found: dict[tuple[int, ...], Fraction | None] = {}
+        still = len(self.classes()) == self.size > 1  # nothing is ever changed
         for members in self.classes():
             strata = {self._stratum(i) for i in members}
             need(len(strata) == 1, f"{self.where}: the matrix changes a variable that the block only reads")
-            worst, stratum = self.worst(members), strata.pop()
+            worst, stratum = None if still else self.worst(members), strata.pop()
             other = found.get(stratum, Fraction(1))
             found[stratum] = None if worst is None or other is None else max(worst, other)
         return found
@@ -737,8 +742,9 @@ def check_manifest(release: Release) -> None:
         re.sub("[^a-z0-9/]", "", n.lower().replace("0", "o").replace("1", "l")) for n in [*listed, "manifest.json"]
     )
     need(max(like.values()) == 1, "two names of files look alike")
-    need(re.fullmatch(r"\d{1,9}(\.\d{1,9}){1,2}", release.manifest["package"]["version"]), "no version of postrand")
-    need(re.fullmatch(r"[a-z][a-z0-9_]* [ -~]{1,199}", release.manifest["written_with"]), "no library wrote the data")
+    version = VERSION.fullmatch(release.manifest["package"]["version"])
+    least = version and [*map(int, version.group(1).split("."))] >= [0, 1, 0]
+    need(least, "no version of postrand that writes such a release")
     third = release.manifest["schema"][-1] == "3"
     need(third == ("rendering_sha256" in release.manifest), "rendering_sha256 is missing, or too much")
     needed = ["certificate.json"] + ([] if release.whole else ["codebook.json", "mechanism.json", "report.html"])
@@ -750,6 +756,11 @@ def check_manifest(release: Release) -> None:
         data = release.manifest["data"]
         release.data = [n for n in listed if n == data or (data == "data" and n.startswith("data/"))]
         need(release.data, f"{safe(data)}: the data are not listed")
+        writers = {
+            lib for lib, kinds in LIBRARIES.items() for n in release.data if n.rpartition(".")[2] in kinds.split()
+        }
+        library = re.fullmatch(r"([A-Za-z0-9_.-]{1,40})( [A-Za-z0-9.+_() -]{1,60})?", release.manifest["written_with"])
+        need(library and (not writers or library.group(1) in writers), "another library than that of the data's format")
 
 
 def check_digests(release: Release) -> str | None:
@@ -1033,7 +1044,7 @@ def claim_metric(release: Release, claim: dict[str, Any], blocks: list[Law], sub
         return i
 
     for edge in edges:
-        good = isinstance(edge, list) and len(edge) == 3 and not fits(edge[2], NUMBER, "") and edge[2] > 0
+        good = isinstance(edge, list) and len(edge) == 3 and not fits(edge[2], NUMBER, "it") and edge[2] > 0
         need(good, "an edge is not two categories and a length")
         ends = [_code(end, labels, law.size) for end in edge[:2]]
         joined[find(ends[0])] = find(ends[1])
@@ -1924,7 +1935,7 @@ def check_completed(release: Release) -> str | None:
     value = read_json(release.files["completed.json"])
     need(value.get("schema") == "postrand/completed/1", "completed.json: an unknown schema")
     shape = {"file": TEXT, "copies": COUNT, "released": {"data": {"*": SHA}, "mechanism_sha256": SHA}, "*": "any"}
-    need(not fits(value, {**shape, "files": LISTED, "perturbed": NAMES, "columns": NAMES}, ""), "not well formed")
+    need(not fits(value, {**shape, "files": LISTED, "perturbed": NAMES, "columns": NAMES}, "it"), "not well formed")
     file, own, copies = value["file"], value["released"], value["copies"]
     need(file in release.manifest["files"] and copies >= 2, "the copies are missing, or fewer than two")
     need(own["mechanism_sha256"] == compact(release.law), "the copies were made from another law")
@@ -2065,7 +2076,7 @@ def check_signature(release: Release, signer: str | None) -> str | None:
         "payload": TEXT,
         "signatures": [{"keyid": TEXT, "sig": TEXT, "public": TEXT}],
     }
-    need(not fits(envelope, shape, "") and envelope["signatures"], f"{SIGNATURE}: no envelope of a signature")
+    need(not fits(envelope, shape, "it") and envelope["signatures"], f"{SIGNATURE}: no envelope of a signature")
     payload = _base64(envelope["payload"])
     message = b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
     signed = []
@@ -2083,7 +2094,8 @@ def check_signature(release: Release, signer: str | None) -> str | None:
     named["subject"] = [{"name": ("one of", "manifest.json"), "digest": {"sha256": SHA}}]
     named["predicate"] = {"title": TEXT, "version": TEXT, "claims": "any", "date?": TEXT}
     need(
-        not fits(statement, named, "") and len(statement["subject"]) == 1, "what is signed is no statement on a release"
+        not fits(statement, named, "it") and len(statement["subject"]) == 1,
+        "what is signed is no statement on a release",
     )
     _, manifest = digest(release.files["manifest.json"])
     need(statement["subject"][0]["digest"]["sha256"] == manifest, "what is signed is another manifest")
@@ -2111,7 +2123,7 @@ class Report:
         self.lines: list[tuple[str, str, str]] = []
 
     def run(self, name: str, check: Any, *arguments: Any) -> bool:
-        """Make a check; a check that says nothing has nothing to do in this release. Return whether it is made, and not wrong."""
+        """Make a check, note its outcome with what it says, and return whether it was made and is not wrong."""
         try:
             said = check(*arguments)
             outcome = "ok"
