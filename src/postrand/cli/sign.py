@@ -11,6 +11,7 @@ from shlex import quote
 import click
 
 from postrand.cli.frame import FILE, FOLDER, Result, command
+from postrand.errors import UsageError
 
 
 @command
@@ -29,15 +30,18 @@ def key(what: str, file: Path, public: Path | None) -> Result:
     postrand key show office.key
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.release.signature import SigningKey
-    from postrand.support.saving import check_new, write_whole
+    from postrand.support.saving import write_whole
 
-    if public is not None:
-        check_new(public)
-    if what == "new":
-        SigningKey.new().save(file)
-    held = SigningKey.load(file)
+    held = SigningKey.new() if what == "new" else SigningKey.load(file)
     if public is not None:
         write_whole(public, held.public_pem.encode())
+    try:
+        if what == "new":
+            held.save(file)
+    except UsageError:
+        if public is not None:  # of a key that nobody has
+            public.unlink()
+        raise
     lines = [f"key: {file}, readable by its owner only", f"fingerprint: {held.fingerprint}", held.public_pem.rstrip()]
     data = {"key": str(file), "fingerprint": held.fingerprint, "public": held.public_pem}
     return data, "\n".join(lines)

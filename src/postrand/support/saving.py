@@ -59,13 +59,6 @@ def write_whole(path: str | Path, content: bytes, *, replace: bool = False, mode
             partial.unlink(missing_ok=True)
 
 
-def check_new(path: str | Path) -> None:
-    """Raise UsageError if there is a file of this name already."""
-    if os.path.lexists(path):
-        fix = "name another file, or pass replace=True"
-        raise UsageError(sentence("the file exists", where=str(path), fix=fix))
-
-
 def _claim(partial: Path, path: Path) -> None:
     """Give the file its name too, unless the name is taken: a renaming alone would not ask."""
     try:
