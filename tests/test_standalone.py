@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,10 +33,12 @@ from postrand.privacy import (
 from postrand.ranks import RankBand
 from postrand.ranks.column import RankedColumn
 from postrand.ranks.values import released_level
+from postrand.release import canonical_json
 from tests.both_verifiers import ALONE, FILE, disagreement
 from tests.conftest import ROOT
 from tests.release_case import edit, make, rehash, writer_of
-from tests.test_forgeries import FORGERIES
+from tests.test_forgeries import FORGERIES, JSON
+from tests.test_forgeries_hostile import HOSTILE, a_folder, a_link, a_pipe, a_socket
 
 FIXTURES = sorted(path.parent for path in (ROOT / "tests/fixtures/releases").glob("*/*/manifest.json"))
 N = 300
@@ -161,6 +164,36 @@ def test_every_forgery_is_refused_alone(genuine: Path, tmp_path: Path, name: str
         as_text(root)
     report = ALONE.verify(str(root))
     assert report.code == PASSED.get(name, 7), report.lines
+
+
+def test_a_hostile_folder_is_refused_alone_and_in_a_sentence(genuine: Path, tmp_path: Path) -> None:
+    """Pipes, sockets, links and folders; texts that no reader wants; endless files; and what no field expects."""
+    root = tmp_path / "r"
+
+    def refused(change, *arguments) -> bool:
+        shutil.copytree(genuine, root)
+        change(*arguments)
+        report = ALONE.verify(str(root))
+        shutil.rmtree(root)
+        return report.code == 7 and all("Traceback" not in said for _, _, said in report.lines)
+
+    def put(name: str, change) -> None:
+        value = json.loads((root / name).read_text())
+        change(value)
+        (root / name).write_bytes(canonical_json.dump(value))
+        rehash(root)
+
+    for name in (*JSON, "data.parquet"):
+        assert all(refused(kind, root / name) for kind in (a_pipe, a_socket, a_link, a_folder))
+        (tmp_path / "elsewhere").unlink(missing_ok=True)
+        shutil.rmtree(tmp_path / "elsewhere", ignore_errors=True)
+        assert refused(lambda name=name: os.truncate(root / name, 1 << 40))
+    for name in JSON[:3]:
+        for text in ('{\n  "a": ' + "9" * 5000 + "\n}\n", "[" * 10**5, "", "{}\n", "[]\n"):
+            assert refused(lambda name=name, text=text: (root / name).write_text(text))
+        for what in HOSTILE.values():
+            for field in json.loads((genuine / name).read_text()):
+                assert refused(put, name, lambda value, field=field, what=what: value.update({field: what})), field
 
 
 def test_it_runs_without_any_library_and_in_no_way_twice(tmp_path: Path) -> None:

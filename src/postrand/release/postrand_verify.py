@@ -30,7 +30,8 @@ from fractions import Fraction
 from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
 UNIT = 1 << 53
-MAX_JSON = 1 << 28  # bytes of a JSON file
+MAX_JSON, READ_JSON = 1 << 28, 1 << 26  # bytes that a JSON file can have, and that this program reads
+MAX_FILE = 1 << 37  # bytes of a file whose digest is computed
 MAX_ENTRIES = 1 << 22  # of a dense matrix
 MAX_LINE = 1 << 20  # characters of a record in a CSV file
 MAX_FILES = 100_000
@@ -129,8 +130,11 @@ def safe(text: str) -> str:
 def read_json(path: str) -> dict[str, Any]:
     """Return the object in a JSON file; refuse any form but the one that the format allows."""
     with opened(path) as file:
-        content = file.read(MAX_JSON + 1)
-    need(len(content) <= MAX_JSON, "longer than 256 MiB")
+        size = os.fstat(file.fileno()).st_size
+        need(size <= MAX_JSON, "longer than 256 MiB")
+        content = file.read(READ_JSON + 1)
+    if len(content) > READ_JSON:
+        raise Unchecked("longer than the 64 MiB that this program reads")
     try:
         value = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
         again = (_text(value, "") + "\n").encode("utf-8")
@@ -770,6 +774,9 @@ def check_digests(release: Release) -> str | None:
     need(not others, f"{', '.join(map(safe, others))}: not in the manifest")
     for name, stated in listed.items():
         need(name in release.files, f"{safe(name)} is missing")
+        need(os.lstat(release.files[name]).st_size == stated["bytes"], f"{safe(name)}: not the file of the manifest")
+        if stated["bytes"] > MAX_FILE:
+            raise Unchecked(f"{safe(name)}: larger than the 128 GiB that this program reads")
         size, found = digest(release.files[name])
         need(size == stated["bytes"] and found == stated["sha256"], f"{safe(name)}: not the file of the manifest")
     return f"{len(listed)} files have their size and SHA-256"
