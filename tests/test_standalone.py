@@ -1,5 +1,6 @@
 """The verifier in one file: it agrees with the package on every kind of release, and on every forgery."""
 
+import ast
 import hashlib
 import json
 import os
@@ -203,6 +204,7 @@ def test_it_runs_without_any_library_and_in_no_way_twice(tmp_path: Path) -> None
     assert (run.returncode, run.stdout.splitlines()[-1], run.stderr) == (0, "verified", "")
     imported = set(re.findall(r"^(?:from|import) (\w+)", FILE.read_text("utf-8"), re.MULTILINE))
     assert imported <= set(sys.stdlib_module_names)
+    ast.parse(FILE.read_text("utf-8"), feature_version=(3, 9))
     assert ALONE.main([]) == ALONE.main(["a", "b"]) == ALONE.main(["--signer"]) == 2
     assert ALONE.main([str(tmp_path / "nothing")]) == 7
 

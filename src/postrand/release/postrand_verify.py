@@ -44,7 +44,11 @@ VERSION = re.compile(
     r"(\d{1,4}(?:\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
 )
 LIBRARIES = {"pyarrow": "csv parquet arrow feather tsv txt", "pyreadstat": "sav zsav dta xpt", "openpyxl": "xlsx"}
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?|data/part-[0-9]{5,9}\.[a-z0-9]{1,8}")
+SIGNATURE = "signatures.json"
 PAGES = ("README.txt", "report.html", "ddi.xml", "croissant.json", "postrand.R")
+TOOLS = {*PAGES, "codebook.json", "mechanism.json", "certificate.json", "manifest.json", "description.json"}
+TOOLS |= {"completed.json", SIGNATURE, "r_categories.csv", "r_split.csv", "completed"}
 ORIGINS = ("public", "dp", "confidential", "unstated")
 
 
@@ -709,6 +713,8 @@ class Release:
         self.blocks: list[Law] = []
         self.subsets: list[Law] = []
         self.whole, self.data = False, list[str]()
+        self.tabled: list[str] = []
+        self.copies: list[str] = []
         self.records: int | None = None
         self.tables: list[Counter[int]] = []
         self.ranked: dict[str, list[Any]] = {}
@@ -739,12 +745,11 @@ def check_manifest(release: Release) -> None:
     release.whole = str(value.get("schema", "")).startswith("postrand/columns/")
     release.manifest = release.read("manifest.json", "columns manifest" if release.whole else "manifest.json")
     listed = release.manifest["files"]
-    plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*[A-Za-z0-9_]")
     for name in listed:
-        need(plain.fullmatch(name.replace("data/", "", 1)), f"{safe(name)}: not a name of a file of a release")
-    like = Counter(
-        re.sub("[^a-z0-9/]", "", n.lower().replace("0", "o").replace("1", "l")) for n in [*listed, "manifest.json"]
-    )
+        need(NAME.fullmatch(name), f"{safe(name)}: not a name of a file of a release")
+    need("manifest.json" not in listed and SIGNATURE not in listed, "the manifest lists itself, or its signatures")
+    free = [name for name in listed if name not in TOOLS and not name.startswith(("data/", "r_"))]
+    like = Counter(map(_look, [*free, *TOOLS]))
     need(max(like.values()) == 1, "two names of files look alike")
     version = VERSION.fullmatch(release.manifest["package"]["version"])
     least = version and [*map(int, version.group(1).split("."))] >= [0, 1, 0]
@@ -760,11 +765,18 @@ def check_manifest(release: Release) -> None:
         data = release.manifest["data"]
         release.data = [n for n in listed if n == data or (data == "data" and n.startswith("data/"))]
         need(release.data, f"{safe(data)}: the data are not listed")
+        parts = any(name.startswith("data/") for name in listed)
+        need(parts == (data == "data"), "data in a file, and in a folder")
         writers = {
             lib for lib, kinds in LIBRARIES.items() for n in release.data if n.rpartition(".")[2] in kinds.split()
         }
         library = re.fullmatch(r"([A-Za-z0-9_.-]{1,40})( [A-Za-z0-9.+_() -]{1,60})?", release.manifest["written_with"])
         need(library and (not writers or library.group(1) in writers), "another library than that of the data's format")
+
+
+def _look(name: str) -> str:
+    """Return what is left of a name without case, punctuation, and what tells 0 from o, and 1 and i from l."""
+    return re.sub("[._-]", "", name.lower()).translate(str.maketrans("01i", "oll"))
 
 
 def check_digests(release: Release) -> str | None:
@@ -1784,6 +1796,7 @@ def check_whole(release: Release) -> str | None:
     tables = [
         n for n in release.manifest["files"] if n.partition(".")[0] in (("keys", "others") if anatomy else ("data",))
     ]
+    release.tabled = tables
     need(len(tables) == (2 if anatomy else 1), "not the tables of such a folder")
     need(len(c["claims"]) == (1 if anatomy else len(c["columns"])), "not as many claims as columns")
     if not all(name.endswith(".csv") for name in tables):
@@ -1944,6 +1957,7 @@ def check_completed(release: Release) -> str | None:
     shape = {"file": TEXT, "copies": COUNT, "released": {"data": {"*": SHA}, "mechanism_sha256": SHA}, "*": "any"}
     need(not fits(value, {**shape, "files": LISTED, "perturbed": NAMES, "columns": NAMES}, "it"), "not well formed")
     file, own, copies = value["file"], value["released"], value["copies"]
+    release.copies = [file]
     need(file in release.manifest["files"] and copies >= 2, "the copies are missing, or fewer than two")
     need(own["mechanism_sha256"] == compact(release.law), "the copies were made from another law")
     data = {name: release.manifest["files"][name]["sha256"] for name in release.data}
@@ -1985,7 +1999,6 @@ def check_completed(release: Release) -> str | None:
 
 # -- signatures: Ed25519 (RFC 8032) over an in-toto statement in a DSSE envelope --------------------------------------
 
-SIGNATURE = "signatures.json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "urn:postrand:release-statement:1"
 P = 2**255 - 19
@@ -2175,10 +2188,19 @@ def _verified(root: str, signer: str | None) -> Report:
     elif report.run("codebook", check_codebook, release) and report.run("mechanism", check_mechanism, release):
         _verify_claims(report, release)
     report.run("signature", check_signature, release, signer)
+    report.run("extra", check_extra, release)
     left = "report.html" if release.whole else ", ".join(PAGES)
     report.lines.append(("left out", "pages", f"the words of {left}"))
     report.lines.append(("left out", "bytes", "that data files have no bytes but those of their records"))
     return report
+
+
+def check_extra(release: Release) -> None:
+    """Name the files of which only the digests are checked."""
+    own = {*TOOLS, *release.data, *release.tabled, *release.copies}
+    extra = [n for n in release.manifest["files"] if n not in own and not re.fullmatch(r"r_[a-z]+_\d+\.csv", n)]
+    if extra:
+        raise Said(f"the contents of extra files are not checked: {', '.join(map(safe, extra))}")
 
 
 def _verify_claims(report: Any, release: Release) -> None:
@@ -2222,10 +2244,9 @@ def main(arguments: list[str]) -> int:
         return 2
     report = verify(arguments[0], signer)
     for outcome, name, said in report.lines:
-        line = f"{outcome:<11} {name}" + (f": {said}" if said else "")
-        sys.stdout.write(
-            line.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8") + "\n"
-        )
+        line = "".join(c if c.isprintable() else "?" for c in f"{outcome:<11} {name}{': ' * bool(said)}{said}")
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(line.encode(encoding, "replace").decode(encoding) + "\n")
     verdict = {0: "verified", 7: "FAILED: this is not the release that it claims to be", 9: "incomplete"}
     sys.stdout.write(verdict[report.code] + "\n")
     return report.code
