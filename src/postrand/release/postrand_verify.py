@@ -776,7 +776,7 @@ def check_manifest(release: Release) -> None:
 
 def _look(name: str) -> str:
     """Return what is left of a name without case, punctuation, and what tells 0 from o, and 1 and i from l."""
-    return re.sub("[._-]", "", name.lower()).translate(str.maketrans("01i", "oll"))
+    return re.sub("[._-]", "", name.lower()).translate(str.maketrans({"0": "o", "1": "l", "i": "l"}))
 
 
 def check_digests(release: Release) -> str | None:
