@@ -16,7 +16,7 @@ CODES = {0: "verified", 7: "failed", 9: "incomplete"}
 LEFT_OUT = {"derived", "bytes", "copies_bytes", "published", "redone", "file", "values", "drawn", "rendered"}
 # Where the data are no CSV, their digest alone is checked: the exit code is 9, never 0.
 OF_THE_DATA = {"data", "margins", "copies", "copies_said", "records", "stated"}
-# Numerical bounds, of the level of the file and for every order, are "not checked"; the package has them in "certificate".
+# Numerical bounds (level of the file, every order) are "not checked" alone; the package has them in "certificate".
 NUMERICAL = ("file", "claim ")
 
 

@@ -192,7 +192,7 @@ def test_a_hostile_folder_is_refused_alone_and_in_a_sentence(genuine: Path, tmp_
     for name in JSON[:3]:
         for text in ('{\n  "a": ' + "9" * 5000 + "\n}\n", "[" * 10**5, "", "{}\n", "[]\n"):
             assert refused(lambda name=name, text=text: (root / name).write_text(text))
-        for what in HOSTILE.values():
+        for what in (HOSTILE["lists in lists"], HOSTILE["a number of 4,001 digits"]):
             for field in json.loads((genuine / name).read_text()):
                 assert refused(put, name, lambda value, field=field, what=what: value.update({field: what})), field
 
