@@ -1220,9 +1220,9 @@ def check_limits(release: Release) -> None:
     free |= {f"several_{unit}" for unit in ("person", "household")}
     known = free | {"links_alone", "link_rate"} | {one["code"] for one in wanted} | set(LIMIT_CODES)
     need(all(one["code"] in known for one in stated), "an unknown code")
-    said = [json.dumps(one, sort_keys=True) for one in stated]
+    said = list(map(_unordered, stated))
     need(len(set(said)) == len(said), "a limit twice")
-    must = {json.dumps(one, sort_keys=True) for one in wanted}
+    must = set(map(_unordered, wanted))
     got = {text for text, one in zip(said, stated) if one["code"] not in free}
     lacking, added = sorted(must - got), sorted(got - must)
     need(not lacking, f"not said: {safe('; '.join(lacking))}")
@@ -1239,6 +1239,13 @@ def check_limits(release: Release) -> None:
         ]
         need(bool(found) == (len(classes) > 1) or "selected_values" in codes, f"{law.where}: its classes")
         need(all(one["classes"] == len(classes) for one in found), f"{law.where}: its classes")
+
+
+def _unordered(limit: dict[str, Any]) -> str:
+    """Return a limit as a text in which the order of names does not matter."""
+    sets: dict[str, Any] = {name: sorted(limit[name]) for name in ("variables", "given") if name in limit}
+    blocks: dict[str, Any] = {"blocks": sorted(map(sorted, limit["blocks"]))} if "blocks" in limit else {}
+    return json.dumps({**limit, **sets, **blocks}, sort_keys=True)
 
 
 LIMIT_CODES = re.findall(
@@ -1280,14 +1287,16 @@ def expected_limits(release: Release) -> list[dict[str, Any]]:
     add("no_epsilon", ranked)
     for column in release.law.get("numerical", []):
         limits.append({"code": column["form"] + "d", "variable": column["variable"]})
+    split = list(dict.fromkeys(name for law in release.subsets for name in law.names))
+    designs = [(law.names, law) for law in release.blocks] + [(split, law) for law in release.subsets[:1]]
     for code, chosen in (
-        ("confidential_matrix", [law for law in laws if law.prior == "confidential"]),
-        ("unstated_matrix", [law for law in laws if law.prior == "unstated"]),
-        ("unstated_spending", [law for law in laws if law.prior == "dp" and not law.spent]),
-        *((f"{one}_budget", [law for law in laws if law.budget == one]) for one in ORIGINS[1:]),
+        ("confidential_matrix", [names for names, law in designs if law.prior == "confidential"]),
+        ("unstated_matrix", [names for names, law in designs if law.prior == "unstated"]),
+        ("unstated_spending", [names for names, law in designs if law.prior == "dp" and not law.spent]),
+        *((f"{one}_budget", [names for names, law in designs if law.budget == one]) for one in ORIGINS[1:]),
     ):
         if chosen:
-            limits.append({"code": code, "blocks": [law.names for law in chosen]})
+            limits.append({"code": code, "blocks": chosen})
     recodes = release.book.get("recodes", [])
     add("confidential_recodes", [one["variable"] for one in recodes if one.get("provenance") == "confidential"])
     limits += [] if facts["order_is_shuffled"] else [{"code": "original_order"}]
