@@ -756,7 +756,7 @@ def check_manifest(release: Release) -> None:
     need(least, "no version of postrand that writes such a release")
     third = release.manifest["schema"][-1] == "3"
     need(third == ("rendering_sha256" in release.manifest), "rendering_sha256 is missing, or too much")
-    needed = ["certificate.json"] + ([] if release.whole else ["codebook.json", "mechanism.json", "report.html"])
+    needed = ["certificate.json", "report.html"] + ([] if release.whole else ["codebook.json", "mechanism.json"])
     if not release.whole and release.manifest["schema"][-1] != "1":
         needed.append("description.json")
     missing = [name for name in needed if name not in listed]
@@ -776,7 +776,7 @@ def check_manifest(release: Release) -> None:
 
 def _look(name: str) -> str:
     """Return what is left of a name without case, punctuation, and what tells 0 from o, and 1 and i from l."""
-    return re.sub("[._-]", "", name.lower()).translate(str.maketrans({"0": "o", "1": "l", "i": "l"}))
+    return re.sub("[._-]", "", name.lower()).translate(str.maketrans("01i", "o" + 2 * "l"))
 
 
 def check_digests(release: Release) -> str | None:
