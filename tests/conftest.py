@@ -37,6 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--note-slow", action="store_true", help=help_text)
 
 
+def pytest_configure() -> None:
+    if os.environ.get("POSTRAND_BOTH"):  # a file for the figures: every release that a test verifies, by both verifiers
+        from tests.both_verifiers import watch
+
+        watch()
+
+
 def slow_tests() -> set[str]:
     """Names of tests, and of files, that `make fast` leaves out; a test that is added is fast until it is measured."""
     return {line for line in SLOW.read_text("utf-8").splitlines() if not line.startswith("#")}

@@ -54,6 +54,7 @@ def work(tmp_path_factory):
     for command in (
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "release"),
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "series", "--ledger", folder / "held.ledger"),
+        ("key", "new", folder / "office"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
         ("microaggregate", folder / "survey.parquet", "--columns", "pay", "--out", folder / "groups"),
     ):
@@ -104,6 +105,8 @@ WHOLE = {
         "{work}",
         "--ledger",
         "{counted}",
+        "--sign",
+        "{office}",
     ],
     "ledger": ["verify", "{ledger}", "--release", "{series}"],
     "permute": ["{survey}", "--columns", "pay", "--band", "5", "--out", "{new}", "--key-file", "{key}"],
@@ -111,6 +114,9 @@ WHOLE = {
     "distances": ["{survey}", "{survey}", "--columns", "pay"],
     "anatomise": ["{survey}", "--keys", "sex", "--k", "3", "--out", "{new}", "--key-file", "{key}"],
     "verify": ["{release}", "--file", "{survey}"],
+    "key": ["new", "{new}", "--public", "{more}"],
+    "sign": ["{columns}", "--key", "{office}"],
+    "verifier": ["--out", "{new}"],
     "complete": ["{release}", "--out", "{new}", "--copies", "2", "--sweeps", "20", "--classes", "3", "--chains", "1"],
     "report": ["{release}", "--out", "{new}"],
     "estimate": ["{release}", "--table", "sex", "--excel", "{new}.xlsx"],
@@ -135,7 +141,7 @@ def filled(work, words, tmp_path):
     names = {n: work / f for n, f in (("survey", "survey.parquet"), ("plan", "plan.toml"), ("book", "codebook.toml"))}
     places = {**names, "key": work / "key", "release": work / "release", "work": work}
     places |= {"ledger": work / "held.ledger", "series": work / "series", "counted": tmp_path / "counted.ledger"}
-    places |= {"recodes": work / "recodes.toml"}
+    places |= {"recodes": work / "recodes.toml", "office": work / "office", "columns": work / "columns"}
     places |= {"groups": work / "groups", "twin": work / "twin.toml", "policy": work / "policy.toml"}
     places |= {"new": tmp_path / "new", "more": tmp_path / "more", "other": tmp_path / "other"}
     return [word.format(**places) for word in words]
@@ -148,7 +154,7 @@ def state(folder):
 def test_the_table_of_commands_is_whole():
     assert set(WHOLE) == set(main.commands) - {"demo", "app"}
     paths = {n: sum(isinstance(p.type, click.Path) for p in main.commands[n].params) for n in WHOLE}
-    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 7
+    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 8
 
 
 @pytest.mark.parametrize("name", WHOLE)

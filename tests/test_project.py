@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 
 SRC = ROOT / "src"
 MAX_LINES = 500
+IN_ONE_FILE = {"postrand_verify.py": 2300}  # it is handed on alone: who checks a release installs nothing
 
 # Floors from the ground up: a room imports rooms of lower floors only (docs/architecture.md says what each is for).
 FLOORS = (
@@ -312,7 +313,7 @@ def test_importing_postrand_loads_no_heavy_library() -> None:
 
 def test_files_stay_readable() -> None:
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in SRC.rglob("*.py")}
-    assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert {str(path): lines for path, lines in lengths.items() if lines > IN_ONE_FILE.get(path.name, MAX_LINES)} == {}
 
 
 def test_every_test_asserts() -> None:

@@ -115,7 +115,7 @@ def test_commands_and_options_are_completed() -> None:
     completer = get_completion_class("bash")
     assert completer is not None
     complete = completer(main, {}, "postrand", "_POSTRAND_COMPLETE").get_completions
-    assert [found.value for found in complete([], "ver")] == ["verify"]
+    assert [found.value for found in complete([], "ver")] == ["verifier", "verify"]
     assert "--plan" in [found.value for found in complete(["protect"], "--p")]
 
 

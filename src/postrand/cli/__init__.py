@@ -11,6 +11,7 @@ try:
     from postrand.cli import prepare as prepare
     from postrand.cli import recode as recode
     from postrand.cli import release as release
+    from postrand.cli import sign as sign
     from postrand.cli import workbench as workbench
     from postrand.cli.frame import main
 except KeyboardInterrupt:  # Ctrl-C before the command line can listen to signals

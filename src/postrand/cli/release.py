@@ -60,6 +60,7 @@ from postrand.errors import ReleaseError, UsageError, nearest, raise_all, senten
     type=float,
     help="Share of the population that is in the file; used for the dossier and the policy.",
 )
+@click.option("--sign", "office", type=FILE, help="Sign the release with this key of the office: 'postrand key new'.")
 def protect(
     plan: Path,
     out: Path,
@@ -67,6 +68,7 @@ def protect(
     key_file: Path | None,
     seed: int | None,
     of_population: Path | None,
+    office: Path | None,
     **choices: Any,
 ) -> Result:
     """Make the release that a plan describes. If the run fails, no folder is left behind.
@@ -77,15 +79,20 @@ def protect(
     """
     from postrand.plan import load_plan
     from postrand.release.ledger import Ledger
+    from postrand.release.signature import SigningKey
+    from postrand.release.signing import sign
     from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
     from postrand.workflow.series import NOT_COUNTED, counted_in
     from postrand.workflow.unit_budget import unit_advice
 
+    signing = None if office is None else SigningKey.load(office)
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
     counted = counted_in(load_plan(plan), of_population)
     release = run(counted, out, release_key=key, dossier=dossier, ledger=ledger, **choices)
+    if signing is not None:
+        sign(release.path, signing, is_verified=True)
     claims = list(release.certificate_sentences)
     found = release.findings
     plain = list(release.plain_claims)
@@ -99,6 +106,9 @@ def protect(
     lines = [f"release: {release.path}", *([] if dossier is None else [f"dossier (internal): {dossier}"]), *claims]
     lines += [*in_words(plain), *[""] * bool(worth), *worth]
     data |= {} if dossier is None else {"dossier": str(dossier)}
+    if signing is not None:
+        data["signed"] = signing.fingerprint
+        lines.append(f"signed by {signing.fingerprint}")
     if counted.ledger is not None:
         data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
         lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
@@ -122,6 +132,7 @@ def protect(
 )
 @click.option("--release", type=FOLDER, help="The release, if DIRECTORY is a folder of completed files.")
 @click.option("--redo-completed", is_flag=True, help="Make completed files again from their seed, and compare.")
+@click.option("--signer", type=FILE, help="Public key (PEM): fail unless the release is signed by it.")
 @may_use(*LOCAL, passed=True)
 def verify(
     directory: Path,
@@ -131,6 +142,7 @@ def verify(
     record_key: str | None,
     release: Path | None,
     redo_completed: bool,
+    signer: Path | None,
     resources: Any,
 ) -> Result:
     """Check a release again, or completed files made from it; only these files are needed.
@@ -152,9 +164,14 @@ def verify(
     key = release_key(key_file, None)
     records, of_records = confidential(file, plan, record_key)
     _check_record_key(file, record_key)
-    options: Any = {"record_key": of_records, "resources": resources, "redo_completed": redo_completed}
+    options: Any = {
+        "record_key": of_records,
+        "resources": resources,
+        "redo_completed": redo_completed,
+        "signer": signer,
+    }
     if release is not None or is_completed(directory):
-        _check_alone(directory, release, {"--file": file, "--plan": plan, "--key-file": key_file})
+        _check_alone(directory, release, {"--file": file, "--plan": plan, "--key-file": key_file, "--signer": signer})
         verification = verify_completed(directory, release or "", redo=redo_completed, raise_if_failed=False)
     else:
         verification = check(directory, file=records, release_key=key, raise_if_failed=False, **options)

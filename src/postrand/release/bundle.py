@@ -46,6 +46,8 @@ CODEBOOK_SCHEMAS = ("postrand/codebook/1", "postrand/codebook/2", "postrand/code
 DESCRIPTION_SCHEMA = "postrand/description/1"
 CODEBOOK, MECHANISM, CERTIFICATE, REPORT = "codebook.json", "mechanism.json", "certificate.json", "report.html"
 MANIFEST, DESCRIPTION, README = "manifest.json", "description.json", "README.txt"
+SIGNATURE = "signatures.json"
+"""Signatures of the manifest, which therefore cannot list them."""
 COMPLETED = "completed.json"
 """What a release, or a folder of its own, says of completed files: copies for analysis with ordinary software."""
 BLANK = "not_released"
@@ -59,7 +61,7 @@ Complete = Callable[[Path, Path, Mechanism, bool], Callable[[str], dict[str, Any
 folder. It returns a function: called with the name that the data have in the end, it writes ``completed.json`` and
 returns what that says."""
 _METADATA = (metadata.DDI, metadata.CROISSANT)
-_OWN = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, README, COMPLETED)
+_OWN = (CODEBOOK, MECHANISM, CERTIFICATE, REPORT, MANIFEST, DESCRIPTION, README, COMPLETED, SIGNATURE)
 TOOL_NAMES = (*_OWN, *_METADATA, *_R_FILES, *RESERVED_NAMES)
 RENDERED = (REPORT, README, *_METADATA, "postrand.R")
 """Files for readers: the content of other files in words, which another version can word differently."""
@@ -374,12 +376,12 @@ def manifest_of(root: Path, data_name: str, library: str) -> dict[str, Any]:
 
 
 def listed_files(root: Path) -> dict[str, dict[str, Any]]:
-    """Return the size and digest of every file but the manifest, by name."""
+    """Return the size and digest of every file but the manifest and its signatures, by name."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     return {
         name: {"bytes": (root / name).stat().st_size, "sha256": file_digest(root / name)}
         for name in names
-        if name != MANIFEST
+        if name not in (MANIFEST, SIGNATURE)
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from postrand.errors import ReleaseError, raise_all, sentence, shown
 
-RESERVED_NAMES: Mapping[str, str] = MappingProxyType({"completed": "completed files", "signatures.json": "signatures"})
+RESERVED_NAMES: Mapping[str, str] = MappingProxyType({"completed": "completed files"})
 """Names in the folder of a release that later versions will use, and their purpose."""
 _TOLD = 10
 _ID = re.compile(r"postrand/([a-z]{1,20})/([0-9]{1,4})")

@@ -65,6 +65,7 @@ from postrand.release.checks import (
     same_rendering,
     settled,
 )
+from postrand.release.signature import attempt_signature, load_public
 from postrand.release.table import TABLE, check_values, open_data
 from postrand.support import options
 from postrand.support.randomness import ReleaseKey, as_release_key
@@ -110,6 +111,7 @@ def verify(
     record_key: str | None = None,
     resources: Resources = NOTHING,
     redo_completed: bool = False,
+    signer: str | Path | None = None,
     raise_if_failed: bool = True,
 ) -> Verification:
     """Recompute every claim of a release from its bytes alone, trusting none of its files.
@@ -134,6 +136,8 @@ def verify(
     With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
     of ids, where the release was drawn by one. ``resources`` say what drawing them may use.
 
+    A signature must be valid, and with ``signer``, the PEM file of a public key, one must be by this key.
+
     Completed files of a release are compared with it, record by record. That they were drawn from the release alone is
     said; with ``redo_completed`` they are made again from their seed, where this platform gives the same numbers.
 
@@ -144,11 +148,12 @@ def verify(
     ReleaseError
         With every check that fails, unless ``raise_if_failed`` is false.
     UsageError
-        If a key is given without the file, or for a folder of permuted columns or of an Anatomy release.
+        If ``signer`` is no public key; if a release key is given without the file, or for a folder of columns.
     UncheckedError
         Where none fails, with every check that could not run here, unless ``raise_if_failed`` is false.
     """
     root, audit = Path(directory), Audit()
+    trusted = None if signer is None else load_public(signer)
     records = file if isinstance(file, Table | formats.File) or file is None else Path(file)
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
@@ -162,11 +167,12 @@ def verify(
         if isinstance(file, Table):
             raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
         place = file.path if isinstance(file, formats.File) else file
-        return columns.verify_columns(root, manifest_sha256, place, raise_if_failed)
+        return columns.verify_columns(root, manifest_sha256, place, trusted, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
         audit.attempt("published", published, "check.published", root, manifest_sha256, needs=[names])
     audit.attempt("digests", _digests, "check.digests", root, manifest, needs=[manifest])
+    attempt_signature(audit, root, trusted, manifest)
     book = audit.attempt("codebook", _codebook, "check.codebook", root, needs=[names])
     number = SCHEMA_NUMBER if manifest is None else _number(manifest)
     law = audit.attempt("mechanism", _mechanism, "check.mechanism", root, book, number, needs=[book])

@@ -38,6 +38,7 @@ from postrand.release.checks import (
     same_rendering,
     settled,
 )
+from postrand.release.signature import attempt_signature
 from postrand.support import options, wordings
 
 _KIND = "postrand/columns/"
@@ -157,7 +158,7 @@ def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def verify_columns(
-    root: Path, manifest_sha256: str | None, file: str | Path | None, raise_if_failed: bool
+    root: Path, manifest_sha256: str | None, file: str | Path | None, signer: bytes | None, raise_if_failed: bool
 ) -> Verification:
     """Recompute digests and every claim of a folder; see :func:`postrand.release.verify`."""
     audit = Audit()
@@ -166,6 +167,7 @@ def verify_columns(
     if manifest_sha256 is not None:
         audit.attempt("published", published, "check.published", root, manifest_sha256)
     audit.attempt("digests", _digests, "check.digests", root, manifest, needs=[manifest])
+    attempt_signature(audit, root, signer, manifest)
     proofs = audit.attempt("certificate", _certificate, "check.levels", root, manifest, needs=[manifest])
     proof, today = proofs or (None, None)
     audit.attempt("bytes", _bytes, "check.tables_bytes", root, manifest, proof, needs=[proof])

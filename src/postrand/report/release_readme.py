@@ -72,7 +72,8 @@ def columns_readme(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
     entries = {
         "report.html": "open it first, in a browser: what was changed, the guarantee, how to read the data",
         ", ".join(files): "the released records: not those of the original file",
-        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files",
+        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
+        "postrand_verify.py does so with Python alone",
     }
     about = f"To protect persons, {done}"
     return "\n".join(["Released data", "=============", "", wrapped(about), "", *file_list(entries)]) + "\n"
@@ -138,7 +139,8 @@ def _entries(data_name: str, completed: Mapping[str, Any] | None) -> dict[str, s
         data: "the released records: only for programs that correct for the perturbation",
         "codebook.json": "the variables: names, labels, categories",
         "mechanism.json": "the matrices with which values were changed",
-        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files",
+        "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
+        "postrand_verify.py does so with Python alone",
         "postrand.R": "functions for R that read the data and correct tables",
         "ddi.xml, croissant.json": "descriptions for data catalogues",
     }

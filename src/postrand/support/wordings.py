@@ -186,6 +186,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.manifest": "well formed",
         "check.published": "the manifest is the published one",
         "check.digests": "every file has its size and SHA-256",
+        "check.signed": "signed by {keys:list}, the named signer",
+        "check.signed_by": "signed by {keys:list}; not compared with a key that you trust (--signer office.pub)",
         "check.codebook": "well formed",
         "check.mechanism": "every row sums to exactly 2^53",
         "check.claims": "every claim is met by the exact matrices",

@@ -1,0 +1,208 @@
+"""Signatures of releases: who signed, by both verifiers, and what is refused."""
+
+import base64
+import json
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from postrand import release
+from postrand.cli import main
+from postrand.errors import ReleaseError, UsageError
+from postrand.release import canonical_json
+from postrand.release.signature import SigningKey, encoded, load_public, signers
+from postrand.release.signing import sign
+from tests.both_verifiers import ALONE
+from tests.conftest import ROOT
+from tests.release_case import CLAIMS, make
+
+# RFC 8032, 7.1: public key, message, signature of TEST 1, 2 and 3.
+VECTORS = [
+    ("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"),
+    ("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"),
+    ("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
+     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the office's keys, those of somebody else, and a signed release."""
+    folder = tmp_path_factory.mktemp("office")
+    for name in ("office", "other"):
+        key = SigningKey.new()
+        key.save(folder / f"{name}.key")
+        (folder / f"{name}.pub").write_text(key.public_pem)
+    make(folder / "release")
+    sign(folder / "release", folder / "office.key")
+    return folder
+
+
+def outcome(root: Path, signer: Path | None) -> tuple[str, str]:
+    """Return the outcome of the check of the signature, by the package and alone."""
+    full = [
+        c.outcome for c in release.verify(root, signer=signer, raise_if_failed=False).checks if c.name == "signature"
+    ]
+    alone = [
+        o
+        for o, name, said in ALONE.verify(str(root), None if signer is None else str(signer)).lines
+        if name == "signature" and (o != "ok" or said)
+    ]
+    return "".join(full), "".join(alone)
+
+
+def test_the_check_without_libraries_is_that_of_rfc_8032_and_of_the_library() -> None:
+    for public, message, signature in (tuple(map(bytes.fromhex, vector)) for vector in VECTORS):
+        assert ALONE.ed25519(public, message, signature)
+        for place in range(0, 64, 5):
+            other = bytearray(signature)
+            other[place] ^= 1 << place % 8
+            assert not ALONE.ed25519(public, message, bytes(other))
+            with pytest.raises(InvalidSignature):
+                Ed25519PublicKey.from_public_bytes(public).verify(bytes(other), message)
+        assert not ALONE.ed25519(public, message + b" ", signature)
+        s = int.from_bytes(signature[32:], "little") + ALONE.ORDER
+        assert not ALONE.ed25519(public, message, signature[:32] + s.to_bytes(32, "little"))
+        assert not ALONE.ed25519(public, message, signature[:63])
+    drawn = [SigningKey.new() for _ in range(5)]
+    assert all(ALONE.ed25519(key.public, b"text", key.sign(b"text")) for key in drawn)
+
+
+def test_points_of_small_order_and_other_encodings_are_refused() -> None:
+    """With a key of small order anybody can sign: S = 0 and R the neutral element fit every message in eight."""
+    neutral = (1).to_bytes(32, "little")
+    small = [neutral, (ALONE.P - 1).to_bytes(32, "little"), bytes(32), bytes(31) + b"\x80"]
+    for public in small:
+        assert not any(ALONE.ed25519(public, b"%d" % i, neutral + bytes(32)) for i in range(16))
+    assert ALONE._point((ALONE.P + 1).to_bytes(32, "little")) is None  # y = 1 written as p + 1
+    assert ALONE._point((1 | 1 << 255).to_bytes(32, "little")) is None  # x = 0 with a sign
+    key = SigningKey.new()
+    assert not ALONE.ed25519(key.public, b"", neutral + key.sign(b"")[32:])
+
+
+def test_who_signed_is_said_and_only_the_named_signer_passes(office: Path) -> None:
+    root = office / "release"
+    assert release.verify(root, signer=office / "office.pub").ok
+    assert outcome(root, None) == ("passed", "ok")
+    assert outcome(root, office / "office.pub") == ("passed", "ok")
+    assert outcome(root, office / "other.pub") == ("failed", "WRONG")
+    (said,) = [c.sentence for c in release.verify(root).checks if c.name == "signature"]
+    assert SigningKey.load(office / "office.key").fingerprint in said
+    assert "not compared with a key that you trust" in said
+
+
+def test_a_consistent_forgery_by_somebody_else_fails_where_the_signer_is_named(office: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "forged", claims=CLAIMS[:1]).path
+    assert release.verify(root).ok
+    assert outcome(root, office / "office.pub") == ("failed", "WRONG")  # not signed
+    shutil.copy(office / "release" / "signatures.json", root)
+    assert outcome(root, None) == ("failed", "WRONG")  # signed for another release
+    (root / "signatures.json").unlink()
+    sign(root, office / "other.key")
+    assert outcome(root, None) == ("passed", "ok")
+    assert outcome(root, office / "office.pub") == ("failed", "WRONG")
+
+
+def test_no_entry_of_the_envelope_is_free(office: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(office / "release", tmp_path / "r")
+    path = root / "signatures.json"
+    held = path.read_bytes()
+    statement = json.loads(base64.b64decode(json.loads(held)["payload"]))
+    key = SigningKey.load(office / "office.key")
+
+    def signed_anew(change):
+        payload = json.dumps(change).encode()
+        return {"payload": base64.b64encode(payload).decode(), "signatures": [
+            {"keyid": key.fingerprint, "sig": base64.b64encode(key.sign(encoded(payload))).decode(),
+             "public": base64.b64encode(key.public).decode()}]}  # fmt: skip
+
+    other = base64.b64encode(SigningKey.load(office / "other.key").public).decode()
+    changes = [
+        {"payloadType": "text/plain"}, {"payload": "e30="}, {"payload": "?"}, {"signatures": []}, {"more": 1},
+        {"signatures": [json.loads(held)["signatures"][0] | {"public": other}]},
+        signed_anew(statement | {"predicateType": "other"}), signed_anew(statement | {"more": 1}), signed_anew([]),
+        signed_anew(statement | {"predicate": statement["predicate"] | {"claims": []}}),
+    ]  # fmt: skip
+
+    def refused() -> bool:
+        alone = ALONE.Release()
+        alone.files, alone.manifest = ALONE.listing(str(root)), json.loads((root / "manifest.json").read_text())
+        alone.certificate = json.loads((root / "certificate.json").read_text())
+        with pytest.raises(ReleaseError):
+            signers(root)
+        with pytest.raises(ALONE.Wrong):
+            ALONE.check_signature(alone, None)
+        return True
+
+    for change in changes:
+        path.write_bytes(canonical_json.dump(json.loads(held) | change))
+        assert refused(), change
+    path.write_bytes(held + b" ")
+    assert refused()
+
+
+def test_a_second_key_adds_its_signature_and_the_first_stays(office: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
+    sign(root, office / "office.key")
+    sign(root, office / "other.key", is_verified=True)
+    for name in ("office", "other"):
+        assert outcome(root, office / f"{name}.pub") == ("passed", "ok")
+    with pytest.raises(UsageError, match="already signed by this key"):
+        sign(root, office / "other.key")
+
+
+def test_what_does_not_verify_is_not_signed(office: Path, tmp_path: Path) -> None:
+    root = make(tmp_path / "release").path
+    (root / "report.html").write_text("other")
+    with pytest.raises(ReleaseError, match="a release that does not verify is not signed"):
+        sign(root, office / "office.key")
+    assert not (root / "signatures.json").exists()
+
+
+def test_keys_are_of_their_owner_alone_and_never_overwritten(office: Path, tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    key, public = tmp_path / "k", tmp_path / "k.pub"
+    made = run(main, ["key", "new", str(key), "--public", str(public), "--json"])
+    assert made.exit_code == 0, made.output
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert load_public(public) == SigningKey.load(key).public
+    assert json.loads(made.output)["fingerprint"] in run(main, ["key", "show", str(key)]).output
+    assert key.read_text().splitlines()[1] not in made.output
+    before = key.read_bytes()
+    assert run(main, ["key", "new", str(key)]).exit_code == 2
+    assert key.read_bytes() == before
+    key.chmod(0o640)
+    refused = run(main, ["sign", str(office / "release"), "--key", str(key)])
+    assert refused.exit_code == 2
+    assert "others can read this key" in refused.output
+    for wrong in (public, ROOT / "README.md"):
+        wrong_key = tmp_path / "wrong"
+        wrong_key.write_bytes(wrong.read_bytes())
+        wrong_key.chmod(0o600)
+        with pytest.raises(UsageError, match="no key that signs"):
+            SigningKey.load(wrong_key)
+    with pytest.raises(UsageError, match="no public key"):
+        release.verify(office / "release", signer=office / "office.key")
+
+
+def test_protect_signs_and_verify_takes_the_signer(office: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("a\n" + "x\ny\n" * 40)
+    (tmp_path / "codebook.toml").write_text('[[variables]]\nname = "a"\nrole = "key"\ncategories = ["x", "y"]\n')
+    plan = '[source]\nfile = "s.csv"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\nepsilon = 1.0\n'
+    (tmp_path / "plan.toml").write_text(plan + '[[blocks]]\nvariables = ["a"]\n')
+    out = str(tmp_path / "out")
+    made = CliRunner().invoke(
+        main, ["protect", "--plan", str(tmp_path / "plan.toml"), "--out", out, "--sign", str(office / "office.key")]
+    )
+    assert made.exit_code == 0, made.output
+    assert "signed by sha256:" in made.output
+    for name, code in (("office", 0), ("other", 7)):
+        assert CliRunner().invoke(main, ["verify", out, "--signer", str(office / f"{name}.pub")]).exit_code == code
+    assert canonical_json.parse((Path(out) / "signatures.json").read_bytes(), "")["payloadType"] == ALONE.PAYLOAD_TYPE
