@@ -7,7 +7,8 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,7 +50,7 @@ from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
-from postrand.workflow.epsilon import BOUND
+from postrand.workflow.epsilon import BOUND, shares
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
@@ -130,7 +131,8 @@ def advise(
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:
-        again = f"Next: add{share_option(fraction)} to 'postrand protect --dossier', check, compare and explain"
+        named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
+        again = f"Next: add{share_option(fraction)} to {named}"
         more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
@@ -212,7 +214,7 @@ class _Maker:
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
-        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{given}"]
+        head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
@@ -268,7 +270,7 @@ class _Maker:
         """Return the trials at the levels that keep the limits of the file; those that keep them first."""
         kept = []
         for trial in chosen:
-            candidate = dataclasses.replace(trial.candidate, chosen_with="file")
+            candidate = dataclasses.replace(trial.candidate, chosen_with="file", sections=_same_blocks(trial))
             self.files[id(candidate.book)] = self.files[id(trial.candidate.book)]
             start = self.at(candidate, trial.epsilon)
             assert start is not None
@@ -290,6 +292,24 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
+
+
+def _same_blocks(trial: Trial) -> Callable[[float], dict[str, Any]]:
+    """Return the sections of a trial's way; where it has none at a level, the trial's blocks with their parts of ε."""
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        own, first = trial.candidate.sections(epsilon), trial.candidate.sections(trial.epsilon)
+        if own or not first.get("blocks"):
+            return own
+        parts = [entry["privacy"]["epsilon"] * epsilon / trial.epsilon for entry in first["blocks"]]
+        levels = shares(parts, epsilon)
+        blocks = [
+            {**entry, "privacy": {**entry["privacy"], "epsilon": level}}
+            for entry, level in zip(first["blocks"], levels, strict=True)
+        ]
+        return {**first, "privacy": {**first["privacy"], "epsilon": epsilon}, "blocks": blocks}
+
+    return sections
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:

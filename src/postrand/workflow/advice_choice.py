@@ -150,11 +150,15 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     for trial in held:
         winner = next((other for other in held if other is not trial and beats(other, trial)), None)
         if winner is not None:
-            left.append(
-                (trial, f"'{winner.candidate.name}' is at least as good in everything: {_against(winner, trial)}")
-            )
+            as_good = f"as good in everything (differences within {ALIKE:.0%} count as none), and better in something"
+            left.append((trial, f"'{winner.candidate.name}' is {as_good}: {_against(winner, trial)}"))
         elif useful and trial.is_useless:
-            left.append((trial, "almost nothing remains of it: " + _against(useful[0], trial)))
+            left.append(
+                (
+                    trial,
+                    f"almost nothing remains of it, beside '{useful[0].candidate.name}': {_against(useful[0], trial)}",
+                )
+            )
         else:
             kept.append(trial)
     kept.sort(key=lambda trial: _rank(trial, needs))
@@ -169,9 +173,10 @@ def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
 
 
 def _against(winner: Trial, trial: Trial) -> str:
+    level = f"at epsilon = {trial.epsilon:g}, " if trial.candidate.has_epsilon else ""
     return (
-        f"tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)}, "
-        f"of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
+        f"{level}tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)} of this "
+        f"way, of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
     )
 
 

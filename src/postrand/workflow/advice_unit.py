@@ -63,7 +63,7 @@ def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names)
     groups = ([added] if joint else [(name,) for name in added]) if added else []
 
     def sections(epsilon: float) -> dict[str, Any]:
-        each = shares([epsilon * (1 - part), *[epsilon * part / len(groups)] * len(groups)], epsilon)
+        each = shares([epsilon * (1 - part), *(epsilon * part / len(groups) for _ in groups)], epsilon)
         held = candidate.sections(each[0])
         if not held:
             return held
