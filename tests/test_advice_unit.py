@@ -50,13 +50,25 @@ def test_plans_have_the_unit_that_is_asked_for(tmp_path):
         assert plan.unit.household_variables == ("tenure",)
         assert any(block.variables == ("tenure",) for block in plan.blocks)
         assert plan.privacy.epsilon <= 3
-    assert "All records of a household with up to 4 members together: epsilon = 7.5." in said  # 1.5 + 4 x 1.5
+    assert (
+        "All records of a household with up to 4 members together: epsilon = 7.5: of 100 guesses" in said
+    )  # 1.5 + 4 x 1.5
     assert "for plans that protect households" not in said.lower()
     made = pr.run(plans[0], tmp_path / "out", release_key=b"k" * 32)
     levels = made.mechanism.units.bounds
     assert levels["household"] == 4
     shown = made.frame().to_pylist() if hasattr(made.frame(), "to_pylist") else made.frame().to_dict("records")
     assert all(len({row["tenure"] for row in shown if row["hid"] == hid}) == 1 for hid in {row["hid"] for row in shown})
+
+
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
+def test_a_household_without_variables_of_its_own_has_the_sum_over_its_members(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path, "--largest-household", 12)
+    assert "All records of a household with up to 12 members together: epsilon = 48: of 100 guesses" in said
+    found = pr.load_plan(tmp_path / "advice" / "plan-1.toml")
+    assert found.unit is not None
+    assert (found.unit.household, found.unit.household_variables) == ("hid", ())
 
 
 @pytest.mark.parametrize(

@@ -298,8 +298,9 @@ def _same_blocks(trial: Trial) -> Callable[[float], dict[str, Any]]:
     """Return the sections of a trial's way; where it has none at a level, the trial's blocks with their parts of ε."""
 
     def sections(epsilon: float) -> dict[str, Any]:
-        own, first = trial.candidate.sections(epsilon), trial.candidate.sections(trial.epsilon)
-        if own or not first.get("blocks"):
+        own = trial.candidate.sections(epsilon)
+        first = {name: trial.data[name] for name in trial.data if name not in ("source", "design", "release")}
+        if own or "blocks" not in first:
             return own
         parts = [entry["privacy"]["epsilon"] * epsilon / trial.epsilon for entry in first["blocks"]]
         levels = shares(parts, epsilon)

@@ -148,7 +148,7 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     useful = [trial for trial in held if not trial.is_useless]
     kept = []
     for trial in held:
-        winner = next((other for other in held if other is not trial and beats(other, trial)), None)
+        winner = next((other for other in useful or held if other is not trial and beats(other, trial)), None)
         if winner is not None:
             as_good = f"as good in everything (differences within {ALIKE:.0%} count as none), and better in something"
             left.append((trial, f"'{winner.candidate.name}' is {as_good}: {_against(winner, trial)}"))
