@@ -90,8 +90,8 @@ def household_claim(trial: Trial) -> Iterator[str]:
 
 def record_claim(plan: Plan) -> str:
     """Return the plan's claim on the record as a plain sentence."""
-    size = math.prod(plan.codebook[name].size for name in plan.perturbed)
-    return in_plain_words(plan.privacy, plan.perturbed, size)
+    names = tuple(name for name in plan.codebook.names if name in plan.perturbed)
+    return in_plain_words(plan.privacy, names, math.prod(plan.codebook[name].size for name in names))
 
 
 def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
