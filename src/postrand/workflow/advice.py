@@ -186,7 +186,10 @@ class _Maker:
         chosen, beaten = frontier(trials, self.needs)
         left += [(trial.candidate.name, why) for trial, why in beaten]
         if self.needs.look and self.needs.of_file:
-            chosen = self._within_limits(chosen)
+            kept = self._within_limits(chosen)
+            chosen, beaten = frontier([trial for trial in kept if self.met[id(trial)]], self.needs)
+            chosen += [trial for trial in kept if not self.met[id(trial)]]
+            left += [(trial.candidate.name, why) for trial, why in beaten]
         return self._with_lower(chosen), left
 
     @property
