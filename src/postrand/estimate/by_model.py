@@ -187,7 +187,7 @@ def said_of(model: Fitted | None, perturbed: Sequence[str], answered: bool) -> t
 
 
 def failed_tests(model: Fitted | None, perturbed: Sequence[str]) -> tuple[str, ...]:
-    """Return what the model's tests found against numbers of perturbed variables, marked as 'postrand complete' does."""
+    """Return what tests of the model found against numbers of perturbed variables, with the mark of ``complete``."""
     problems = model.diagnostics.problems if model is not None and perturbed else ()
     return tuple(f"{FAILED}: {text}" for text in problems)
 
