@@ -54,6 +54,7 @@ from postrand.workflow.epsilon import BOUND, shares
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
+BROKEN = "it keeps the limits on risk at no level that was tried, and other ways do"
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 
 
@@ -183,13 +184,15 @@ class _Maker:
                     trials.append(found)
         if not trials:
             raise DesignError([f"{name}: {why}" for name, why in left])
-        chosen, beaten = frontier(trials, self.needs)
+        if self.needs.look and self.needs.of_file:  # ways are compared at the levels that they may have
+            trials = self._within_limits(trials)
+        chosen, beaten = frontier([trial for trial in trials if self.met.get(id(trial), True)], self.needs)
+        if len(chosen) < FEWEST:
+            broken, worse = frontier([trial for trial in trials if not self.met.get(id(trial), True)], self.needs)
+            chosen, beaten = [*chosen, *broken][:MOST], [*beaten, *worse]
         left += [(trial.candidate.name, why) for trial, why in beaten]
-        if self.needs.look and self.needs.of_file:
-            kept = self._within_limits(chosen)
-            chosen, beaten = frontier([trial for trial in kept if self.met[id(trial)]], self.needs)
-            chosen += [trial for trial in kept if not self.met[id(trial)]]
-            left += [(trial.candidate.name, why) for trial, why in beaten]
+        told = {*map(id, chosen), *(id(trial) for trial, _ in beaten)}
+        left += [(trial.candidate.name, BROKEN) for trial in trials if id(trial) not in told]
         return self._with_lower(chosen), left
 
     @property
@@ -270,7 +273,7 @@ class _Maker:
             yield str(wanted), None, found, found is not None and found <= wanted.points
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Return the trials at the levels that keep the limits of the file; those that keep them first."""
+        """Return the trials at the levels that keep the limits of the file."""
         kept = []
         for trial in chosen:
             candidate = dataclasses.replace(trial.candidate, chosen_with="file", sections=_same_blocks(trial))
@@ -280,7 +283,7 @@ class _Maker:
             found, met = within(start, self.needs.of_file, self.risks, partial(self.at, candidate))
             self.met[id(found)] = met and not left_out(found.plan)
             kept.append(found)
-        return sorted(kept, key=lambda trial: not self.met[id(trial)])
+        return kept
 
     def _with_lower(self, chosen: list[Trial]) -> list[Trial]:
         """Return at least two trials: with the same way at half of ε, and at the stated bound where ε is above it."""

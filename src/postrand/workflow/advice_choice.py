@@ -173,10 +173,10 @@ def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
 
 
 def _against(winner: Trial, trial: Trial) -> str:
-    level = f"at epsilon = {trial.epsilon:g}, " if trial.candidate.has_epsilon else ""
+    its, own = (f" at epsilon = {one.epsilon:g}" * one.candidate.has_epsilon for one in (winner, trial))
     return (
-        f"{level}tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)} of this "
-        f"way, of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
+        f"there{its} tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)} of "
+        f"this way{own}, of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
     )
 
 
