@@ -71,11 +71,24 @@ def test_a_household_without_variables_of_its_own_has_the_sum_over_its_members(t
     assert (found.unit.household, found.unit.household_variables) == ("hid", ())
 
 
+def test_a_person_with_several_records_has_their_sum(tmp_path):
+    survey(tmp_path)
+    command = ["advise", tmp_path / "a.csv", "--keys", "sex,age", "--person", "hid", "--out", tmp_path / "advice"]
+    done = CliRunner().invoke(main, [str(part) for part in (*command, "--most-records", 8)])
+    assert "All records of a person with up to 8 together: epsilon = 32: of 100 guesses" in " ".join(
+        done.output.split()
+    )
+    unit: Any = pr.load_plan(tmp_path / "advice" / "plan-1.toml").unit
+    assert (unit.household, unit.person, unit.most_records) == ("", "hid", 8)
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--household-variables", "tenure"], "not how large one can be"),
         (["--largest-household", "4", "--household-variables", "rooms"], "'rooms' is not perturbed"),
+        (["--person", "hid", "--most-records", "4"], "'hid' numbers persons, and would be released"),
+        (["--most-records", "4"], "name the column: --person"),
     ],
 )
 def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, more, words):

@@ -77,15 +77,14 @@ def claims_in_words(trial: Trial) -> Iterator[str]:
 
 
 def household_claim(trial: Trial) -> Iterator[str]:
-    """Yield what the largest household has together, where the plan protects households."""
+    """Yield what the largest household and a person with the most records have together, where a plan protects them."""
     units = trial.mechanism.units
-    if units is not None and "household" in units.bounds:
-        most = units.bounds["household"]
-        level = unit_epsilon(trial.mechanism, "household", most)
-        said = guesses_in_words(level, of="descriptions of the whole household")
+    for unit, most in () if units is None else units.bounds.items():
+        level = unit_epsilon(trial.mechanism, unit, most)
+        said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
         little = "; this is little protection" if level > BOUND else ""
-        whole = f"All records of a household with up to {most} members together: epsilon = {format_upper(level)}"
-        yield f"{whole}: {said}{little}."
+        of = f"household with up to {most} members" if unit == "household" else f"person with up to {most}"
+        yield f"All records of a {of} together: epsilon = {format_upper(level)}: {said}{little}."
 
 
 def record_claim(plan: Plan) -> str:
