@@ -1,12 +1,16 @@
 """A level that the records chose is checked with the figures of the whole plan, which 'explain' computes anew."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from postrand.formats import ReadSettings
 from postrand.plan import load_plan
-from postrand.workflow.advice import advise
+from postrand.workflow.advice import _same_blocks, advise
 from postrand.workflow.advice_codebook import codebook_for
 from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_risk import NARROW, within
 from postrand.workflow.comparison import figures_of
 from tests.test_advice import write
 
@@ -40,3 +44,21 @@ def test_where_the_risk_leaves_out_a_key_nothing_is_said_to_be_kept(found):
     assert not any(why.startswith("Checked:") for why in reasons)
     assert any("Whether the whole plan keeps the limits on risk is not known" in why for why in reasons)
     assert not any(is_met for plan in plans for text, _, _, is_met in plan.asked if "individual" in text)
+
+
+@pytest.mark.parametrize("largest", [0.26, 0.3, 2.47, 7.9])
+def test_the_level_that_is_found_is_the_largest_to_within_a_tenth(largest):
+    made: Any = lambda level: SimpleNamespace(epsilon=level, candidate=SimpleNamespace(has_epsilon=True))  # noqa: E731
+    risks: Any = SimpleNamespace(meets=lambda trial, _: trial.epsilon <= largest)
+    found, met = within(made(8.0), (), risks, made)
+    assert met
+    assert largest / (1 + NARROW) <= found.epsilon <= largest
+
+
+def test_a_way_that_is_another_one_at_a_lower_level_keeps_its_blocks_there():
+    def blocks(*levels):
+        return [{"variables": [str(k)], "privacy": {"epsilon": level}} for k, level in enumerate(levels)]
+
+    data = {"source": {}, "design": {}, "release": {}, "privacy": {"epsilon": 8.0}, "blocks": blocks(6.0, 2.0)}
+    trial: Any = SimpleNamespace(epsilon=8.0, data=data, candidate=SimpleNamespace(sections=lambda _: {}))
+    assert _same_blocks(trial)(2.0) == {"privacy": {"epsilon": 2.0}, "blocks": blocks(1.5, 0.5)}

@@ -50,7 +50,9 @@ def test_plans_have_the_unit_that_is_asked_for(tmp_path):
         assert plan.unit.household_variables == ("tenure",)
         assert any(block.variables == ("tenure",) for block in plan.blocks)
         assert plan.privacy.epsilon <= 3
-    assert "All records of a household with up to 4 members together: epsilon = 7.5." in said  # 1.5 + 4 x 1.5
+    assert (
+        "All records of a household with up to 4 members together: epsilon = 7.5: of 100 guesses" in said
+    )  # 1.5 + 4 x 1.5
     assert "for plans that protect households" not in said.lower()
     made = pr.run(plans[0], tmp_path / "out", release_key=b"k" * 32)
     levels = made.mechanism.units.bounds
@@ -59,11 +61,34 @@ def test_plans_have_the_unit_that_is_asked_for(tmp_path):
     assert all(len({row["tenure"] for row in shown if row["hid"] == hid}) == 1 for hid in {row["hid"] for row in shown})
 
 
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
+def test_a_household_without_variables_of_its_own_has_the_sum_over_its_members(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path, "--largest-household", 12)
+    assert "All records of a household with up to 12 members together: epsilon = 48: of 100 guesses" in said
+    found = pr.load_plan(tmp_path / "advice" / "plan-1.toml")
+    assert found.unit is not None
+    assert (found.unit.household, found.unit.household_variables) == ("hid", ())
+
+
+def test_a_person_with_several_records_has_their_sum(tmp_path):
+    survey(tmp_path)
+    command = ["advise", tmp_path / "a.csv", "--keys", "sex,age", "--person", "hid", "--out", tmp_path / "advice"]
+    done = CliRunner().invoke(main, [str(part) for part in (*command, "--most-records", 8)])
+    assert "All records of a person with up to 8 together: epsilon = 32: of 100 guesses" in " ".join(
+        done.output.split()
+    )
+    unit: Any = pr.load_plan(tmp_path / "advice" / "plan-1.toml").unit
+    assert (unit.household, unit.person, unit.most_records) == ("", "hid", 8)
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--household-variables", "tenure"], "not how large one can be"),
         (["--largest-household", "4", "--household-variables", "rooms"], "'rooms' is not perturbed"),
+        (["--person", "hid", "--most-records", "4"], "'hid' numbers persons, and would be released"),
+        (["--most-records", "4"], "name the column: --person"),
     ],
 )
 def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, more, words):

@@ -209,7 +209,7 @@ def test_a_file_that_is_not_there_is_said_to_be_so_whatever_its_type(tmp_path, c
         command[0], tmp_path / "nofile", *command[1:], *(["--out", tmp_path] * (command[0] == "init"))
     )
     assert code == 2
-    assert problems == [f"{tmp_path / 'nofile'}: no such file."]
+    assert problems == [f"{tmp_path / 'nofile'}: no such file. Next: give the path of a file that is there."]
 
 
 @pytest.mark.parametrize("name", ["permute", "average", "distances", "anatomise"])

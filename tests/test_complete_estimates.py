@@ -178,8 +178,8 @@ def test_every_result_says_what_is_wrong_with_the_model() -> None:
     wrong = dataclasses.replace(done, diagnostics=dataclasses.replace(done.diagnostics))
     wrong.diagnostics.__dict__["problems"] = (problem,)
     found = estimate.mean(done.released, "pay", mechanism(), by="sex", model=wrong)
-    assert found.warnings[0] == problem
-    assert f"Warning: {problem}" in str(found)
+    assert found.warnings[0] == f"THE MODEL FAILED A TEST: {problem}"
+    assert f"Warning: THE MODEL FAILED A TEST: {problem}" in str(found)
 
 
 def test_a_clear_table_rests_on_nothing() -> None:
@@ -219,5 +219,6 @@ def test_the_command_answers_from_the_model(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(completed_release, "complete", quick)
     folder = ROOT / "tests" / "fixtures" / "releases" / "3" / "split"
     found = CliRunner().invoke(main, ["estimate", str(folder), "--table", "sex,area", "--method", "model", "--json"])
-    assert found.exit_code == 0, found.output
+    assert found.exit_code == 10, found.output
+    assert "THE MODEL FAILED A TEST: The chains have not converged" in found.output  # of 40 sweeps
     assert "unbiased_standard_error" in found.output

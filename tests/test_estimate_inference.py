@@ -220,7 +220,7 @@ def test_expected_precision_is_the_exact_variance_and_its_maximum(seed):
 
     true = law.ravel()[shown] / project.sum(axis=1)[shown]
     np.testing.assert_allclose(found.standard_error.ravel() ** 2, variance(true), rtol=1e-9)
-    assert found.effective_sample_size == pytest.approx(1 + (1 - (law**2).sum()) / variance(true).sum())
+    assert found.effective_sample_size == pytest.approx((1 - (law**2).sum()) / variance(true).sum())
     corners = np.array([variance(t)[0] for t in rng.dirichlet(np.full(12, 0.1), 200)])
     assert corners.max() <= found.worst.ravel()[0] ** 2 * (1 + 1e-9)
 

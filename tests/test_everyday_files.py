@@ -331,6 +331,16 @@ def test_everything_to_mend_in_a_sheet_is_told_at_once_by_its_cells(tmp_path):
         assert words in text
     assert "errors such as #N/A; got B3" in text
     assert "beyond the last column with a name; got D2" in text
+    assert "if row" not in text
+
+
+def test_names_below_a_title_are_told_from_cells_without_a_name(tmp_path):
+    def fill(book):
+        for row in (["A survey"], [], ["sex", "age", "area", "job"], [1, 2, 3, 4]):
+            book.active.append(row)
+
+    with pytest.raises(DataError, match="if row 3 has the names of the columns, delete the rows above it"):
+        formats.read(book_with(tmp_path, fill))
 
 
 def test_the_sheet_is_chosen_by_its_name(tmp_path):

@@ -37,7 +37,7 @@ def test_members_add_up_as_the_worst_released_household_does(members):
 
 def test_the_largest_household_is_named_and_larger_ones_are_not():
     text = members_in_words(1.0, "hid", 12)
-    assert "2 members have epsilon = 2, 4 members have epsilon = 4, 12 members have epsilon = 12" in text
+    assert [f"{k} members have epsilon = {k} (at most" in text for k in (2, 3, 4, 12)] == [True, False, True, True]
     assert "an upper bound" in text
     assert "4 members" not in members_in_words(1.0, "hid", 2)
     assert "k members have k times epsilon" in members_in_words(1.0, "hid")

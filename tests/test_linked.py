@@ -85,6 +85,14 @@ def test_missing_values_do_not_hide_a_link():
     assert {link.text for link in found_in(pa.table(holes))} == {"y94 is a function of year", "pay = wage + bonus"}
 
 
+def test_what_all_members_share_is_a_function_of_household_numbers_and_what_they_do_not_is_none():
+    rng = np.random.default_rng(2)
+    hid = np.repeat(rng.permutation(400), 3)
+    roof, mixed = rng.integers(0, 3, 400)[hid], rng.integers(0, 3, 1200)
+    table = pa.table({"hid": hid, "roof": roof, "sex": mixed, "alone": (hid % 200 == 7).astype(int)})
+    assert [link.text for link in found_in(table) if "hid" in link.of] == ["roof is a function of hid"]
+
+
 def test_functions_are_those_that_counting_finds():
     rng = np.random.default_rng(5)
     for _ in range(30):

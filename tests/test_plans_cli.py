@@ -87,7 +87,7 @@ def test_a_plan_is_explained(folder):
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
         "persons (in the file as it is) and about",
         "Of 100 households",
-        "h shows which records are one household, and how many; its members add up: 2 members have epsilon = 6 (of",
+        "h shows which records are one household, and how many; its members add up: 2 members have epsilon = 6 (",
         "as precise as one from",
         "What remains unprotected",
     ):

@@ -15,8 +15,7 @@ from postrand.app.split_views import coverage
 from postrand.app.widgets import busy, labelled, select, trouble
 from postrand.mechanism import Split
 from postrand.report import svg
-from postrand.report.table_worth import TableWorth
-from postrand.report.table_worth import shown as worth_text
+from postrand.report.table_worth import TableWorth, records_of
 from postrand.risk import RiskReport
 from postrand.risk.findings import KEYS_ALONE
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
@@ -159,8 +158,8 @@ def _worth(one: TableWorth) -> str:
         return f"Effective records of this table: not known, because {one.why}."
     poor = " That is of little use." if one.is_of_little_use else ""
     return (
-        f"Effective records: this table is as precise as one of {worth_text(one.effective_records)} unperturbed "
-        f"records would be; the file has {one.records:,}.{poor}"
+        f"Effective records: this table is as precise as one of {records_of(one.effective_records)} "
+        f"would be; the file has {one.records:,}.{poor}"
     )
 
 

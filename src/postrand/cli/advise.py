@@ -80,6 +80,15 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--household-variables", metavar="A,B", help="Keys that all members of a household share: drawn once for it."
 )
+@click.option(
+    "--person", metavar="P", help="Column of numbers of persons who have several records; it is not released."
+)
+@click.option(
+    "--most-records",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Protect persons too, with up to N records: a public bound, not the most records of the file.",
+)
 @click.option("--all", "every", is_flag=True, help="Say also which ways are left out, and why.")
 @click.option("--out", type=FOLDER, default="advice", show_default=True, help="New folder for the plans.")
 @may_use("threads")
@@ -96,6 +105,8 @@ def advise(
     look: bool,
     largest_household: int | None,
     household_variables: str | None,
+    person: str | None,
+    most_records: int | None,
     every: bool,
     out: Path,
     reading: Any,
@@ -129,6 +140,7 @@ def advise(
     needs = asked_for(attacker, limits, uses, precisions, look=look) or needs_from(look=look)
     shared = names(household_variables) if household_variables else ()
     needs = replace(needs, largest_household=largest_household or 0, household_variables=tuple(shared))
+    needs = replace(needs, person=person or "", most_records=most_records or 0)
     chosen = None if codebook is not None else {name for listed in given.values() for name in listed}
     found = advised(place, book, needs, out, fraction=fraction, named=chosen)
     text = "\n".join([*told, found.text(every=every)])

@@ -125,5 +125,15 @@ def estimate(directory: Path, excel: Path | None, **choices: str | None) -> Resu
 
     Give one question: a table, a mean, a regression, a test, and so on. Estimates are corrected for the perturbation,
     and standard errors include it.
-    """
-    return answer(directory, excel, choices)
+
+    \b
+    Exit codes:
+      0   the question is answered
+      10  it is answered from a model (--method model) that failed a test:
+          the warnings say which
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.cli.complete import MODEL_FAILED
+    from postrand.estimate.by_model import FAILED
+
+    data, text = answer(directory, excel, choices)
+    return data, text, MODEL_FAILED if FAILED in text else 0

@@ -69,8 +69,10 @@ def _found(told: dict[str, Any]) -> list[str]:
     """Return what the tests of the model found, line by line."""
     failed = [f"- {text}" for text in told["problems"]]
     noted = [f"- {text}" for text in told["warnings"]]
+    from postrand.estimate.by_model import FAILED
+
     return [
-        *(["", "THE MODEL FAILED A TEST:", *failed] if failed else []),
+        *(["", f"{FAILED}:", *failed] if failed else []),
         *(["", "Read these, too:", *noted] if noted else []),
         *([""] if failed or noted else []),
     ]

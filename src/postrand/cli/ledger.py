@@ -43,6 +43,8 @@ def ledger(what: str, file: Path, delta: float | None, heads: tuple[str, ...], r
     if delta is not None:
         raise UsageError(sentence("--delta is for 'postrand ledger show'", fix="use show"))
     book = verify_ledger(Ledger(file), heads, releases)
-    lines = [f"{len(book.lines)} releases; chain and totals are right", f"head: {book.head or 'none'}"]
-    lines += [f"{len(heads) + len(releases)} heads and releases agree"] * bool(heads or releases)
+    many, given = len(book.lines), len(heads) + len(releases)
+    lines = [f"{many} release{'s' * (many != 1)}; chain and totals are right", f"head: {book.head or 'none'}"]
+    agree = "1 head or release agrees" if given == 1 else f"{given} heads and releases agree"
+    lines += [agree] * bool(given)
     return {"releases": len(book.lines), "head": book.head}, "\n".join([*lines, "", LIMITS])

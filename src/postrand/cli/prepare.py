@@ -337,7 +337,7 @@ def tune(
         raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
     found = draft.tune(None if file is None else placed(file, reading), names(keys), codebook, plan=plan, **choices)
     said = [f"{meaning(found.level)}.", *above_bound(found.level)] if found.needed else []
-    return {**found.to_dict(), "meaning": said}, "\n".join([str(found), *said])
+    return {**found.to_dict(), "meaning": said}, "\n".join(["A level is the epsilon of a record.", str(found), *said])
 
 
 def _prior(text: str) -> Any:

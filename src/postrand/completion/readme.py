@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
+from postrand.estimate.by_model import FAILED
 from postrand.estimate.pooling_files import COPY, RECORD
 
 WIDTH = 96
@@ -64,7 +65,7 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
     """Return what the tests of the model found."""
     lines = heading("What the tests of the model found")
     if told["problems"]:
-        lines.append(wrapped("THE MODEL FAILED A TEST. Do not rely on results for what is named here:"))
+        lines.append(wrapped(f"{FAILED}. Do not rely on results for what is named here:"))
         lines += numbered(told["problems"])
     else:
         lines.append(wrapped("No test of the model failed."))

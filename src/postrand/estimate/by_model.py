@@ -29,6 +29,8 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.inputs import listed
 from postrand.support.progress import Stage, stage
 
+FAILED = "THE MODEL FAILED A TEST"
+"""The mark of everything that rests on a model that failed a test."""
 Answer = TypeVar("Answer")
 
 
@@ -159,7 +161,7 @@ def by_model(
     held["total"] = float(np.mean([e.total for e in found]))
     held["perturbed"] = tuple(name for name in _named(asked) if name in mechanism.variables)
     unbiased = alone(ask, frame, mechanism, asked)
-    problems = fitted.diagnostics.problems if held["perturbed"] else ()
+    problems = failed_tests(fitted, held["perturbed"])
     return ModelEstimate(**held, unbiased=unbiased, problems=problems)
 
 
@@ -181,8 +183,13 @@ def rests(perturbed: Sequence[str], answered: bool) -> tuple[str, ...]:
 
 def said_of(model: Fitted | None, perturbed: Sequence[str], answered: bool) -> tuple[str, ...]:
     """Return what must be known of numbers from the model: that they rest on it alone, and its failed tests."""
+    return (*rests(perturbed, answered), *failed_tests(model, perturbed))
+
+
+def failed_tests(model: Fitted | None, perturbed: Sequence[str]) -> tuple[str, ...]:
+    """Return what tests of the model found against numbers of perturbed variables, with the mark of ``complete``."""
     problems = model.diagnostics.problems if model is not None and perturbed else ()
-    return (*rests(perturbed, answered), *problems)
+    return tuple(f"{FAILED}: {text}" for text in problems)
 
 
 def answers(

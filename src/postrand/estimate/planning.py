@@ -115,7 +115,7 @@ def expected_precision(
     >>> mech = Mechanism({"sex": TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])}, codebook=sex)
     >>> found = expected_precision(mech, ["sex"], 100)
     >>> found.standard_error.tolist(), round(found.effective_sample_size)
-    ([0.1, 0.1], 26)
+    ([0.1, 0.1], 25)
     """
     warn_shared(mechanism, variables)
     if not records > 0:
@@ -150,7 +150,7 @@ def expected_precision(
     variance = (plan.arrange(apply_squares(operators, released)) - law**2) / worth
     worst = plan.arrange(_worst(plan.axes, operators)) / worth
     total = float(variance.sum()) / weighted
-    effective = 1.0 + (1.0 - float((law * law).sum())) / total if total > 0 else float(records)
+    effective = (1.0 - float((law * law).sum())) / total if total > 0 else float(records)
     return Precision(
         plan.variables,
         plan.labels,

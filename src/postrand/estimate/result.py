@@ -143,8 +143,8 @@ class Estimate:
     def effective_sample_size(self) -> float:
         """The number m of unperturbed records, drawn simply at random, that would answer the table as precisely.
 
-        ``(1 − Σπ²) / (m − 1)``, the summed variance of such a sample, equals this estimate's; for π negative values
-        are set to 0 and the rest rescaled.
+        ``n/(n − 1) (1 − Σπ²) / m``, the summed variance of such a sample, equals this estimate's of n records; for π
+        negative values are set to 0 and the rest rescaled. It can be less than 1.
 
         Raises
         ------
@@ -160,7 +160,8 @@ class Estimate:
         mass = np.maximum(self.value, 0.0)
         mass = mass / mass.sum()
         noise = float(self.law.variance("total").sum()) / float(self.value.sum()) ** 2
-        return 1.0 + float(1.0 - (mass * mass).sum()) / noise if noise > 0 else float(self.records)
+        spread = float(1.0 - (mass * mass).sum()) * self.records / max(self.records - 1, 1)
+        return spread / noise if noise > 0 else float(self.records)
 
     @property
     def degrees_of_freedom(self) -> float:

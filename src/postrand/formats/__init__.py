@@ -149,7 +149,7 @@ def _require(path: Path) -> None:
     """Raise UsageError if there is no such file."""
     if not os.path.isfile(path):  # which knows no name that is too long, as Path.is_file does
         fix = (
-            ""
+            "give the path of a file that is there"
             if hidden(str(path)) == str(path)
             else f"give a file; {NO_FILE}: docs/engines.md explains how to read one"
         )

@@ -102,7 +102,9 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
     else:
         return None
     if not entries:
-        raise UsageError(sentence("no file is there", where=str(path)))
+        raise UsageError(
+            sentence("no file is there", where=str(path), fix="give a file, a folder that has files, or a pattern")
+        )
     if len(suffixes := {entry.suffix.lower() for entry in entries}) > 1:
         got = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
         raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix="use a pattern"))

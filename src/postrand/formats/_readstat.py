@@ -198,6 +198,9 @@ def reading(program: Program, path: Path) -> Iterator[None]:
 
 def _damaged(program: Program, path: Path) -> DataError:
     fix = "the file is truncated or damaged; copy it again"
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\3\4":
+            fix = "this is a workbook or a zip file: give it the suffix that it had, such as .xlsx"
     return DataError(sentence(f"not a readable {program.name} file", where=path.name, fix=fix))
 
 

@@ -84,7 +84,8 @@ class ReadSettings:
     def _problems(self) -> Iterator[str]:
         for name, known in (("separator", SEPARATORS), ("decimal", DECIMALS), ("thousands", THOUSANDS)):
             if (text := getattr(self, name)) and text not in known:
-                yield sentence(f"unknown {name} {shown(text, repr)}", wanted=" or ".join(map(repr, known)))
+                wanted, fix = " or ".join(map(repr, known)), "give one of these, or leave it out"
+                yield sentence(f"unknown {name} {shown(text, repr)}", wanted=wanted, fix=fix)
         if self.thousands and self.thousands == (self.decimal or "."):
             fix = "set decimal to the other sign" if self.thousands in DECIMALS else ""
             yield sentence("'thousands' and 'decimal' are the same sign", got=repr(self.thousands), fix=fix)

@@ -231,8 +231,15 @@ def _sentences(
         fix = "correct the formulas, or empty the cells"
         yield sentence("cells hold errors such as #N/A", where=where, got=_listed(errors), fix=fix)
     if beyond:
-        fix = "name their columns in row 1, or empty them"
+        fix = f"{_names_below(beyond)}name their columns in row 1, or empty them"
         yield sentence("cells lie beyond the last column with a name", where=where, got=_listed(beyond), fix=fix)
+
+
+def _names_below(beyond: Sequence[str]) -> str:
+    """Return what to do where the first row with cells beyond the names has several: a title stands above the names."""
+    row = re.sub(r"[A-Z]+", "", beyond[0])
+    several = sum(re.sub(r"[A-Z]+", "", place) == row for place in beyond[:3]) == 3
+    return f"if row {row} has the names of the columns, delete the rows above it; else " if several else ""
 
 
 def _listed(cells: Sequence[str]) -> str:

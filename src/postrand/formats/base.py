@@ -217,7 +217,7 @@ def read_file(entry: Format, path: Path, codebook: Codebook | None, settings: Re
         If the file is empty or damaged, or does not fit the codebook.
     """
     if not path.stat().st_size:
-        raise DataError(sentence("the file is empty", where=path.name))
+        raise DataError(sentence("the file is empty", where=path.name, fix="copy it again"))
     raise_all(UsageError, setting_problems(entry, settings, path.name))
     source = entry.read(path, codebook, settings) if entry.settings else entry.read(path, codebook)
     check_schema(source.schema, path, codebook)

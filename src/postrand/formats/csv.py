@@ -130,7 +130,8 @@ def _read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL)
         raise DataError(sentence("the first line is empty", where=path.name, wanted="the names of the columns"))
     if len(header) == 1 and (mark := next((m for m in ",;\t|" if m in header[0]), None)):
         what = f"the columns seem to be separated by {named(mark)}"
-        fix = "run 'postrand init' on the file, or set separator in [source] of the plan (--separator for a command)"
+        sign = "tab" if mark == "\t" else mark
+        fix = f"leave --separator out, or give --separator '{sign}' (separator = \"{sign}\" in [source] of a plan)"
         raise DataError(sentence(what, where=path.name, wanted=named(separator), fix=fix))
     check_header(path, header, codebook)
     if not has_records:
@@ -298,7 +299,8 @@ def _diagnosis(path: Path, names: Sequence[str], settings: ReadSettings) -> Data
 
 
 def _ragged(where: str, got: int, wanted: int) -> str:
-    return sentence("the row has too many or too few fields", where=where, got=f"{got} fields", wanted=wanted)
+    fix = "correct the row; a value that contains the separator needs double quotes around it"
+    return sentence("the row has too many or too few fields", where=where, got=f"{got} fields", wanted=wanted, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,9 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
     names += [*(name for block in blocks for name in block.given), *sorted(clear), *(split.given if split else ())]
     for name in dict.fromkeys(names):
         if name not in codebook:
-            yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
+            what = f"no variable {name!r} in the codebook{nearest(name, codebook.names)}"
+            fix = "use its name in the codebook, everywhere in the plan, or describe it there"
+            yield sentence(what, where=where, wanted=f"one of {few(codebook.names)}", fix=fix)
         elif not codebook[name].is_categorical:
             yield sentence(
                 f"variable {name!r} has no categories to perturb", where=where, fix="list them in the codebook"

@@ -69,6 +69,8 @@ _NUMBERS_OF = frozenset(
     )
 )  # fmt: skip
 """Parts of names of columns that number persons, households or records."""
+LEAST_NUMBERS = 10
+"""A column with categories, and fewer than these, numbers no persons or households."""
 NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
 """The note on such a column, which gets no role by '*'."""
 
@@ -104,14 +106,25 @@ def looks_carried(name: str) -> bool:
     return _WEIGHT.search(name) is not None
 
 
-def is_number_of(name: str) -> bool:
+def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str] = ()) -> bool:
     """Return whether a column is named like a number of persons or households, whose values are no quantities.
+
+    Labelled categories, and fewer than ``LEAST_NUMBERS``, number nobody: ``PID`` can be a party.
 
     >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
     [True, True, True, False, False]
+    >>> is_number_of("PID", [1, 2, 3]), is_number_of("PID", [*range(50)])
+    (False, True)
     """
+    if labels or 0 < len(categories) < LEAST_NUMBERS:
+        return False
     parts = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
     return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
+
+
+def numbers_persons(draft: Mapping[str, Any]) -> bool:
+    """Return whether the column of a draft seems to number persons or households, as :func:`is_number_of`."""
+    return is_number_of(draft["name"], draft.get("categories", ()), draft.get("labels", ()))
 
 
 def load_codebook(path: str | Path, open_role: str = "") -> Codebook:

@@ -99,12 +99,14 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
     if not sizes:
         return one
-    levels = ", ".join(f"{k} members have epsilon = {k * epsilon:.4g}" for k in sizes)
-    right = ", ".join(of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes)
-    between = "of 100 guesses between two equally likely values that all members share, at most"
-    more = "the largest household of the file is named last" if largest else "k members have k times epsilon"
+    right = [of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes]
+    levels = ", ".join(
+        f"{k} members have epsilon = {k * epsilon:.4g} (at most {g} right)" for k, g in zip(sizes, right, strict=True)
+    )
+    between = "right are those of 100 guesses between two equally likely values that all members share"
+    more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
     own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
-    return f"{together}: {levels} ({between} {right} are right); {more}. This is {own}."
+    return f"{together}: {levels}; {between}; {more}. This is {own}."
 
 
 def _little(model: Any) -> str:

@@ -71,7 +71,9 @@ class Limits:
 def _problems(kind: Limits) -> Iterable[str]:
     for name, limit in (("top", kind.top), ("bottom", kind.bottom)):
         if limit is not None and math.isnan(finite(limit)):
-            yield sentence(f"{name!r} is not a finite number", got=shown(limit, repr))
+            yield sentence(
+                f"{name!r} is not a finite number", got=shown(limit, repr), fix=f"give a number, such as {name} = 80"
+            )
     if kind.top is None and kind.bottom is None:
         yield sentence("neither 'top' nor 'bottom' is given")
     elif kind.top is not None and kind.bottom is not None and finite(kind.bottom) >= finite(kind.top):

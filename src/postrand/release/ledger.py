@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -130,7 +131,7 @@ class Ledger:
         """Return what the ledger of a population would say of a release, as new; raises UsageError as :meth:`read`."""
         book, entry = self.read(), _stated(entry, terms)
         known = [old for old in book.entries if old.population == entry.population]
-        problems = tuple(_problems(book, entry, terms, self.path.name))
+        problems = tuple(_problems(book, entry, terms, self.path))
         is_known = any(old.mechanism == entry.mechanism for old in known)
         units = unit_totals([*known, entry])
         return Outlook(terms, entry, total_of(known), total_of([*known, entry]), problems, units, is_known)
@@ -188,7 +189,7 @@ class Ledger:
             entry = dataclasses.replace(entry, kind=kind)
         else:
             entry = _stated(entry, terms)
-            raise_all(PrivacyError, _problems(book, entry, terms, self.path.name))
+            raise_all(PrivacyError, _problems(book, entry, terms, self.path))
         if not book.head:
             first = header(terms.population or "", _as_text(self.path))
             book = dataclasses.replace(book, head=first["digest"])
@@ -240,13 +241,15 @@ def _check_key(before: tuple[Entry, ...], entry: Entry, terms: Terms, where: str
     raise PrivacyError(sentence(what, where=where, got=f"{got}; {cost}", fix=fix))
 
 
-def _problems(book: Book, entry: Entry, terms: Terms, where: str) -> Iterator[str]:
+def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[str]:
     """Yield why a population's ledger has no room for a release."""
+    where = path.name
     known = [old for old in book.entries if old.population == entry.population]
     before, after = total_of(known), total_of([*known, entry])
     costs = f"ε so far {before}, of this release {entry.level}, together {after}"
     if known and entry.kind == KINDS[0]:
-        fix = 'say what this one is: kind = "wave", "corrected" or "supplement" in [ledger]'
+        lines = f'[ledger], file = {json.dumps(str(path.absolute()), ensure_ascii=False)}, kind = "wave"'
+        fix = f'say in the plan what this one is, in three lines: {lines} (or "corrected", or "supplement")'
         yield sentence("the population has releases already", where=where, got=costs, fix=fix)
     if not known and entry.kind != KINDS[0]:
         what = f"no earlier release of the population {entry.population!r} is in the ledger"

@@ -74,6 +74,7 @@ def columns_readme(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
         ", ".join(files): "the released records: not those of the original file",
         "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
         "postrand_verify.py does so with Python alone",
+        "manifest.json": "the digest of every file, which 'postrand verify' compares",
     }
     about = f"To protect persons, {done}"
     return "\n".join(["Released data", "=============", "", wrapped(about), "", *file_list(entries)]) + "\n"
@@ -141,8 +142,10 @@ def _entries(data_name: str, completed: Mapping[str, Any] | None) -> dict[str, s
         "mechanism.json": "the matrices with which values were changed",
         "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
         "postrand_verify.py does so with Python alone",
-        "postrand.R": "functions for R that read the data and correct tables",
+        "postrand.R, r_*.csv": "functions for R that read the data and correct tables, and the tables that they read",
         "ddi.xml, croissant.json": "descriptions for data catalogues",
+        "description.json": "title, publisher and terms of use, as the curator wrote them",
+        "manifest.json": "the digest of every file, which 'postrand verify' compares",
     }
 
 

@@ -119,13 +119,12 @@ def little_left(mechanism: Mechanism, records: int) -> str:
     least = min(poor, key=known.__getitem__)
     tables = "the only table" if len(known) == 1 else f"{len(poor)} of {len(known)} tables"
     verb = "is" if len(poor) == 1 else "are"
-    noun = "record" if shown(known[least]) == "1" else "records"
     ways = ["perturb fewer variables"] * (len(names) > 1) + ["merge categories"]
     ways += ["use a split release"] * (mechanism.split is None and len(names) > 1)
     ways += ["perturb them in one joint block"] * (len(mechanism.blocks) > 1)
     return sentence(
         f"little is left for tables: {tables} of one variable {verb} of little use; the least useful, of {least}, is "
-        f"worth {shown(known[least])} unperturbed {noun}, {BASES[EQUAL.basis]}; the file has {records:,} records",
+        f"worth {records_of(known[least])}, {BASES[EQUAL.basis]}; the file has {records:,} records",
         fix=f"{', '.join(ways)}, or raise epsilon; 'postrand advise' compares these ways",
     )
 
@@ -193,10 +192,22 @@ def middle(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
 def shown(effective: float | None) -> str:
     """Return effective records as text.
 
-    >>> shown(2.61), shown(182.4), shown(None)
-    ('2.6', '182', 'not known')
+    >>> shown(2.61), shown(182.4), shown(0.0031), shown(None)
+    ('2.6', '182', 'less than 1', 'not known')
     """
-    return "not known" if effective is None else f"{effective:.2g}" if effective < 9.95 else f"{effective:,.0f}"
+    if effective is None:
+        return "not known"
+    return "less than 1" if effective < 1 else f"{effective:.2g}" if effective < 9.95 else f"{effective:,.0f}"
+
+
+def records_of(effective: float | None) -> str:
+    """Return effective records with their noun: ``less than 1 unperturbed record``.
+
+    >>> records_of(0.4), records_of(182.4)
+    ('less than 1 unperturbed record', '182 unperturbed records')
+    """
+    text = shown(effective)
+    return f"{text} unperturbed record{'s' * (text not in ('1', 'less than 1'))}"
 
 
 def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
@@ -209,7 +220,8 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
         yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
         return
     poor = sum(one.is_of_little_use for one in worths)
-    text = f"{what}: worth {shown(found[0])} unperturbed records at least, {shown(found[1])} in the middle (median)"
+    least = f"worth {records_of(found[0])}" + (" at least" if found[0] >= 1 else " at worst")
+    text = f"{what}: {least}, {shown(found[1])} in the middle (median)"
     yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(known)} of little use" if poor else "") + left
 
 
@@ -222,7 +234,7 @@ MORE_IN_TWO = (
 def more_in_two(one: Sequence[TableWorth], two: Sequence[TableWorth]) -> tuple[str, ...]:
     """Return why the least worth of tables of two variables is above that of tables of one; () where it is not."""
     least = middle(one), middle(two)
-    return (MORE_IN_TWO,) if least[0] and least[1] and least[1][0] > least[0][0] else ()
+    return (MORE_IN_TWO,) if least[0] and least[1] and least[1][0] > max(least[0][0], 1.0) else ()
 
 
 def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:

@@ -24,6 +24,8 @@ NEAR, NEAR_RARE = 0.99, 0.9
 """A near-function holds in this share of the records, and of those that do not have the most common value."""
 RECORDS_A_VALUE = 5
 """A column whose values have fewer records on average would be a function of everything by chance."""
+LEAST_BROKEN = 30
+"""Of such a column, such as household numbers, what chance would break in so many records at least is a function."""
 MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
 MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
@@ -218,6 +220,8 @@ def follows(x: Column, y: Column) -> float:
         if x.size * y.size > MAX_CELLS:
             return 0.0
         wrong = n - int(_table(x, y, there).max(axis=1).sum())
+    elif _same_within(x, y, there) and _broken(x, y, there) >= LEAST_BROKEN:
+        return 1.0
     elif x.numbers is None or (not y.repeats and y.numbers is None):
         return 0.0
     else:
@@ -225,6 +229,19 @@ def follows(x: Column, y: Column) -> float:
     if wrong == 0 and rest:
         return 1.0
     return 1 - wrong / n if rest and wrong <= (1 - NEAR) * n and wrong <= (1 - NEAR_RARE) * rest else 0.0
+
+
+def _same_within(x: Column, y: Column, there: NDArray[np.bool_]) -> bool:
+    """Whether all records with one value of x have one value of y."""
+    groups = np.unique(x.codes[there])
+    return groups.size < int(there.sum()) and np.unique(x.codes[there] * y.size + y.codes[there]).size == groups.size
+
+
+def _broken(x: Column, y: Column, there: NDArray[np.bool_]) -> float:
+    """Return in how many records y would differ from the first one with the same x, if x said nothing of it."""
+    n = int(there.sum())
+    shares = np.bincount(y.codes[there]) / n
+    return (n - np.unique(x.codes[there]).size) * float(1 - (shares**2).sum())
 
 
 def _out_of_order(x: NDArray[np.float64], y: Column, there: NDArray[np.bool_]) -> int:
@@ -249,6 +266,8 @@ def _screened(x: Column, y: Column) -> bool:
         most = np.zeros(x.size, dtype=np.int64)
         np.maximum.at(most, pairs // y.size, counts)
         return bool(n - most.sum() <= (1 - NEAR + _SLACK) * n)
+    if n and not x.repeats and _same_within(x, y, there):
+        return True
     if x.repeats or x.numbers is None or (not y.repeats and y.numbers is None) or not n:
         return False
     return _out_of_order(x.numbers[there], y, there) <= (1 - NEAR + _SLACK) * n

@@ -95,7 +95,9 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     if size <= 2:
         return text
     few, many = of_hundred(1 / size), of_hundred(right_guesses(epsilon, 1 / size, delta), most=True)
-    counts = f"{few} without the release and at most {many} with it" if few != many else f"{few} with it as without"
+    counts = f"{few} without the release and at most {many} with it"
+    if few == many:
+        counts = f"{few} {'is' if few == '1' else 'are'} right, with the release as without it"
     return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
 
 

@@ -7,7 +7,8 @@ chooses nothing unless the curator lets it (``look``); plans that were chosen so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,10 +50,11 @@ from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
-from postrand.workflow.epsilon import BOUND
+from postrand.workflow.epsilon import BOUND, shares
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
+BROKEN = "it keeps the limits on risk at no level that was tried, and other ways do"
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 
 
@@ -130,7 +132,8 @@ def advise(
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:
-        again = f"Next: add{share_option(fraction)} to 'postrand protect --dossier', check, compare and explain"
+        named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
+        again = f"Next: add{share_option(fraction)} to {named}"
         more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
@@ -181,10 +184,15 @@ class _Maker:
                     trials.append(found)
         if not trials:
             raise DesignError([f"{name}: {why}" for name, why in left])
-        chosen, beaten = frontier(trials, self.needs)
+        if self.needs.look and self.needs.of_file:  # ways are compared at the levels that they may have
+            trials = self._within_limits(trials)
+        chosen, beaten = frontier([trial for trial in trials if self.met.get(id(trial), True)], self.needs)
+        if len(chosen) < FEWEST:
+            broken, worse = frontier([trial for trial in trials if not self.met.get(id(trial), True)], self.needs)
+            chosen, beaten = [*chosen, *broken][:MOST], [*beaten, *worse]
         left += [(trial.candidate.name, why) for trial, why in beaten]
-        if self.needs.look and self.needs.of_file:
-            chosen = self._within_limits(chosen)
+        told = {*map(id, chosen), *(id(trial) for trial, _ in beaten)}
+        left += [(trial.candidate.name, BROKEN) for trial in trials if id(trial) not in told]
         return self._with_lower(chosen), left
 
     @property
@@ -212,7 +220,7 @@ class _Maker:
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
-        head += [f"Run it with: postrand protect --plan plan-{number}.toml --out release{given}"]
+        head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
@@ -265,17 +273,17 @@ class _Maker:
             yield str(wanted), None, found, found is not None and found <= wanted.points
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Return the trials at the levels that keep the limits of the file; those that keep them first."""
+        """Return the trials at the levels that keep the limits of the file."""
         kept = []
         for trial in chosen:
-            candidate = dataclasses.replace(trial.candidate, chosen_with="file")
+            candidate = dataclasses.replace(trial.candidate, chosen_with="file", sections=_same_blocks(trial))
             self.files[id(candidate.book)] = self.files[id(trial.candidate.book)]
             start = self.at(candidate, trial.epsilon)
             assert start is not None
             found, met = within(start, self.needs.of_file, self.risks, partial(self.at, candidate))
             self.met[id(found)] = met and not left_out(found.plan)
             kept.append(found)
-        return sorted(kept, key=lambda trial: not self.met[id(trial)])
+        return kept
 
     def _with_lower(self, chosen: list[Trial]) -> list[Trial]:
         """Return at least two trials: with the same way at half of ε, and at the stated bound where ε is above it."""
@@ -290,6 +298,25 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
+
+
+def _same_blocks(trial: Trial) -> Callable[[float], dict[str, Any]]:
+    """Return the sections of a trial's way; where it has none at a level, the trial's blocks with their parts of ε."""
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        own = trial.candidate.sections(epsilon)
+        first = {name: trial.data[name] for name in trial.data if name not in ("source", "design", "release")}
+        if own or "blocks" not in first:
+            return own
+        parts = [entry["privacy"]["epsilon"] * epsilon / trial.epsilon for entry in first["blocks"]]
+        levels = shares(parts, epsilon)
+        blocks = [
+            {**entry, "privacy": {**entry["privacy"], "epsilon": level}}
+            for entry, level in zip(first["blocks"], levels, strict=True)
+        ]
+        return {**first, "privacy": {**first["privacy"], "epsilon": epsilon}, "blocks": blocks}
+
+    return sections
 
 
 def _size_notes(subject: Subject) -> Iterator[str]:

@@ -148,13 +148,17 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     useful = [trial for trial in held if not trial.is_useless]
     kept = []
     for trial in held:
-        winner = next((other for other in held if other is not trial and beats(other, trial)), None)
+        winner = next((other for other in useful or held if other is not trial and beats(other, trial)), None)
         if winner is not None:
-            left.append(
-                (trial, f"'{winner.candidate.name}' is at least as good in everything: {_against(winner, trial)}")
-            )
+            as_good = f"as good in everything (differences within {ALIKE:.0%} count as none), and better in something"
+            left.append((trial, f"'{winner.candidate.name}' is {as_good}: {_against(winner, trial)}"))
         elif useful and trial.is_useless:
-            left.append((trial, "almost nothing remains of it: " + _against(useful[0], trial)))
+            left.append(
+                (
+                    trial,
+                    f"almost nothing remains of it, beside '{useful[0].candidate.name}': {_against(useful[0], trial)}",
+                )
+            )
         else:
             kept.append(trial)
     kept.sort(key=lambda trial: _rank(trial, needs))
@@ -169,9 +173,10 @@ def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
 
 
 def _against(winner: Trial, trial: Trial) -> str:
+    its, own = (f" at epsilon = {one.epsilon:g}" * one.candidate.has_epsilon for one in (winner, trial))
     return (
-        f"tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)}, "
-        f"of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
+        f"there{its} tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)} of "
+        f"this way{own}, of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
     )
 
 

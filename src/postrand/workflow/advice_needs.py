@@ -90,7 +90,8 @@ class Needs:
     """Hold what is asked of a plan. ``look``: the records may choose blocks, levels and bands, not only be measured.
 
     ``largest_household``: the most members of a household, a public bound, where households are protected too; 0: they
-    are not. All members share the ``household_variables``.
+    are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
+    has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     """
 
     attacker: Attacker = "list"
@@ -100,6 +101,8 @@ class Needs:
     look: bool = False
     largest_household: int = 0
     household_variables: tuple[str, ...] = ()
+    person: str = ""
+    most_records: int = 0
 
     @property
     def epsilon(self) -> float:
@@ -131,6 +134,8 @@ class Needs:
         if self.largest_household:
             shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
             told.append(("household", f"protected too, with up to {self.largest_household} members{shared}"))
+        if self.person:
+            told.append(("person", f"protected too, with up to {self.most_records} records; {self.person} says whose"))
         return [f"  {name:<9} {text}" for name, text in told]
 
 

@@ -23,7 +23,9 @@ from postrand.workflow.planned import mechanism_of
 from postrand.workflow.unperturbed import findings
 
 LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
-"""The totals of ε that a search tries."""
+"""The totals of ε that a search tries first; between two of them it halves the gap."""
+NARROW = 0.1
+"""A search ends where the next level that breaks a limit is above the one that keeps it by at most this part."""
 CODES = {
     "k": "individual_risk_largest",
     "tau1": "tau1",
@@ -106,7 +108,7 @@ def within(
 ) -> tuple[Trial, bool]:
     """Return the trial at the largest level up to its own that keeps the limits, and whether one does.
 
-    Without one, the trial of the smallest level. The risk is taken to rise with ε.
+    The largest to within ``NARROW``. Without one, the trial of the smallest level. The risk is taken to rise with ε.
     """
     if risks.meets(trial, limits):
         return trial, True
@@ -123,9 +125,25 @@ def within(
         else:
             high = middle
     if best is not None:
-        return best, True
+        return _closer(best, [*levels, trial.epsilon][low], limits, risks, again), True
     least = _made(again, levels[0]) if levels else None
     return (trial if least is None else least), False
+
+
+def _closer(
+    best: Trial, broken: float, limits: Sequence[Limit], risks: Risks, again: Callable[[float], Trial | None]
+) -> Trial:
+    """Return a trial that keeps the limits at a level from that of ``best`` to ``broken``, which breaks them."""
+    while broken - best.epsilon > NARROW * best.epsilon + 1e-9:
+        level = float(f"{(best.epsilon + broken) / 2:.2g}")
+        if not best.epsilon < level < broken:
+            break
+        found = _made(again, level)
+        if found is not None and risks.meets(found, limits):
+            best = found
+        else:
+            broken = level
+    return best
 
 
 def _made(again: Callable[[float], Trial | None], level: float) -> Trial | None:

@@ -13,6 +13,7 @@ from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, shown, worth_line
 from postrand.support.exact import format_upper
+from postrand.support.guesses import guesses_in_words
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
@@ -21,7 +22,7 @@ from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
-from postrand.workflow.epsilon import GUIDE, above_bound
+from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 from postrand.workflow.larger import models_disagree
 
 WITH_FILE = (
@@ -76,18 +77,20 @@ def claims_in_words(trial: Trial) -> Iterator[str]:
 
 
 def household_claim(trial: Trial) -> Iterator[str]:
-    """Yield what the largest household has together, where the plan protects households."""
+    """Yield what the largest household and a person with the most records have together, where a plan protects them."""
     units = trial.mechanism.units
-    if units is not None and "household" in units.bounds:
-        most = units.bounds["household"]
-        level = unit_epsilon(trial.mechanism, "household", most)
-        yield f"All records of a household with up to {most} members together: epsilon = {format_upper(level)}."
+    for unit, most in () if units is None else units.bounds.items():
+        level = unit_epsilon(trial.mechanism, unit, most)
+        said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
+        little = "; this is little protection" if level > BOUND else ""
+        of = f"household with up to {most} members" if unit == "household" else f"person with up to {most}"
+        yield f"All records of a {of} together: epsilon = {format_upper(level)}: {said}{little}."
 
 
 def record_claim(plan: Plan) -> str:
     """Return the plan's claim on the record as a plain sentence."""
-    size = math.prod(plan.codebook[name].size for name in plan.perturbed)
-    return in_plain_words(plan.privacy, plan.perturbed, size)
+    names = tuple(name for name in plan.codebook.names if name in plan.perturbed)
+    return in_plain_words(plan.privacy, names, math.prod(plan.codebook[name].size for name in names))
 
 
 def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
@@ -95,7 +98,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     others = [one for one in chosen if one is not trial]
     for what, value in (("two variables", "two"), ("one variable", "one")):
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
-        if mine > best > 0 and mine > 1.02 * best:
+        if mine > best > 0 and mine > max(1.02 * best, 1.0):
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
             yield f"{text}, {HARMONIC}, {BASES[EQUAL.basis]}."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(

@@ -1,4 +1,4 @@
-"""Plans that protect households too: what describes the household is drawn once for all its members."""
+"""Plans that protect households or persons too: what describes a household is drawn once for all its members."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from dataclasses import replace
 from typing import Any
 
 from postrand.codebook import Codebook
-from postrand.errors import UsageError, raise_all, sentence
+from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.workflow.advice_candidates import Candidate, Names, Subject, candidates, separate
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
 
+_RECORDS = "--most-records N, the most records of one person: a public bound"
 _BOUND = "--largest-household N, the most members of one: a public bound"
 
 
 def require_unit(book: Codebook, needs: Needs) -> None:
-    """Raise UsageError with everything that keeps a plan from protecting the households that are asked for."""
+    """Raise UsageError with everything that keeps a plan from protecting the households and persons asked for."""
     raise_all(UsageError, list(_problems(book, needs)))
 
 
 def for_units(subject: Subject) -> Iterator[Candidate]:
     """Yield every way that the variables allow; where households are protected, each with a part for the household.
 
+    Of a person all records add up: ``m ε`` for m of them.
     The variables of the household have a part of ε by their number, in blocks that are drawn once for it. So a record
     has ``ε = ε_h + ε_p`` and a household with k members ``ε_h + k ε_p``, which the certificate states.
     """
-    if not subject.needs.largest_household:
+    if not (subject.needs.largest_household or subject.needs.person):
         yield from candidates(subject)
         return
     own = tuple(name for name in subject.perturbed if name in subject.needs.household_variables)
@@ -56,14 +58,17 @@ def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterato
 def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names) -> Candidate:
     """Return the candidate with a ``[unit]``; ``added`` variables get blocks and their share of ε beside its own."""
     needs, part = subject.needs, len(added) / len(subject.perturbed)
-    house = subject.book.with_role("household")[0].name
-    unit: dict[str, Any] = {"household": house, "largest_household": needs.largest_household}
+    unit: dict[str, Any] = {}
+    if needs.largest_household:
+        house = subject.book.with_role("household")[0].name
+        unit |= {"household": house, "largest_household": needs.largest_household}
     unit |= {"household_variables": list(own)} if own else {}
+    unit |= {"person": needs.person, "most_records": needs.most_records} if needs.person else {}
     joint = math.prod(subject.book[name].size for name in added) <= MAX_JOINT
     groups = ([added] if joint else [(name,) for name in added]) if added else []
 
     def sections(epsilon: float) -> dict[str, Any]:
-        each = shares([epsilon * (1 - part), *[epsilon * part / len(groups)] * len(groups)], epsilon)
+        each = shares([epsilon * (1 - part), *(epsilon * part / len(groups) for _ in groups)], epsilon)
         held = candidate.sections(each[0])
         if not held:
             return held
@@ -79,6 +84,14 @@ def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names)
 
 
 def _problems(book: Codebook, needs: Needs) -> Iterator[str]:
+    if needs.person and needs.person not in book:
+        yield sentence(f"no column {needs.person!r}{nearest(needs.person, book.names)}", where="--person")
+    elif needs.person and book[needs.person].role != "drop":
+        what = f"{needs.person!r} numbers persons, and would be released"
+        yield sentence(what, where="--person", fix="leave it out of the other options; its role is 'drop'")
+    if bool(needs.person) != bool(needs.most_records):
+        what = "a column of persons and the most records of one person are needed together"
+        yield sentence(what, fix=f"add {_RECORDS}" if needs.person else "name the column: --person")
     if not needs.largest_household:
         if needs.household_variables:
             yield sentence("variables of the household, but not how large one can be", fix=f"add {_BOUND}")

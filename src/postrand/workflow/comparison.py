@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
+from postrand.codebook import Variable
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.infer import is_number_of
@@ -256,8 +257,12 @@ def computed(
         largest_household=_largest_household(known),
         unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),
-        may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and is_number_of(v.name)),
+        may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and _numbers(v)),
     )
+
+
+def _numbers(variable: Variable) -> bool:
+    return is_number_of(variable.name, variable.categories or (), variable.labels or ())
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def start(
     weights = [d["name"] for d in drafts if not d["role"] and infer.looks_carried(d["name"])]
     linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, weights)
     drafts = list(linked.drafts)
-    open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"]}
+    open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"] not in ("", "drop")}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
@@ -199,6 +199,7 @@ def start(
         starred=tuple(starred),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
+        numbers=tuple(d["name"] for d in drafts if not d["role"] and infer.numbers_persons(d)),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 
@@ -213,9 +214,7 @@ def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if perturbs(d)]
     return [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"]
-        for d in categorical
-        if not (d["role"] or infer.looks_carried(d["name"]) or infer.is_number_of(d["name"]))
+        d["name"] for d in categorical if not (d["role"] or infer.looks_carried(d["name"]) or infer.numbers_persons(d))
     ]
 
 

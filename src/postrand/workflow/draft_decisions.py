@@ -59,7 +59,7 @@ def settled_by(
 
 def _may_leave(draft: Mapping[str, Any]) -> bool:
     name, role = draft["name"], draft["role"]
-    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or infer.is_number_of(name))
+    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or infer.numbers_persons(draft))
 
 
 def with_settled(draft: dict[str, Any], settles: Settles) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
         and draft["name"] not in named
     ):
         return {**draft, "role": "drop"}
-    if draft["name"] not in named and draft["role"] != "drop" and infer.is_number_of(draft["name"]):
+    if draft["name"] not in named and draft["role"] != "drop" and infer.numbers_persons(draft):
         draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
     share = singling.get(draft["name"])
     if share is None:

@@ -9,7 +9,7 @@ from typing import Any
 from postrand.plan import Plan
 from postrand.privacy.words import members_in_words
 from postrand.release.ledger_report import outlook_lines
-from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, shown
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, records_of, shown
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
@@ -147,7 +147,7 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
     found = middle(tables)
     if found is None:
         return
-    text = f"A table of {kind} is as precise as one from {shown(found[1])} unperturbed records in the middle, and from"
+    text = f"A table of {kind} is as precise as one from {records_of(found[1])} in the middle, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
     good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
     poor = [one.name for one in tables if one.is_of_little_use]

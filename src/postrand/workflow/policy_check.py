@@ -219,7 +219,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [one.effective_records for one in chosen if one is not None and one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
-    after = f"{shown(min(values))} at least" if values else "not known"
+    after = shown(min(values)) + " at least" * (min(values) >= 1) if values else "not known"
     after += " where it is known" if values and len(values) < len(chosen) else ""
     poor = len(chosen) - sum(v >= rule.limit for v in values)
     met = poor <= rule.share * len(chosen)

@@ -45,6 +45,11 @@ class Trial:
     problem: str = ""
     note: str = ""
 
+    @property
+    def gone(self) -> int:
+        """The number of records with a value whose result is missing."""
+        return max(0, sum(self.before.values()) - sum(self.after.values()))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         about = {"variable": self.recode.variable, "from": self.recode.source, "done": self.recode.in_words()}
@@ -56,6 +61,7 @@ class Trial:
             "before": tallied(self.before),
             "after": tallied(self.after),
             "categories": shown,
+            "became_missing": step_of(self.gone),
             "note": self.note,
         }
 
@@ -67,6 +73,7 @@ class Trial:
         lines = [head, f"  {'number of categories':<24}{'before':>10}{'after':>10}"]
         used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
         lines += [f"  {name:<24}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
+        lines += [f"  {'became missing':<24}{step_of(self.gone)} records"] * (self.gone > 0)
         shown = list(self.after.items())
         lines += [f"  {name:<24}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
         more = len(shown) - MAX_SHOWN

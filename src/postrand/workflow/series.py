@@ -18,8 +18,8 @@ from postrand.release.ledger_lines import Entry
 
 NOT_COUNTED = (
     "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
-    "puts the two side by side is held back only by the sum of their epsilons. To count them, name the same ledger in "
-    "the section [ledger] of every plan of these people, or with --ledger FILE"
+    "puts the two side by side knows as much as from one release with the sum of their epsilons. To count them, name "
+    "the same ledger in the section [ledger] of every plan of these people, or with --ledger FILE"
 )
 """What the curator is told of a release that no ledger of its population counts."""
 

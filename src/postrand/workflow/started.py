@@ -10,7 +10,6 @@ from typing import Any
 
 from postrand import formats
 from postrand.errors import sentence
-from postrand.plan import infer
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few
 
@@ -29,7 +28,8 @@ class Started:
     from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
-    releases as it is. ``roles``: the number of columns with each role, empty for none.
+    releases as it is. ``numbers``: those without a role that seem to number persons or households. ``roles``: the
+    number of columns with each role, empty for none.
     """
 
     codebook: Path
@@ -43,12 +43,8 @@ class Started:
     starred: tuple[str, ...] = ()
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The variables without a role that seem to number persons or households."""
-        return tuple(name for name in self.without_role if infer.is_number_of(name))
 
     @property
     def is_open(self) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
-from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, Assumed, little_use
+from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, Assumed, little_use, records_of
 from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.support.worth_basis import BASES, HARMONIC, Basis
 from postrand.workflow.design_blocks import DesignedBlock
@@ -45,9 +45,8 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
             why = f"more than {MAX_ESTIMATED:,} categories" if many else "the matrix cannot be inverted"
             lines.append(f"  the worth of released records for the table of {name} is not known: {why}")
             continue
-        worth = f"{1000 * share:.2g}" if share < 0.0995 else f"{1000 * share:,.0f}"
         poor = ": of little use" if records is not None and little_use(share * records, records) else ""
-        text = f"  1,000 released records are worth {worth} unperturbed records for the table of {name}"
+        text = f"  1,000 released records are worth {records_of(1000 * share)} for the table of {name}"
         lines.append(f"{text}, {BASES[basis]}{poor}")
         few += [name] * (share < LEAST_SHARE)
     data: dict[str, Any] = {
