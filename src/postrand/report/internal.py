@@ -85,8 +85,8 @@ class Decision:
     """Hold what is decided on, as sentences: what is released, its risk, what is guaranteed, and what is not.
 
     ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
-    ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them. ``checks`` are the rules of the office's policy that are not
-    met, or say that all are; () without a policy.
+    ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
+    ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
     """
 
     source: str

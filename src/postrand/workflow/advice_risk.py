@@ -77,7 +77,7 @@ class Risks:
         certificate = certified(known, mechanism)
         if plan.codebook not in self._as_is:
             self._as_is[plan.codebook] = risks_as_is(known.source, plan.codebook, truth)
-        about: dict[str, Any] = {"name": name, "told": found.sentences, "as_is": self._as_is[plan.codebook]}
+        about: dict[str, Any] = {"name": name, "told": found.inside, "as_is": self._as_is[plan.codebook]}
         return computed(known, mechanism, certificate, report, truth, **about), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:

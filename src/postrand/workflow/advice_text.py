@@ -155,8 +155,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {text}" for text in above_bound(epsilon))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
-            *before, after = (f"{value} {where}" for value, where in figures.sides(one.code))
-            yield f"  Risk: {one.measure}: {'; '.join(before)}, {after}"
+            *told, last = (f"{value} {where}" for value, where in figures.sides(one.code))
+            yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
     yield from (f"  Risk: {text}" for text in figures.warnings)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))

@@ -64,7 +64,8 @@ class PlanFigures:
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
-    before they were recoded by their codes, where they were measured too. ``ledger`` is what that of the plan would say of the release.
+    before they were recoded by their codes, where they were measured too.
+    ``ledger`` is what that of the plan would say of the release.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
@@ -206,7 +207,7 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = certified(known, mechanism)
-    told = findings(known.plan, mechanism, known).sentences
+    told = findings(known.plan, mechanism, known).inside
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
     return dataclasses.replace(found, ledger=outlook_of(plan, mechanism, certificate, name))
 

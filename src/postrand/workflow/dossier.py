@@ -205,7 +205,7 @@ def collect(
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
     attacks = Exposures.of(truth, mechanism)
-    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.sentences)
+    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.inside)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}

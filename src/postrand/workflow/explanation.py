@@ -20,7 +20,6 @@ from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
 from postrand.workflow.larger import why_larger
 
-
 TOLD = ("correct_matches", "household_risk", "joint_household_risk", "register_matches", "tau2")
 """The measures of risk that the page tells."""
 

@@ -87,9 +87,12 @@ class PlanComparison:
 
     def _warnings(self) -> list[str]:
         """Return what a reader of the risk must know: once where all plans say the same."""
-        if len({plan.warnings for plan in self.plans}) == 1:
-            return [f"  {text}" for text in self.plans[0].warnings]
-        return [f"  {plan.name}: {text}" for plan in self.plans for text in plan.warnings]
+        texts = dict.fromkeys(text for plan in self.plans for text in plan.warnings)
+        said = {text: [plan.name for plan in self.plans if text in plan.warnings] for text in texts}
+        return [
+            f"  {text}" if len(names) == len(self.plans) else f"  {', '.join(names)}: {text}"
+            for text, names in said.items()
+        ]
 
     def _not_known(self) -> Iterator[str]:
         """Yield why cells say that a measure is not known, and why measures of no plan are left out."""
