@@ -218,11 +218,11 @@ def test_a_limit_on_households_says_what_is_missing():
 
 @pytest.mark.parametrize("law", [None, 1.0])
 def test_who_knows_all_members_is_no_weaker_than_who_looks_for_each(law):
-    keys, household = people([2, 2, 2, 3, 3, 1, 2, 1], 3)
-    weights = np.linspace(2, 30, keys.records)
-    mechanism = None
+    cells = np.array([0, 1, 2, 3, 4, 5, 6, 7, 6, 8, 7, 8, 6, 6, 7, 7, 8, 8])  # rare members; common ones, rare together
+    keys, household = KeyCodes(("a", "b"), (3, 3), (cells // 3, cells % 3)), np.arange(18) // 2
+    weights, mechanism = np.full(18, 10.0), None
     if law is not None:
-        mechanism = Mechanism([Block((v.name,), randomised_response(v.size, law)) for v in KEYS], Codebook(KEYS))
+        mechanism = Mechanism({name: randomised_response(3, law) for name in "ab"})
     found = TrueFile(keys, weights, household).exposure(mechanism)
     key_law = None if mechanism is None else law_of(mechanism, keys.names, keys.shape)
     _, first = np.unique(household, return_index=True)

@@ -233,13 +233,13 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
-def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
-    """Return what these columns single out, alone or with others, in the sentences of :attr:`Findings.sentences`."""
+def singling(source: Source, names: Sequence[str]) -> Findings:
+    """Return what these columns single out, alone or with others."""
     if not names:
-        return ()
+        return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    return Findings(tuple(_singling(singled, (), _larger(sample, singled))), singled).sentences
+    return Findings(tuple(_singling(singled, (), _larger(sample, singled))), singled)
 
 
 def settling(

@@ -86,9 +86,9 @@ def microaggregate_file(
 def _singled(table: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
     """Return what the columns that stay as they are single out, and warn of it."""
     told = singling(TableSource(table), [name for name in table.column_names if name not in changed])
-    for text in told:
+    for text in told.warnings:
         warnings.warn(text, UnperturbedWarning, stacklevel=3)
-    return told
+    return told.sentences
 
 
 def recheck(folder: str | Path) -> Claims:
