@@ -361,7 +361,7 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
         assert ("80.0 of 200 persons (in the file as it is), 6.00 of 200 persons (recoded, not" in told) is (
             recoded and command == "explain"
         )
-        assert ("file as it is  recoded, plan.toml" in told) is (recoded and command == "compare")
+        assert ("  file as it is  recoded  " in told) is (recoded and command == "compare")
 
 
 def test_the_larger_figure_of_the_register_attacker_is_named_for_each_side(figures):
