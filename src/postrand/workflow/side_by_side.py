@@ -137,7 +137,7 @@ class PlanComparison:
         own = [plan for plan in self.plans if plan.before_is == AS_IS]
         first = self._before(own[0]) if own else lambda code: self._as_is(self.plans[0], code)
         recoded = [plan for plan in self.plans if plan.before_is != AS_IS]
-        if len({tuple((one.code, one.before) for one in plan.risks) for plan in recoded}) == 1:
+        if len(recoded) > 1 and len({tuple((one.code, one.before) for one in p.risks) for p in recoded}) == 1:
             return [("file as it is", first), ("recoded", self._before(recoded[0]))]
         return [("file as it is", first), *((f"recoded, {plan.name}", self._before(plan)) for plan in recoded)]
 
