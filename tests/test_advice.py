@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,12 +18,17 @@ from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
+from postrand.plan.policy import MEASURES
+from postrand.risk.tuning import SEARCHED
+from postrand.support.measure_names import RISK_MEANINGS
 from postrand.support.options import to_dict
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
 from postrand.workflow.advice_choice import designed, frontier
-from postrand.workflow.advice_needs import Needs, needs_from
+from postrand.workflow.advice_needs import MEANINGS, Needs, needs_from
 from postrand.workflow.advice_refusals import require_possible
+from postrand.workflow.advice_text import _all_known
+from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.epsilon import BOUND
 
 SIZES = {"sex": 2, "area": 3, "work": 4}
@@ -241,13 +247,29 @@ def test_every_wrong_text_is_reported_at_once():
     ("text", "measure", "bound"),
     [
         ("ε <= 4", "epsilon", 4.0),
-        ("individual risk <= .1", "individual", 0.1),
-        ("correct_matches <= 5", "correct matches", 5),
+        ("individual <= .1", "individual_risk", 0.1),
+        ("correct matches <= 5", "correct_matches", 5),
+        ("joint-household risk <= .2", "joint_household_risk", 0.2),
     ],
 )
 def test_limits_have_several_spellings(text, measure, bound):
     limit = needs_from(limits=[text]).limits[-1]
     assert (limit.measure, limit.bound) == (measure, bound)
+
+
+def test_a_limit_a_search_and_a_policy_know_the_same_measures_of_risk():
+    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon", "k"}
+    assert {*RISK_MEANINGS} <= {*MEASURES}
+    assert {*SEARCHED} <= {*RISK_MEANINGS}
+    with pytest.raises(UsageError, match="joint_household_risk"):
+        needs_from(limits=["hh <= 0.1"])
+
+
+def test_a_limit_on_a_household_says_what_the_attacker_has_who_knows_all_members():
+    risks = (RiskFigure("joint_household_risk_largest", "", 1.0, 0.75, "share"),)
+    told = partial(_all_known, figures=SimpleNamespace(risk=lambda code: next(r for r in risks if r.code == code)))
+    assert told("household_risk <= 0.05").endswith("does not apply: 0.75 at most (joint_household_risk)")
+    assert told("joint_household_risk <= 0.05") == told("k >= 3") == ""
 
 
 def test_a_limit_on_risk_keeps_the_default_of_epsilon():
@@ -356,7 +378,7 @@ def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule
     assert done.exit_code == 0, done.output
     told = "the risk leaves out pay: moved or averaged among neighbours in rank"
     assert f"  Risk: {told}" in done.output
-    assert "Asked: individual <= 0.9: not known" in done.output
+    assert "Asked: individual_risk <= 0.9: not known" in done.output
     first, second = map(str, plans(tmp_path)[:2])
     assert told[1:] in CliRunner().invoke(main, ["explain", first]).output
     assert CliRunner().invoke(main, ["compare", first, second]).output.count(told) == 1
@@ -372,7 +394,7 @@ def test_what_no_release_of_so_many_records_can_keep_is_refused(tmp_path):
     asked = ("--limit", "k >= 101", "--limit", "individual <= 0.009", "--precision", "9.7 points for sex")
     done = advise(tmp_path, *asked, keys=("sex", "area"), records=100)
     assert done.exit_code == 2
-    for where in ("the limit 'k >= 101'", "the limit 'individual <= 0.009'", "the precision '9.7 points for sex'"):
+    for where in ("the limit 'k >= 101'", "the limit 'individual_risk <= 0.009'", "the precision '9.7 points for sex'"):
         assert f"{where}: no plan can keep this" in done.output
     assert "more than 9.8 points" in done.output
     assert not (tmp_path / "advice").exists()

@@ -252,12 +252,16 @@ def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
         suppress_file(path, tmp_path / "out", ["area"], 2)
 
 
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
 def test_a_file_of_numbers_is_microaggregated(tmp_path):
     path = tmp_path / "survey.csv"
     path.write_text("id;pay\n1;10,5\n2;11,5\n3;20\n4;\n5;22\n")
     options = ["--columns", "pay", "--k", "2", "--decimal", ",", "--out", str(tmp_path / "out")]
     made = CliRunner().invoke(main, ["microaggregate", str(path), *options])
     assert made.exit_code == 0, made.output
+    said = "id is released unperturbed and singles out more than 99% of the records alone"
+    assert said in made.stderr
+    assert said in (tmp_path / "out" / "claims.txt").read_text()
     rows = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
     assert rows == ["id,pay", "1,11", "2,11", "3,21", "4,", "5,21"]
     again = CliRunner().invoke(main, ["microaggregate", str(path), *options])

@@ -33,11 +33,11 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
 
 def test_a_recommended_plan_becomes_the_decisions(decisions: Decisions, tmp_path: Path) -> None:
     asked = decisions
-    for key, text in {"epsilon": "3", "correct matches": "50", "points": "9", "first": "sex", "second": "area"}.items():
+    for key, text in {"epsilon": "3", "correct_matches": "50", "points": "9", "first": "sex", "second": "area"}.items():
         asked = act(asked, "typed", f"{advising.PREFIX}{key}", text)
     found = advising.advised(asked, tmp_path)
     assert 2 <= len(found.plans) <= 4
-    assert [str(one) for one in found.needs.limits] == ["epsilon <= 3", "correct matches <= 50"]
+    assert [str(one) for one in found.needs.limits] == ["epsilon <= 3", "correct_matches <= 50"]
     assert found.needs.precisions == (Precision(9.0, ("sex", "area")),)
     page = html.unescape(str(advice_views.advice(found, waiting=False)))
     for line in found.text().splitlines():

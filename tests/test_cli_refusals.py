@@ -24,6 +24,8 @@ from postrand.release import read
 from postrand.support.signals import Stopped, stoppable
 from postrand.workflow.whole_columns import anatomise_file, average_columns, permute_columns
 
+pytestmark = pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")  # of the column id
+
 
 def call(*arguments):
     return CliRunner().invoke(main, [str(a) for a in arguments])

@@ -12,7 +12,7 @@ from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.comparison_risk import RECODED, RiskFigure
 from postrand.workflow.dossier_decision import MEASURES, decision_of
 from postrand.workflow.policy_check import PolicyCheck, Verdict
 from tests.test_report import Page
@@ -31,6 +31,9 @@ def figures(**changed: object) -> PlanFigures:
         RiskFigure("individual_risk_above", "", 0.25, 0.5, "share"),
         RiskFigure("household_risk", "", None, None, "share", "no variable has the role 'household'"),
         RiskFigure("tau1", "", None, None, "records", "no sampling fraction or weight was given"),
+        RiskFigure("joint_household_risk_above", "", 0.74, 0.21, "share"),
+        RiskFigure("tau2", "", 5.0, 0.1, "records"),
+        RiskFigure("register_matches", "", 3.0, 0.3, "records"),
         RiskFigure("below_2", "", 0.46, 0.97, "share"),
     )
     given = {"name": "survey.sav", "records": 1000, "claims": ("of 100 guesses",), "epsilon": 1.0, "risks": risks}
@@ -42,19 +45,26 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     mechanism = law()
     policy = PolicyCheck("p", "", (Verdict("Records alone", "at most 1%", "46%", "97%", False),))
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
-    found = decision_of(figures(findings=("income tells the rest",)), policy, mechanism, certificate)
+    found = decision_of(
+        figures(findings=("income tells the rest",), as_is={"joint_household_risk_above": 0.99}),
+        policy,
+        mechanism,
+        certificate,
+    )
     text = Page(report.decision_page(found, "../release/report.html")).text
     for words in (
         "Decision on a release of survey.sav",
         "Perturbed <b>age</b> (ε of a record: 1 at most)",
         "Recoded before job",
         "Released as in the file income",
-        "Persons found rightly, informed attacker 600 (60%) 30 (3%)",
-        "chance above 20%, informed attacker 25% 50%",
+        "Persons found rightly, informed attacker not looked at 600 (60%) 30 (3%)",
+        "chance above 20%, informed attacker not looked at 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
         "46% of the records are alone",
+        "above 20%, all members known 99% 74% 21%",
+        "larger figure of each side: before the plan τ2, after the plan that of all records",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
         "Income tells the rest.",
         "What is not guaranteed",
@@ -93,6 +103,8 @@ def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:
 
 
 LONG = figures(
+    as_is=dict.fromkeys(MEASURES, 0.5),
+    before_is=RECODED,
     claims=tuple(f"claim {k} " * 60 for k in range(30)),
     risks=tuple(RiskFigure(code, "", 0.9, 0.1, "share") for code in MEASURES),
     findings=("a finding " * 50,) * 9,

@@ -31,7 +31,7 @@ from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
-from postrand.risk.singled import singled_out
+from postrand.risk.singled import Singled, singled_out
 from tests.conftest import ROOT
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
@@ -392,3 +392,12 @@ def test_a_constant_column_tells_no_more_than_the_most_common_value():
     assert (found.guessed, found.settled, found.same) == (0.0, 0.0, 0.0)
     assert told_by(np.array([[100, 50]])).right == 1.0
     assert told_by(np.zeros((2, 2))).blind == 1.0
+
+
+def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share_inside() -> None:
+    found = Findings(singled=(Singled("affairs", 0.00157), Singled("sex", 0.0), Singled("pay", 0.5)))
+    said = "Records that unperturbed columns single out, each alone: fewer than 1% by affairs{}, none by sex."
+    assert found.sentences == (said.format(""),)
+    assert found.inside == (said.format(" (0.16%)"),)
+    assert found.headed == (("Released unperturbed", said.format("")),)
+    assert Findings().sentences == ()

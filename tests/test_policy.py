@@ -23,7 +23,7 @@ from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
 from postrand.workflow.policy_check import PolicyWarning, check_policy
-from postrand.workflow.side_by_side import PlanComparison
+from postrand.workflow.side_by_side import KEYS_DIFFER, PlanComparison
 
 N = 300
 STRICT = '[[rules]]\nmeasure = "correct_matches"\nat_most = 0\n'
@@ -357,19 +357,45 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
     for command in ("explain", "compare"):
         told = call(command, *[tmp_path / "plan.toml"] * (1 + (command == "compare"))).output
         assert ("recoded, not perturbed" in told) is recoded
-        assert ("in the file as it is" in told) is not recoded
+        # sex follows from the age in years: 80 combinations; in bands, 6
+        assert ("80.0 of 200 persons (in the file as it is), 6.00 of 200 persons (recoded, not" in told) is (
+            recoded and command == "explain"
+        )
+        assert ("  file as it is  recoded  " in told) is (recoded and command == "compare")
 
 
-def test_a_part_larger_than_the_whole_is_two_models_that_disagree(figures):
-    def made(part):
+def test_the_larger_figure_of_the_register_attacker_is_named_for_each_side(figures):
+    def made(before, after):
         both = [
-            dataclasses.replace(figures.risk("tau2"), code=c, before=b, after=None)
-            for c, b in (("tau2", part), ("register_matches", 5.0))
+            dataclasses.replace(figures.risk("tau2"), code=c, before=b, after=a)
+            for c, b, a in (("tau2", before, after), ("register_matches", 5.0, 0.3))
         ]
         return dataclasses.replace(figures, risks=tuple(both))
 
-    assert all("two models disagree" in text for text in (str(made(6.0)), str(PlanComparison((made(6.0),) * 2))))
-    assert "two models disagree" not in str(made(4.0))
+    for told in (str(made(6.0, 0.1)), str(PlanComparison((made(6.0, 0.1),) * 2))):
+        assert "before the plan the matches among sample uniques (τ2) are more than those of all" in told
+        assert "larger figure of each side: before the plan τ2, after the plan that of all records" in told
+    assert "before the plan that of all records, after the plan τ2" in str(made(4.0, 0.4))
+    assert "two models disagree" not in str(made(4.0, 0.1))
+
+
+def test_plans_with_other_keys_are_not_compared_by_their_risk_without_a_word(figures):
+    other = dataclasses.replace(figures, name="other", keys=("sex",))
+    told = str(PlanComparison((figures, other)))
+    assert "Keys that the attackers know, other: sex\n" in told
+    assert KEYS_DIFFER in told
+    told = str(PlanComparison((figures, figures)))
+    assert KEYS_DIFFER not in told
+    assert "Keys that the attackers know: sex, age\n" in told
+
+
+def test_a_reason_stands_where_a_cell_is_not_known_else_the_measures_are_named(figures):
+    lacking = dataclasses.replace(figures.risk("tau1"), before=None, after=None, why="no weight")
+    some = dataclasses.replace(figures.risk("tau2"), after=None, why="no law")
+    told = str(PlanComparison((dataclasses.replace(figures, risks=(lacking, some)),) * 2))
+    assert "not in the table: Population uniques among sample uniques (τ1): no weight" in told
+    assert "not known: no law" in told
+    assert "not known: no weight" not in told
 
 
 def test_a_risk_that_is_larger_after_is_explained(figures):

@@ -27,7 +27,7 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.report.split_values import MAX_SUBSETS, co_appearance, separate_worth, split_view
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
-from postrand.workflow.dossier_split import LEVELS, WAYS, WORTH
+from postrand.workflow.dossier_split import LEVELS, WAYS, WORTH, WORTH_HEAD
 from tests.browser import browsing, opened, violations
 from tests.split_cases import covariance_trace
 
@@ -243,7 +243,7 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     assert "equally likely combinations of values, " in sheet
     own = {" × ".join(t["table"]): t["effective_records"] for t in data["figures"]["worth"]["two_way"]["tables"]}
     for row in data["split"][WORTH]:  # this plan's prior is the file: it has the same subsets
-        assert float(row["Effective records"].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)
+        assert float(row[WORTH_HEAD].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)
     assert "the attacker also sees which variables each record shows" in text
     row = re.findall(r"Informed attacker: right links, all 3,000 persons (.*?) Informed", text)[0]
     assert "not computed" not in row

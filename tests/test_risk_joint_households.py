@@ -25,7 +25,8 @@ from postrand.risk.joint_households import (
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.split_law import law_of
-from postrand.risk.weights import expected_inverse
+from postrand.risk.split_risk import register_risk
+from postrand.risk.weights import expected_inverse, household_risk
 
 SHAPE = (2, 3)
 LAW = KeyLaw.of(Mechanism({"a": randomised_response(2, 1.5), "b": randomised_response(3, 2.0)}), ("a", "b"), SHAPE)
@@ -248,3 +249,22 @@ def test_tune_meets_a_limit_as_the_policy_measures_it(measure, monkeypatch):
 def test_a_limit_on_households_says_what_is_missing():
     with pytest.raises(UsageError, match="household"):
         tune(frame(), ["a", "b"], "household_risk <= 0.2", weight="w")
+
+
+@pytest.mark.parametrize("law", [None, 1.0])
+def test_who_knows_all_members_is_no_weaker_than_who_looks_for_each(law):
+    cells = np.array([0, 1, 2, 3, 4, 5, 6, 7, 6, 8, 7, 8, 6, 6, 7, 7, 8, 8])  # rare members; common ones, rare together
+    keys, household = KeyCodes(("a", "b"), (3, 3), (cells // 3, cells % 3)), np.arange(18) // 2
+    weights, mechanism = np.full(18, 10.0), None
+    if law is not None:
+        mechanism = Mechanism({name: randomised_response(3, law) for name in "ab"})
+    found = TrueFile(keys, weights, household).exposure(mechanism)
+    key_law = None if mechanism is None else law_of(mechanism, keys.names, keys.shape)
+    _, first = np.unique(household, return_index=True)
+    alone = household_risk(register_risk(keys, weights, key_law), household)[first]
+    linked = register_joint_risk(keys, weights, household, key_law)
+    assert (alone > linked).any()
+    assert (linked > alone).any()
+    assert found.register_joint.mean == pytest.approx(np.mean([max(pair) for pair in zip(alone, linked, strict=True)]))
+    assert found.joint.mean >= found.file.some_member.mean
+    assert found.joint.largest >= found.file.some_member.largest

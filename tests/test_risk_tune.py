@@ -159,7 +159,7 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
     assert by_level[found.level].meets(classes // 4)
     seen = informed(keys, KeyLaw.of(found.mechanism, keys.names, keys.shape), seed=9).anyone.expected
     assert by_level[found.level].risk == pytest.approx(seen, rel=0.15)
-    assert str(found).startswith(f"correct matches <= {classes // 4}: level")
+    assert str(found).startswith(f"correct_matches <= {classes // 4}: level")
     with pytest.raises(UsageError, match="knows who is in the file"):
         tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)
 

@@ -70,7 +70,7 @@ def test_the_command_takes_a_plan_or_a_file_and_weights(plan):
     result = call("tune", survey, "--keys", "age,area,job", "--limit", "tau2 <= 100000", "--weight", "w")
     assert "no perturbation is needed for this limit" in result.output
     code, found = answer("tune", "--plan", plan, "--limit", "correct matches <= 100", "--draws", "2")
-    assert (code, found["measure"]) == (0, "correct matches")
+    assert (code, found["measure"]) == (0, "correct_matches")
     for words in (
         ["--limit", "tau2 <= 10"],
         [survey, "--plan", plan, "--limit", "tau2 <= 10"],

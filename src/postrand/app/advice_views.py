@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,11 +18,13 @@ from postrand.workflow.advice import Advice
 from postrand.workflow.advice_needs import ATTACKERS, USES
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_text import next_steps, plan_lines, record_claim
-from postrand.workflow.comparison import figure
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.epsilon import DEFAULT_EPSILON
 
-_RISKS = ("correct_matches", "tau2", "individual_risk_largest")
+_RISKS = (
+    *("correct_matches", "register_matches", "tau2", "individual_risk_largest"),
+    *("household_risk_largest", "joint_household_risk_largest"),
+)
 _SHORT = {"list": "Somebody with a list", "acquaintance": "Somebody who knows them", "anyone": "Anyone"}
 """The attackers, short enough for a list; their whole words stand below it."""
 _HEADS = ("Claim", "Risk", "Worth", "Asked")
@@ -134,11 +135,10 @@ def _row(words: str, cells: Sequence[str]) -> Tag:
 
 
 def _sides(plan: Advised, one: RiskFigure | None) -> str:
-    """Return a risk before and after; before is the file as it is, where a recoded one was measured too."""
+    """Return a risk in the file as it is, recoded where that is another, and after."""
     if one is None or one.before is None:
         return "not known"
-    first = dataclasses.replace(one, before=plan.figures.as_is.get(one.code, one.before))
-    return f"{figure(first, 'before')} → {figure(one, 'after')}"
+    return " → ".join(value for value, _ in plan.figures.sides(one.code))
 
 
 def _why(plan: Advised) -> str:

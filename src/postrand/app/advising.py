@@ -19,9 +19,9 @@ from postrand.workflow.epsilon import DEFAULT_EPSILON
 PREFIX = "advice."
 """How the texts of its form begin among all that is typed."""
 LIMITS = {
-    "correct matches": "Correct matches, at most",
+    "correct_matches": "Correct matches, at most",
     "tau2": "τ2, at most",
-    "individual": "Largest risk of one person, at most",
+    "individual_risk": "Largest risk of one person, at most",
     "k": "k, at least",
 }
 """The limits on risk that have a box, by the measure that they name."""

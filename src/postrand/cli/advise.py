@@ -30,7 +30,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="LIMIT",
             help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', "
-            "'correct matches <= 5' or 'individual <= 0.1'; can be repeated. "
+            "'correct_matches <= 5' or 'individual_risk <= 0.1'; can be repeated. "
             "Default: 'epsilon <= 4'; without --look it stays beside limits on risk.",
         ),
         click.option(
@@ -124,7 +124,7 @@ def advise(
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
     postrand advise survey.csv --codebook codebook.toml \\
-        --attacker acquaintance --limit "individual <= 0.1" --look
+        --attacker acquaintance --limit "individual_risk <= 0.1" --look
     postrand advise survey.csv --keys age,sex,region \\
         --precision "2 points for sex x region" --all
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines

@@ -302,7 +302,7 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
     "--limit",
     required=True,
     metavar="LIMIT",
-    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10', 'correct matches <= 5' or 'household_risk <= 0.2'.",
+    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10', 'correct_matches <= 5' or 'household_risk <= 0.2'.",
 )
 @_population_options
 @click.option(

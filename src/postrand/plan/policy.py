@@ -11,6 +11,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.risk.informed import LEVELS
 from postrand.support.inputs import finite, is_names, is_whole, read_toml
+from postrand.support.measure_names import measure_named
 from postrand.support.showing import few
 
 Kind = Literal["most", "risk", "class", "worth", "never"]
@@ -163,7 +164,7 @@ def _unknown(what: str, name: str, known: Any, where: str) -> str:
 
 
 def _rule_problems(entry: Mapping[str, Any], where: str) -> Iterator[str]:
-    measure = entry.get("measure")
+    measure = _measure(entry)
     if not isinstance(measure, str) or measure not in MEASURES:
         what = "'measure' is missing" if measure is None else f"unknown measure {shown(measure, repr)}"
         hint = "" if measure is None else nearest(shown(measure), MEASURES)
@@ -204,13 +205,20 @@ def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterato
             yield sentence("'tables' are not known", where=where, got=shown(tables, repr), wanted=wanted)
 
 
+def _measure(entry: Mapping[str, Any]) -> Any:
+    """Return the measure that an entry names, by its one name; anything else as it is."""
+    measure = entry.get("measure")
+    return measure_named(measure, MEASURES) if isinstance(measure, str) else measure
+
+
 def _rule(entry: Mapping[str, Any]) -> Rule:
-    kind = MEASURES[entry["measure"]]
+    measure = _measure(entry)
+    kind = MEASURES[measure]
     limit = entry[OPTIONS[kind][0]]
     share = float(entry.get("share_above", entry.get("share_below", 0.0)))
     tables = entry.get("tables", TABLES[0])
     if not isinstance(tables, str):
         tables = tuple(tuple(names) for names in tables)
     if kind == "never":
-        return Rule(entry["measure"], never=tuple(limit))
-    return Rule(entry["measure"], float(limit), share, tables)
+        return Rule(measure, never=tuple(limit))
+    return Rule(measure, float(limit), share, tables)

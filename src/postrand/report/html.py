@@ -39,6 +39,7 @@ from postrand.support import options, wordings
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
+from postrand.support.worth_basis import BASES
 
 MAX_TEXT = 80
 MAX_SENTENCE = 10_000
@@ -91,6 +92,7 @@ def public_report(
             together=together(split.names, split.together) if split else "",
             steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
             pairs=two_way(mechanism, summary.records),
+            basis=BASES["released"],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)

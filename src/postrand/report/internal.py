@@ -17,8 +17,10 @@ _LINE = 96
 """Characters of a line of the printed sheet, on the safe side."""
 _BESIDE = 140
 """Characters of two lines beside the name of what is done."""
-_MOST = 10
+_MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
+_NOTES = 11
+"""Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Tables by title: each a sequence of rows, each row its cells by column name."""
@@ -66,20 +68,25 @@ def internal_report(
 
 @dataclass(frozen=True, slots=True)
 class RiskRow:
-    """Say one measure of risk in plain words, before and after; ``shares`` are its bars, of 1, where it has some."""
+    """Say one measure of risk in plain words, before and after; ``shares`` are its bars, of 1, where it has some.
+
+    ``as_is``: in the file as it is, where ``before`` is recoded.
+    """
 
     measure: str
     before: str
     after: str
     shares: tuple[float, float] | None = None
+    as_is: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Hold what is decided on, as sentences: what is released, its risk, what is guaranteed, and what is not.
 
-    ``treated`` says by name what is done to the variables. ``checks`` are the rules of the office's policy that are not
-    met, or say that all are; () without a policy.
+    ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
+    ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
+    ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
     """
 
     source: str
@@ -88,12 +95,14 @@ class Decision:
     is_private: bool
     treated: tuple[tuple[str, str], ...]
     risks: tuple[RiskRow, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
     claims: tuple[str, ...]
     limits: tuple[str, ...]
     findings: tuple[str, ...]
     worth: tuple[str, ...]
     checks: tuple[str, ...] = ()
+    is_recoded: bool = False
 
 
 def decision_page(found: Decision, public: str = "") -> str:
@@ -101,6 +110,7 @@ def decision_page(found: Decision, public: str = "") -> str:
 
     Long lists are cut, and say how much is left out, so that there are two pages whatever the plan.
     """
+    warnings = fitted(found.warnings, _NOTES)
     return (
         environment()
         .get_template("decision.html")
@@ -109,7 +119,8 @@ def decision_page(found: Decision, public: str = "") -> str:
             public=public,
             details=DETAILS,
             treated=[(name, cut(text, _BESIDE)) for name, text in found.treated],
-            notes=fitted(found.notes, 7 + _MOST - len(found.risks)),
+            warnings=warnings,
+            notes=fitted(found.notes, _NOTES + _MOST - len(found.risks) - lines_of(warnings[0])),
             claims=fitted(found.claims, 14),
             limits=fitted(found.limits, 10),
             findings=fitted(found.findings, 6),
@@ -119,10 +130,19 @@ def decision_page(found: Decision, public: str = "") -> str:
     )
 
 
+def lines_of(sentences: Sequence[str]) -> int:
+    """Return how many printed lines sentences fill.
+
+    >>> lines_of(["short", "long " * 60])
+    5
+    """
+    return sum(-(-len(text) // _LINE) for text in sentences)
+
+
 def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
     """Return the first sentences that fill so many printed lines at most, and the number of those left out.
 
-    A sentence that alone is longer is cut.
+    A sentence that alone is longer is cut; none is kept where there is no line.
 
     >>> fitted(["short", "long " * 60, "last"], 3)
     (['short'], 2)
@@ -130,8 +150,8 @@ def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
     [192]
     """
     kept: list[str] = []
-    for text in sentences:
-        needed = -(-len(text) // _LINE)
+    for text in sentences if lines > 0 else ():
+        needed = lines_of([text])
         if kept and needed > lines:
             break
         kept.append(cut(text, lines * _LINE))

@@ -19,7 +19,7 @@ from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
 from postrand.support.showing import few
-from postrand.support.worth_basis import BASES, Basis
+from postrand.support.worth_basis import BASES, OTHERS, Basis
 
 MAX_PAIRED = 16
 """Tables of two are computed for so many variables: 120 of them."""
@@ -34,6 +34,7 @@ TABLES = "What tables of perturbed variables are worth"
 TABLES_CAPTION = (
     f"How many unperturbed records would give the table as precisely, {BASES['file']}. “Of little use”: fewer "
     f"than {USELESS_RECORDS} records, or less than {USELESS_SHARE:.0%} of the file.",
+    OTHERS,
 )
 
 LEAST_RECORDS = 10

@@ -148,7 +148,9 @@ def _households(file: RiskFile, of_household: FloatArray, *, is_released: bool) 
     household = _numbers(file)
     _, first = np.unique(household, return_index=True)
     joint = None if is_released else register_joint_risk(file.keys, file.inclusion_weights(), household)
-    return HouseholdRisk(first.size, Spread.of(of_household[first]), None if joint is None else Spread.of(joint))
+    some = of_household[first]
+    every = None if joint is None else Spread.of(np.maximum(joint, some))  # who knows all can look for each by itself
+    return HouseholdRisk(first.size, Spread.of(some), every)
 
 
 def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:

@@ -28,7 +28,10 @@ class Exposure:
     ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
     ``register_whole`` that of households with at least one, and all members identified; None where not known.
     ``joint`` and ``register_joint`` are those of households to attackers who know the keys of all members
-    (:mod:`postrand.risk.joint_households`); after a split the latter is None, too.
+    (:mod:`postrand.risk.joint_households`); after a split the latter is None, too. Who knows all members can also look
+    for each by itself, so that they are no smaller than ``file.some_member`` and ``register_some``: of the register
+    attacker the larger risk of each household counts, of the informed one the larger of each figure, because simulated
+    households have no order.
     """
 
     file: Informed
@@ -83,16 +86,21 @@ class TrueFile:
         """
         law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape)
         file = informed(self.keys, law, household=self.household)
-        joint, register_joint = (None if risks is None else Spread.of(risks) for risks in self._joint(law))
+        joint, register_joint = self._joint(law)
+        both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
         if self.weights is None:
-            return Exposure(file, None, None, None, None, joint)
+            return Exposure(file, None, None, None, None, both)
         risk = register_risk(self.keys, self.weights, law)
         some, whole = None, None
         if self.household is not None:
             _, first = np.unique(self.household, return_index=True)
-            some = Spread.of(household_risk(risk, self.household)[first])
+            members = household_risk(risk, self.household)[first]
+            some = Spread.of(members)
+            if register_joint is not None:
+                register_joint = np.maximum(register_joint, members)
             whole = Spread.of(whole_household_risk(risk, self.household)[first])
-        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole, joint, register_joint)
+        every = None if register_joint is None else Spread.of(register_joint)
+        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole, both, every)
 
     def _joint(self, law: Law | None) -> tuple[FloatArray | None, FloatArray | None]:
         """Return the risks of households to attackers who know the keys of all members; None where not known."""

@@ -117,13 +117,30 @@ class Findings:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every finding in words, and what was not tried."""
-        return (*(finding.sentence for finding in self.found), *self.not_tried)
+        """Every finding in words, what other columns single out, and what was not tried."""
+        return (*(finding.sentence for finding in self.found), *self.alone(), *self.not_tried)
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The same with exact shares of the records: internal."""
+        return (*(finding.sentence for finding in self.found), *self.alone(exact=True), *self.not_tried)
+
+    def alone(self, *, exact: bool = False) -> tuple[str, ...]:
+        """Return how many records unperturbed columns without a finding of their own single out; () without any.
+
+        ``exact``: with the share of the records of each, which is internal.
+        """
+        few = [one for one in self.singled if one.alone > 0 and not one.is_much]
+        none = [one.name for one in self.singled if one.alone == 0]
+        names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
+        said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
+        said += [f"none by {_listed(none)}"] if none else []
+        return (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
 
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
         """Every sentence with the heading under which it is told: on unperturbed columns, or other."""
-        clear = [f.sentence for f in self.found if f.variables]
+        clear = [*(f.sentence for f in self.found if f.variables), *self.alone()]
         other = [f.sentence for f in self.found if not f.variables]
         return (*((CLEAR, text) for text in clear), *((OTHER, text) for text in (*other, *self.not_tried)))
 
@@ -216,13 +233,13 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
-def singling(source: Source, names: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence for each of these columns that singles out many records, alone or with others."""
+def singling(source: Source, names: Sequence[str]) -> Findings:
+    """Return what these columns single out, alone or with others."""
     if not names:
-        return ()
+        return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    return tuple(one.sentence for one in _singling(singled, (), _larger(sample, singled)))
+    return Findings(tuple(_singling(singled, (), _larger(sample, singled))), singled)
 
 
 def settling(

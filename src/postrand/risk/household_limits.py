@@ -29,11 +29,13 @@ def _register(keys: KeyCodes, weights: FloatArray, household: IntArray, law: Key
 
 
 def _joint(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    return float(np.concatenate(informed_joint_risk(keys, household, law)).max())
+    alone = _informed(keys, _, household, law)  # who knows all members can look for each by itself
+    return max(float(np.concatenate(informed_joint_risk(keys, household, law)).max()), alone)
 
 
 def _register_joint(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    return float(register_joint_risk(keys, weights, household, law).max())
+    alone = _register(keys, weights, household, law)
+    return max(float(register_joint_risk(keys, weights, household, law).max()), alone)
 
 
 MEASURES: Mapping[str, Callable[[KeyCodes, FloatArray, IntArray, KeyLaw | None], float]] = {

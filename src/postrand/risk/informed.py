@@ -81,6 +81,17 @@ class Spread:
         shares = tuple(float((risk > level).mean()) for level in LEVELS)
         return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()), shares)
 
+    def at_least(self, other: Spread) -> Spread:
+        """Return the larger figure of each: of an attacker who can do what either of two does, never above the truth.
+
+        >>> Spread(0.2, 0.0, 0.3, (0.5,)).at_least(Spread(0.1, 0.1, 0.4, (0.6,)))
+        Spread(mean=0.2, above=0.1, largest=0.4, shares=(0.6,))
+        """
+        shares = tuple(map(max, self.shares, other.shares))
+        return Spread(
+            max(self.mean, other.mean), max(self.above, other.above), max(self.largest, other.largest), shares
+        )
+
     @classmethod
     def together(cls, spreads: Sequence[Spread]) -> Spread:
         """Return the spread of the risks of all, each spread being of as many."""

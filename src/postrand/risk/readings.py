@@ -9,6 +9,14 @@ import numpy as np
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
 
+JOURNALIST = (
+    "the journalist is the register attacker, by another model: here the persons of the population with a record's key "
+    "values are estimated by a log-linear model of the keys; 'from weights', the measures 'individual' and "
+    "'households', and 'advise', 'explain', 'compare' and the dossier count them by the weights or the sampling "
+    "fraction alone; where the two differ, give on the larger"
+)
+"""Why two figures of one attacker differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -12,7 +12,7 @@ import numpy as np
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
-from postrand.risk.readings import Readings
+from postrand.risk.readings import JOURNALIST, Readings
 from postrand.risk.tau import Tau
 from postrand.support.showing import show_whole
 
@@ -183,7 +183,8 @@ class RiskReport:
             lines.append(f"  households            {self.households}")
         if self.readings is not None:
             lines.append(f"  attackers             {self.readings}")
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+        told = [JOURNALIST] if self.readings is not None and self.readings.journalist is not None else []
+        return "\n".join([*lines, *(f"  note: {note}" for note in (*self.notes, *told))])
 
 
 _NESTED = ("k_anonymity", "tau1_estimate", "tau2_estimate")

@@ -29,6 +29,7 @@ from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import Members
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
+from postrand.support.measure_names import measure_named
 from postrand.support.progress import Stage, stage
 
 Tau = Literal["tau1", "tau2"]
@@ -43,7 +44,9 @@ SURE = 1.6449
 EACH = (0.05, 15.0)
 """The default range of ε for each key: from nearly nothing kept to hardly a change in a million records."""
 
-_LIMIT = re.compile(rf"\s*(tau1|tau2|correct[ _-]matches|{'|'.join(HOUSEHOLDS)})\s*<=\s*([0-9.eE+-]+)\s*")
+SEARCHED = ("tau1", "tau2", "correct_matches", *HOUSEHOLDS)
+"""The measures that a limit can name."""
+_LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*<=\s*([0-9.eE+-]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def tune(
     """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
-    are right. ``"correct matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
+    are right. ``"correct_matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
     that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases.
 
     For the others the curator has the unperturbed file, so that no model is fitted to released ones: given the file,
@@ -147,7 +150,7 @@ def tune(
     ----------
     sampling_fraction, weight
         The inclusion probability of every record, or the column of sampling weights: one of them; for
-        ``correct matches`` none, since the attacker knows who is in the file. Limits on households need one where they
+        ``correct_matches`` none, since the attacker knows who is in the file. Limits on households need one where they
         are about the register attacker.
     household
         The column of household numbers, for the limits that are about households.
@@ -191,7 +194,7 @@ def tune(
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
     members = _members(data, units)
     matches: Attack
-    if measure == "correct matches":
+    if measure == "correct_matches":
         matches = InformedMatches.of(keys, members)
     elif household is not None and measure in HOUSEHOLDS:
         numbers = household_numbers(read_columns(data, [household])[household], household)
@@ -223,12 +226,12 @@ def _few_draws(draws: Any) -> str:
 
 def is_informed(measure: str) -> bool:
     """Whether the limit is on an attacker who knows who is in the file."""
-    return measure == "correct matches" or (measure in HOUSEHOLDS and not measure.startswith("register"))
+    return measure == "correct_matches" or (measure in HOUSEHOLDS and not measure.startswith("register"))
 
 
 def _share_problems(measure: str, fraction: float | None, weight: str | None) -> list[str]:
     """Return what is wrong with the share of the population that is in the file, which only some attackers need."""
-    if measure == "correct matches":
+    if measure == "correct_matches":
         what = "this attacker knows who is in the file, so the share of the population plays no part"
         fix = "leave the sampling fraction and the weight out"
         given = fraction is not None or weight is not None
@@ -330,11 +333,11 @@ def parse(limit: str) -> tuple[str, float]:
         bound = float(found[2]) if found else math.nan
     except ValueError:
         bound = math.nan
-    if found is None or not bound >= 0:
-        what = "the limit is not of the form that is wanted"
-        wanted = "'tau2 <= 10', 'tau1 <= 5', 'correct matches <= 5' or 'household_risk <= 0.2'"
+    name = "" if found is None else measure_named(found[1], SEARCHED)
+    if name not in SEARCHED or not bound >= 0:
+        what, wanted = "the limit is not of the form that is wanted", f"'tau2 <= 10', or one of {', '.join(SEARCHED)}"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
-    return (found[1] if found[1] in ("tau1", "tau2", *HOUSEHOLDS) else "correct matches"), bound
+    return name, bound
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:

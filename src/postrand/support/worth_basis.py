@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-Basis = Literal["equal", "plan", "file"]
+Basis = Literal["equal", "plan", "file", "released"]
 
 BASES: dict[Basis, str] = {
     "equal": "if every combination were equally frequent",
     "plan": "with the frequencies that the plan assumes",
     "file": "with this file's own frequencies",
+    "released": "with the frequencies that the release estimates, which differ by chance from those of the file",
 }
 """The words of each basis, which stand beside every worth that a command prints."""
+
+OTHERS = (
+    "The same release is worth more or less with other frequencies: 'postrand design' and the reasons of "
+    f"'postrand advise' take it {BASES['equal']}, 'advise', 'explain', 'compare' and the dossier "
+    f"{BASES['file']}, and its public report {BASES['released']}."
+)
+"""Why pages show different figures for one table."""
 
 HARMONIC = "the harmonic mean of the tables, each counted once"
 WEIGHTED = "the harmonic mean of the tables, each counted by its weight in the workload"

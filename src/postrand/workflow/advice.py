@@ -51,6 +51,7 @@ from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.epsilon import BOUND, shares
+from postrand.workflow.larger import coarser_larger
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
@@ -79,6 +80,10 @@ class Advice:
         lines = ["Asked:", *self.needs.lines(), *self.notes]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
+        if told := coarser_larger(
+            {o.code: o.before for o in p.figures.risks if o.before is not None} for p in self.plans
+        ):
+            lines += ["", *told]
         if steps := list(next_steps(self.needs, self.plans)):
             lines += ["", *steps]
         if every:
@@ -213,8 +218,6 @@ class _Maker:
         path = self.folder / f"plan-{number}.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
         figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
-        if trial.candidate.recodes:  # a reader wants the file as it is beside the recoded one
-            figures = dataclasses.replace(figures, as_is=self.risks.before(self.subject.book))
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.support.measure_names import RISK_MEANINGS, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["list", "acquaintance", "anyone"]
@@ -25,27 +26,15 @@ USES: dict[str, str] = {
     "means": "means and totals of groups",
     "models": "regressions, and tables of three and more variables",
 }
-MEASURES: dict[str, tuple[str, bool]] = {
-    "epsilon": ("<=", False),
-    "k": (">=", True),
-    "tau1": ("<=", True),
-    "tau2": ("<=", True),
-    "correct matches": ("<=", True),
-    "individual": ("<=", True),
-    "household": ("<=", True),
-}
-"""The measures that a limit can name: the direction, and whether the records are read for them."""
-_PROBABILITIES = ("individual", "household")
-_INFORMED = "the informed attacker"
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
-    "k": f"no link of {_INFORMED} is right with a probability above 1/k",
-    "tau1": "the expected number of records that are unique in the file and in the population",
-    "tau2": "the expected number of right links, if the register attacker links each record that is unique in the file",
-    "correct matches": f"the expected number of right links of {_INFORMED} who links every person of the file",
-    "individual": f"the largest probability that the link of a person is right, as {_INFORMED} states it",
-    "household": f"the largest probability that at least one member of a household is found by {_INFORMED}",
+    "k": "no link of the informed attacker is right with a probability above 1/k",
+    **RISK_MEANINGS,
 }
+"""The measures that a limit can name; all but ``k`` are to be at most the bound, and all but ``epsilon`` need records.
+
+A policy and ``postrand tune`` have the same names.
+"""
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
@@ -62,16 +51,26 @@ class Limit:
     @property
     def reads_file(self) -> bool:
         """Whether the measure needs the records: a level that is chosen by it is chosen with the file."""
-        return MEASURES[self.measure][1]
+        return self.measure != "epsilon"
+
+    @property
+    def sign(self) -> str:
+        """``>=`` or ``<=``."""
+        return ">=" if self.measure == "k" else "<="
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the measure is the risk of a person or a household."""
+        return self.measure.endswith("_risk")
 
     def meets(self, value: float | None) -> bool:
         """Return whether a value is certainly within the limit; one that is not known is not."""
         if value is None or math.isnan(value):
             return False
-        return value >= self.bound if MEASURES[self.measure][0] == ">=" else value <= self.bound
+        return value >= self.bound if self.measure == "k" else value <= self.bound
 
     def __str__(self) -> str:
-        return f"{self.measure} {MEASURES[self.measure][0]} {self.bound:g}"
+        return f"{self.measure} {self.sign} {self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +157,10 @@ def needs_from(
 
     Examples
     --------
-    >>> limits = ["epsilon <= 6", "individual <= .1"]
+    >>> limits = ["epsilon <= 6", "individual_risk <= .1"]
     >>> asked = needs_from("acquaintance", limits, ["tables"], ["2 points for sex x area"])
     >>> asked.epsilon, [str(limit) for limit in asked.of_file], asked.precisions[0].table
-    (6.0, ['individual <= 0.1'], ('sex', 'area'))
+    (6.0, ['individual_risk <= 0.1'], ('sex', 'area'))
     """
     problems: list[str] = []
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
@@ -188,32 +187,31 @@ def _unknown(what: str, given: Iterable[str], known: Sequence[str]) -> list[str]
 
 def _limit(text: str, problems: list[str]) -> Limit | None:
     found = _LIMIT.fullmatch(text)
-    name = "" if found is None else re.sub(r"[ _-]+", " ", found[1]).removesuffix(" risk")
-    name = {"ε": "epsilon", "matches": "correct matches", "τ2": "tau2", "τ1": "tau1"}.get(name, name)
-    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct matches <= 5' or 'individual <= 0.1'"
+    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct_matches <= 5' or 'individual_risk <= 0.1'"
     if found is None:
         problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted))
         return None
-    if name not in MEASURES:
-        what = f"unknown measure {name!r}{nearest(name, tuple(MEASURES))}"
-        problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEASURES)))
+    name = measure_named(found[1], MEANINGS)
+    if name not in MEANINGS:
+        what = f"unknown measure {name!r}{nearest(name, tuple(MEANINGS))}"
+        problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEANINGS)))
         return None
     try:
         bound = float(found[3])
     except ValueError:
         bound = math.nan
-    sign = MEASURES[name][0]
-    if found[2] != sign or not bound > 0 or not math.isfinite(bound):
+    limit = Limit(name, bound)
+    if found[2] != limit.sign or not bound > 0 or not math.isfinite(bound):
         problems.append(
-            sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} {sign}' and a number above 0")
+            sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} {limit.sign}' and a number above 0")
         )
         return None
-    if (name in _PROBABILITIES and bound >= 1) or (name == "k" and bound <= 1):
+    if (limit.is_probability and bound >= 1) or (name == "k" and bound <= 1):
         fix = "state one that can fail, such as 'k >= 3'" if name == "k" else f"state less than 1: '{name} <= 0.1'"
         what = "a limit that every file keeps" + ("" if name == "k" else ": probabilities are at most 1")
         problems.append(sentence(what, got=repr(text), fix=fix))
         return None
-    return Limit(name, bound)
+    return limit
 
 
 def _precision(text: str, problems: list[str]) -> Precision | None:

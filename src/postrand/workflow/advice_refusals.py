@@ -59,7 +59,7 @@ def require_possible(needs: Needs, records: int) -> None:
     for limit in needs.limits:
         if limit.measure == "k" and limit.bound > records:
             problems.append(_impossible(f"the limit '{limit}'", f"at most 'k >= {records}', and far less to be useful"))
-        if limit.measure in ("individual", "household") and limit.bound * records < 1 - 1e-9:
+        if limit.is_probability and not limit.measure.startswith("register") and limit.bound * records < 1 - 1e-9:
             problems.append(_impossible(f"the limit '{limit}'", f"above one over the number of records, {records:,}"))
     least = 100 * Z95 * math.sqrt(0.25 / records)
     for wanted in needs.precisions:
@@ -88,9 +88,10 @@ def _up(number: float) -> str:
 def _not_measured(book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:
     for limit in needs.limits:
         where = f"the limit '{limit}'"
-        if limit.measure in ("tau1", "tau2") and fraction is None and not book.with_role("weight"):
+        needs_share = limit.measure in ("tau1", "tau2") or limit.measure.startswith("register")
+        if needs_share and fraction is None and not book.with_role("weight"):
             what = f"{limit.measure} cannot be computed: it needs a sampling weight or a sampling fraction"
             yield sentence(what, where=where, fix=_WEIGHT)
-        if limit.measure == "household" and not book.with_role("household"):
+        if "household" in limit.measure and not book.with_role("household"):
             what = "the risk of households cannot be computed: no variable has household numbers"
             yield sentence(what, where=where, fix="name the column of household numbers: --household")

@@ -14,8 +14,9 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Limit, Needs
+from postrand.workflow.as_is import risks_as_is
 from postrand.workflow.comparison import PlanFigures, certified, computed
-from postrand.workflow.comparison_risk import RiskFigure, exposure_figures, risk_figures
+from postrand.workflow.comparison_risk import RiskFigure, risk_figures
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.known import Known
@@ -26,22 +27,14 @@ LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 2
 """The totals of ε that a search tries first; between two of them it halves the gap."""
 NARROW = 0.1
 """A search ends where the next level that breaks a limit is above the one that keeps it by at most this part."""
-CODES = {
-    "k": "individual_risk_largest",
-    "tau1": "tau1",
-    "tau2": "tau2",
-    "correct matches": "correct_matches",
-    "individual": "individual_risk_largest",
-    "household": "household_risk_largest",
-}
-"""The figure of each measure of a limit; that of k is one over it."""
-
 NOT_ASKED = "no limit names it; 'postrand explain' computes it"
 
 
 def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, float | None]:
     """Return a limit's measure before and after protection; None where it is not known."""
-    found = next((one for one in risks if one.code == CODES[limit.measure]), None)
+    code = "individual_risk_largest" if limit.measure == "k" else limit.measure  # that of k is one over it
+    code += "_largest" * limit.is_probability
+    found = next((one for one in risks if one.code == code), None)
     sides = (None, None) if found is None else (found.before, found.after)
     if limit.measure != "k":
         return sides
@@ -52,15 +45,16 @@ class Risks:
     """The risks of plans on one file; what does not depend on the plan is read once for each codebook.
 
     τ1 and τ2 take longer than all the rest: measured where a limit names one of them. The register attacker is measured
-    where the attacker has a list.
+    where the attacker has a list, or a limit is about it.
     """
 
     def __init__(self, place: Any, fraction: float | None, needs: Needs) -> None:
         self.place, self.fraction = place, fraction
         self.modelled = any(limit.measure in ("tau1", "tau2") for limit in needs.limits)
-        self.registers = needs.attacker == "list"
+        self.registers = needs.attacker == "list" or any(one.measure.startswith("register") for one in needs.limits)
         self._held: dict[Codebook, tuple[TrueFile | None, RiskReport | None]] = {}
         self._known: dict[Codebook, Known] = {}
+        self._as_is: dict[Codebook, dict[str, float]] = {}
         self.shared: set[str] = set()  # the variables that all members of a household share, of plans that perturb them
 
     def of(self, trial: Trial) -> tuple[RiskFigure, ...]:
@@ -73,12 +67,6 @@ class Risks:
         found = self.of(trial)
         return all(limit.meets(values(limit, found)[1]) for limit in limits)
 
-    def before(self, book: Codebook) -> dict[str, float]:
-        """Return the measures of the file as it is, by this codebook, by their codes."""
-        truth, _ = self._file(book)
-        found = () if truth is None else exposure_figures(truth.exposure(), None, "")
-        return {one.code: one.before for one in found if one.before is not None}
-
     def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[tuple[str, str], ...]]:
         """Return a plan's figures, as ``comparison.figures_of``, and the findings, each a heading and a sentence."""
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
@@ -89,7 +77,10 @@ class Risks:
         self.shared |= {one.name for one in found.shared if one.is_much}
         told = (*found.headed, *([("Decide", found.refusal)] if found.undecided else []))  # protect asks for it
         certificate = certified(known, mechanism)
-        return computed(known, mechanism, certificate, report, truth, name=name, told=found.sentences), told
+        if plan.codebook not in self._as_is:
+            self._as_is[plan.codebook] = risks_as_is(known.source, plan.codebook, truth)
+        about: dict[str, Any] = {"name": name, "told": found.inside, "as_is": self._as_is[plan.codebook]}
+        return computed(known, mechanism, certificate, report, truth, **about), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

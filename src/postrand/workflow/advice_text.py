@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -20,10 +19,8 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
-from postrand.workflow.comparison import PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
-from postrand.workflow.larger import models_disagree
 
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
@@ -53,7 +50,10 @@ _CHECKED: dict[Checked | None, str] = {
     ),
 }
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
-_RISKS = (*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest", "tau2")
+_RISKS = (
+    *(*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest"),
+    *("joint_household_risk", "joint_household_risk_largest", "tau2"),
+)
 
 
 def share_option(fraction: float | None) -> str:
@@ -158,13 +158,14 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  {text}" for text in above_bound(epsilon))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
         if one.code in _RISKS and one.before is not None:
-            yield f"  Risk: {one.measure}: {_before(one, figures)}, {figure(one, 'after')} after"
-    yield from (f"  Risk: {text}" for text in (*figures.risk_notes, *models_disagree(figures.risks)))
+            *told, last = (f"{value} {where}" for value, where in figures.sides(one.code))
+            yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
+    yield from (f"  Risk: {text}" for text in figures.warnings)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}"
+        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}{_all_known(text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
@@ -192,11 +193,15 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
 
 
-def _before(one: RiskFigure, figures: PlanFigures) -> str:
-    """Return a risk before the plan, and of which file it is; both where a recoded file was measured as it is too."""
-    first = dataclasses.replace(one, before=figures.as_is.get(one.code))
-    told = "" if first.before is None else f"{figure(first, 'before')} {AS_IS}; "
-    return f"{told}{figure(one, 'before')} {figures.before_is}"
+def _all_known(text: str, figures: PlanFigures) -> str:
+    """Return what the attacker who knows all members has, beside a limit on a household that leaves him out."""
+    name, _, about = text.partition("household_risk <= ")
+    one = figures.risk(f"{name}joint_household_risk_largest") if about and "joint" not in name else None
+    if one is None or one.before is None:
+        return ""
+    who = "an attacker who knows the keys of all members"
+    value = "not known" if one.after is None else f"{_number(one.after)} at most"
+    return f"; to {who}, to whom this limit does not apply: {value} ({name}joint_household_risk)"
 
 
 def _met(is_met: bool, before: float | None, after: float | None, before_is: str) -> str:

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from postrand import __version__, formats
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
@@ -52,11 +54,10 @@ def suppress_file(
     used = [*keys, *([sensitive] if sensitive else [])]
     raise_all(UsageError, _drop_problems(drop, table.column_names, used))
     table = table.drop_columns(list(drop))
-    for text in singling(TableSource(table), [name for name in table.column_names if name not in used]):
-        warnings.warn(text, UnperturbedWarning, stacklevel=2)
+    told = _singled(table, used)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, file, out)
+    return _write(made, file, out, told)
 
 
 def _drop_problems(drop: Sequence[str], columns: Sequence[str], used: Sequence[str]) -> Iterator[str]:
@@ -77,8 +78,17 @@ def microaggregate_file(
         types = {field.name: "double" if field.name in columns else str(field.type) for field in source.schema}
         book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
     table = read_table(file, book)
+    told = _singled(table, columns)
     stage(Stage.PERTURBING)
-    return _write(microaggregate(table, columns, k, together=together), file, out)
+    return _write(microaggregate(table, columns, k, together=together), file, out, told)
+
+
+def _singled(table: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
+    """Return what the columns that stay as they are single out, and warn of it."""
+    told = singling(TableSource(table), [name for name in table.column_names if name not in changed])
+    for text in told.warnings:
+        warnings.warn(text, UnperturbedWarning, stacklevel=3)
+    return told.sentences
 
 
 def recheck(folder: str | Path) -> Claims:
@@ -113,7 +123,7 @@ def recheck(folder: str | Path) -> Claims:
     return claims
 
 
-def _write(made: Protected, file: Path | formats.File, out: Path) -> Claims:
+def _write(made: Protected, file: Path | formats.File, out: Path, told: Sequence[str]) -> Claims:
     warn_of_formulas(file, made.frame.column_names)
     suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
@@ -123,7 +133,8 @@ def _write(made: Protected, file: Path | formats.File, out: Path) -> Claims:
             write_table(plain, writer)
         stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
         (folder / CLAIMS).write_bytes(canonical_json.dump({**stated, "claims": made.claims.to_dict()}))
-        (folder / WORDS).write_text("\n".join(made.claims.sentences) + "\n", encoding="utf-8")
+        lines = [*made.claims.sentences, *(["Found in the columns that stay as they are:"] if told else []), *told]
+        (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     return made.claims
 

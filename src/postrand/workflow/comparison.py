@@ -40,6 +40,7 @@ from postrand.support import options
 from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
+from postrand.workflow.as_is import NOT_AT_HAND, risks_as_is
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
@@ -63,12 +64,14 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
     each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
-    ``before_is`` says of which file the risks before are: as it is, or recoded. ``as_is`` has those before it was
-    recoded by their codes, where they were measured too. ``ledger`` is what that of the plan would say of the release.
+    ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
+    before they were recoded by their codes, where they were measured too.
+    ``ledger`` is what that of the plan would say of the release.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``keys`` are the variables that the attackers of ``risks`` know.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
 
@@ -95,6 +98,7 @@ class PlanFigures:
     ledger: Outlook | None = None
     moves: tuple[str, ...] = ()
     little: str = ""
+    keys: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -106,13 +110,31 @@ class PlanFigures:
     @property
     def risk_notes(self) -> tuple[str, ...]:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
-        known = self.risk("household_risk")
+        known, left = self.risk("household_risk"), list(self.risk_leaves_out)
+        left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
         if known is None or known.before is not None or not self.may_link:
-            return self.risk_leaves_out
+            return tuple(left)
         is_one = len(self.may_link) == 1
         seem = f"{few(self.may_link)} {'seems' if is_one else 'seem'} to number households or persons"
         not_read = "is not looked at, because its role is" if is_one else "are not looked at, because their roles are"
-        return (*self.risk_leaves_out, f"no risk of households: {seem}, and {not_read} not 'household'")
+        return (*left, f"no risk of households: {seem}, and {not_read} not 'household'")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the figures of risk must know: what they leave out, and which of two is to be believed."""
+        return (*self.risk_notes, *models_disagree(self.risks))
+
+    def sides(self, code: str) -> tuple[tuple[str, str], ...]:
+        """Return a measure as text in the file as it is, where that is another, in the one measured, and after.
+
+        Each with the words for its side.
+        """
+        one = self.risk(code)
+        if one is None:
+            return ()
+        first = dataclasses.replace(one, before=self.as_is.get(code))
+        told = () if first.before is None else ((figure(first, "before"), AS_IS),)
+        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), "after"))
 
     @property
     def tables(self) -> tuple[TableWorth, ...]:
@@ -127,6 +149,7 @@ class PlanFigures:
             "records": self.records,
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
+            "keys": list(self.keys),
             "before_is": self.before_is,
             "risk": [one.to_dict() for one in self.risks],
             **({"risk_as_is": dict(self.as_is)} if self.as_is else {}),
@@ -155,9 +178,9 @@ class PlanFigures:
         lines = [f"{self.name}: {self.records:,} records", self.notice, "", "Claims", *(f"- {c}" for c in self.claims)]
         lines += ["", f"{'Risk':<76}{'before':>12}{'after':>12}"]
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
-        lines += [f"  before: {self.before_is}", *(f"  {text}" for text in self.risk_notes)]
+        lines += [f"  before: {self.before_is}"]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
-        lines += [f"  {text}" for text in models_disagree(self.risks)]
+        lines += [f"  {text}" for text in self.warnings]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
@@ -185,7 +208,7 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = certified(known, mechanism)
-    told = findings(known.plan, mechanism, known).sentences
+    told = findings(known.plan, mechanism, known).inside
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
     return dataclasses.replace(found, ledger=outlook_of(plan, mechanism, certificate, name))
 
@@ -222,8 +245,12 @@ def computed(
     *,
     name: str = "",
     told: Sequence[str] = (),
+    as_is: Mapping[str, float] | None = None,
 ) -> PlanFigures:
-    """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file."""
+    """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file.
+
+    Its risk ``as_is``, before keys are recoded, is measured where it is not given.
+    """
     stage(Stage.RISK)
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
@@ -253,6 +280,8 @@ def computed(
         little=little_left(mechanism, records),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
+        keys=tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical),
+        as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
         largest_household=_largest_household(known),
         unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),

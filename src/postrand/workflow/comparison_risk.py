@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -33,7 +34,13 @@ AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
 
 def before_of(plan: Plan) -> str:
     """Return which file the figures before a plan are of: it is measured as the plan recodes it."""
-    return RECODED if plan.codebook.recodes else AS_IS
+    return RECODED if recoded_keys(plan.codebook) else AS_IS
+
+
+def recoded_keys(codebook: Codebook) -> tuple[str, ...]:
+    """Return the keys of the measures of risk that are recoded."""
+    made = {recode.variable for recode in codebook.recodes}
+    return tuple(v.name for v in codebook.with_role("key") if v.is_categorical and v.name in made)
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -117,7 +124,7 @@ def risk_figures(
     return (
         *exposure_figures(attacks.before, attacks.after, attacks.why),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
-        *_classes(truth.keys, drawn, attacks.why),
+        *class_figures(truth.keys, drawn, attacks.why),
     )
 
 
@@ -149,7 +156,8 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
 
 
 _PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:g}"}
-_PERSON, _HOUSEHOLD = "Risk of a person", "Risk of a household"
+_PERSON, _HOUSEHOLD = "Risk of a person", "Risk that a member of a household is found"
+_JOINT = "Risk of a household, keys of all members known"
 _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, ...]], ...] = (
     ("individual_risk", f"{_PERSON}, informed attacker", lambda e: e.file.individual, ()),
     ("household_risk", f"{_HOUSEHOLD}, informed attacker", lambda e: e.file.some_member, (NO_HOUSEHOLD,)),
@@ -160,10 +168,10 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, 
         lambda e: e.register_some,
         (NO_SHARE, NO_HOUSEHOLD),
     ),
-    ("joint_household_risk", f"{_HOUSEHOLD}, all members known, informed attacker", lambda e: e.joint, (NO_HOUSEHOLD,)),
+    ("joint_household_risk", f"{_JOINT}, informed attacker", lambda e: e.joint, (NO_HOUSEHOLD,)),
     (
         "register_joint_household_risk",
-        f"{_HOUSEHOLD}, all members known, register attacker",
+        f"{_JOINT}, register attacker",
         lambda e: e.register_joint,
         (NO_SHARE, NO_HOUSEHOLD),
     ),
@@ -226,7 +234,7 @@ def _drawn(law: Law, keys: KeyCodes) -> Iterator[KeyCodes]:
     yield from releases(law, keys, seeds) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
 
 
-def _classes(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
+def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
     """Yield k and the share of records in small classes; after perturbation, means over simulated releases."""
     before, after = _sizes(keys), [_sizes(one) for one in drawn]
     least = float(np.mean([f.min() for f in after])) if after else None

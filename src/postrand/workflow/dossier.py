@@ -47,7 +47,6 @@ from postrand.workflow.dossier_risk import (
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
-from postrand.workflow.larger import models_disagree
 from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.worth import way_rows
 
@@ -144,9 +143,8 @@ class Dossier:
             said = f"Before: {self.figures.before_is}."
             captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
-        left = () if self.figures is None else self.figures.risk_notes
-        captions[RISK] += () if self.figures is None else models_disagree(self.figures.risks)
-        captions[RISK] += tuple(f"{text[0].upper()}{text[1:]}." for text in left)
+        left = () if self.figures is None else self.figures.warnings
+        captions[RISK] += tuple(f"{text[0].upper()}{text[1:].removesuffix('.')}." for text in left)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}
@@ -218,7 +216,7 @@ def collect(
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
     attacks = Exposures.of(truth, mechanism)
-    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.sentences)
+    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.inside)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +18,19 @@ from postrand.support.exact import format_upper
 from postrand.support.showing import few
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
-from postrand.workflow.larger import models_disagree, why_larger
+from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 
 _HIGH = f"{100 * THRESHOLD:g}%"
 MEASURES = {
     "correct_matches": "Persons found rightly, informed attacker",
-    "individual_risk": "Chance that a person is found, informed attacker: on average",
     "individual_risk_largest": "Chance that a person is found, informed attacker: the largest",
     "individual_risk_above": f"Persons found with a chance above {_HIGH}, informed attacker",
-    "household_risk": "Chance that a member of a household is found, informed attacker: on average",
-    "household_risk_above": f"Households with such a chance above {_HIGH}, informed attacker",
+    "household_risk": "Risk that a member of a household is found, informed attacker: mean",
+    "household_risk_above": f"Households with such a risk above {_HIGH}, informed attacker",
+    "joint_household_risk": "Risk of a household, keys of all members known, informed attacker: mean",
+    "joint_household_risk_largest": "Risk of a household, keys of all members known, informed attacker: largest",
+    "joint_household_risk_above": f"Households with such a risk above {_HIGH}, all members known",
     "register_matches": "Persons found rightly, register attacker",
     "register_risk_largest": "Chance that a person is found, register attacker: the largest",
     "tau1": "Records that are unique in the file and in the population (τ1)",
@@ -55,7 +58,9 @@ def decision_of(
         is_private=certificate.facts.key_is_private,
         treated=tuple(_treated(figures, mechanism, certificate)),
         risks=tuple(_risks(figures)),
+        warnings=tuple(_warnings(figures)),
         notes=tuple(_notes(figures)),
+        is_recoded=bool(figures.as_is),
         claims=figures.claims,
         limits=certificate.not_covered,
         findings=tuple(_sentence(text) for text in figures.findings),
@@ -95,8 +100,10 @@ def _risks(figures: PlanFigures) -> Iterator[RiskRow]:
             continue
         whole = 1.0 if one.unit == "share" else max(figures.records, 1)
         shares = None if one.after is None else (one.before / whole, one.after / whole)
+        first = dataclasses.replace(one, before=figures.as_is.get(code))
+        as_is = "not looked at" if first.before is None else _shown(first, "before", figures.records)
         before, after = (_shown(one, side, figures.records) for side in ("before", "after"))
-        yield RiskRow(words, before, after, shares)
+        yield RiskRow(words, before, after, shares, as_is)
 
 
 def _shown(one: RiskFigure, side: str, records: int) -> str:
@@ -107,10 +114,18 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
     return f"{value:,.0f} ({100 * value / records:.2g}%)" if value >= 1 else text
 
 
+def _warnings(figures: PlanFigures) -> Iterator[str]:
+    """Yield what the officer must know of the figures, what to give on first."""
+    yield from (_sentence(text) for text in reversed(figures.warnings))
+    yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)
+    for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
+        lacking = dict.fromkeys(_kind(o.code) for o in figures.risks if o.code in MEASURES and o.why == why)
+        yield f"Not known, {' and '.join(lacking)}: {why}."
+
+
 def _notes(figures: PlanFigures) -> Iterator[str]:
-    known = [one for one in figures.risks if one.before is not None]
-    codes = {one.code for one in known}
-    yield from (_sentence(text) for text in figures.risk_notes)
+    """Yield what explains the figures."""
+    codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
         yield INFORMED
     if codes & REGISTERED:
@@ -121,12 +136,6 @@ def _notes(figures: PlanFigures) -> Iterator[str]:
             f"Before means {figures.before_is}: there, {100 * alone.before:.2g}% of the records are alone with their "
             "values of the keys."
         )
-    told = [one for one in known if one.code in WORSE]
-    yield from why_larger(told)
-    yield from models_disagree(figures.risks)
-    for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
-        lacking = dict.fromkeys(_kind(o.code) for o in figures.risks if o.code in MEASURES and o.why == why)
-        yield f"Not known, {' and '.join(lacking)}: {why}."
 
 
 def _kind(code: str) -> str:

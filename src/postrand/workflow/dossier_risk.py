@@ -194,22 +194,25 @@ def _households(
     who: str, pair: Callable[[Exposure], tuple[Spread | None, Spread | None]]
 ) -> Iterator[tuple[str, _Value, str]]:
     yield (
-        f"Risk of a household, {who}: at least one member",
+        f"Risk that a member of a household is found, {who}",
         lambda e: _spread(pair(e)[0], "households"),
         "The probability that at least one member is found: 1 − Π(1 − r) over the members' risks r, taken as "
         "independent.",
     )
     yield (
-        f"Risk of a household, {who}: all members",
+        f"Risk that each member of a household is found by itself, {who}",
         lambda e: _spread(pair(e)[1], "households"),
         "The probability that every member is found: Π r.",
     )
 
 
 def _joint(who: str, spread: Callable[[Exposure], Spread | None], meaning: str) -> tuple[str, _Value, str]:
-    known = "The attacker knows the keys of all members and links the household: its size and its members' keys. "
+    known = (
+        "The attacker knows the keys of all members and links the household, by its size and its members' keys, or "
+        "looks for each member by itself, if that finds more. "
+    )
     return (
-        f"Risk of a household, {who} who knows all members",
+        f"Risk of a household, keys of all members known, {who}",
         lambda e: _spread(spread(e), "households"),
         f"{known}{meaning} The draws of members are independent.",
     )

@@ -38,6 +38,7 @@ CAPTIONS: Mapping[str, tuple[str, ...]] = {
         "What a split of the same variables would be worth at other levels. “At most”: the proven bound of the design.",
     ),
 }
+WORTH_HEAD = "Effective records of another split, designed with the tables of the file"
 RISK_NOTE = (
     "In a split release the attacker also sees which variables each record shows. A class, after protection, are the "
     "records that show the same keys with the same values; F counts the persons with these values of the keys that are "
@@ -73,7 +74,7 @@ def split_sections(known: Known, epsilon: float) -> dict[str, list[Row]]:
         return {WAYS: [{"Way": "not computed", "Why": str(error)}]}
     worth = sorted(found.split.tables, key=lambda table: -table.share)
     sections: dict[str, list[Row]] = {
-        WORTH: [{"Table": " × ".join(t.variables), "Effective records": decimal(records * t.share)} for t in worth],
+        WORTH: [{"Table": " × ".join(t.variables), WORTH_HEAD: decimal(records * t.share)} for t in worth],
         WAYS: [
             _way("Separate blocks", found.separate, records),
             _way("Joint blocks", found.joint, records),

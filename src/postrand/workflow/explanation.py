@@ -16,8 +16,12 @@ from postrand.support.guesses import of_hundred
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
+from postrand.workflow.larger import why_larger
+
+TOLD = ("correct_matches", "household_risk", "joint_household_risk", "register_matches", "tau2")
+"""The measures of risk that the page tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +93,20 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if household_of(plan) is None and (plan.unit is None or not plan.unit.household):  # else the claims say it
         yield members_in_words(figures.epsilon, None)
     keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
-    words = (figures.before_is, "after")
-    found = figures.risk("correct_matches")
-    if found is not None and found.before is not None:
-        who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
-        yield f"{who} finds the record of {_sides(found, figures.records, words)}."
-    found = figures.risk("household_risk")
-    if found is not None and found.before is not None:
-        later = f"{words[1]} the plan"
-        after = f"; {later}, this is not known" if found.after is None else f", and {of_hundred(found.after)} {later}"
-        what = "Of 100 households, such an attacker finds at least one member in"
-        yield f"{what} {of_hundred(found.before)} ({words[0]}){after}."
-    found = figures.risk("tau2")
-    if found is not None and found.before is not None:
-        who = (
-            "Somebody with a register of the population, who links each record that is unique in the file, is right for"
-        )
-        yield f"{who} {_sides(found, figures.records, words)}."
-    yield from (f"{_first(text)}." for text in figures.risk_notes)
+    who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
+    yield from _risk(figures, "correct_matches", f"{who} finds the record of")
+    yield from _risk(figures, "household_risk", "Of 100 households, such an attacker finds at least one member of")
+    who = "who knows this of all members of a household, and looks for the whole household, finds"
+    yield from _risk(figures, "joint_household_risk", f"Of 100 households, an attacker {who}")
+    yield from _risk(
+        figures, "joint_household_risk_above", "The chance of this attacker is above 20% for", "households"
+    )
+    who = "Somebody with a register of the population, who does not know who is in the file and links every record,"
+    yield from _risk(figures, "register_matches", f"{who} is right for")
+    who = "Somebody with such a register, who links only the records that are unique in the file (τ2), is right for"
+    yield from _risk(figures, "tau2", who)
+    yield from (f"{_first(text)}." for text in figures.warnings)
+    yield from why_larger(one for one in figures.risks if one.code in TOLD)
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 
@@ -115,13 +115,29 @@ def _first(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}".removesuffix(".")
 
 
-def _sides(found: RiskFigure, records: int, words: tuple[str, str]) -> str:
-    """Return both sides of a measure; ``words`` say what was done to the file before and after."""
-    before, after = words
-    text = f"{decimal(found.before or 0.0)} of {records:,} persons ({before})"
-    if found.after is None:
-        return f"{text}; {after} the plan, this is not known: {found.why}"
-    return f"{text} and about {decimal(found.after)} {after} the plan"
+def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[str]:
+    """Yield a measure in each file that was measured, in a sentence; nothing where it is not known before.
+
+    A share is one of households: of 100 of them, or where ``of`` names them in per cent.
+    """
+    found = figures.risk(code)
+    if found is None or found.before is None:
+        return
+    values = [(figures.as_is[code], AS_IS)] if code in figures.as_is else []
+    values.append((found.before, figures.before_is))
+    whole = f" of {figures.records:,} persons" * (found.unit == "records")
+    told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
+    after = f"this is not known after the plan: {found.why}"
+    if found.after is not None:
+        about = "about " * (found.unit == "records")
+        after = f"{about}{_amount(found.after, found, of)} after the plan"
+    yield f"{who} {', '.join(told)}{';' if found.after is None else ' and'} {after}."
+
+
+def _amount(value: float, found: RiskFigure, of: str) -> str:
+    if found.unit == "records":
+        return decimal(value)
+    return f"{100 * value:.3g}% of the {of}" if of else of_hundred(value)
 
 
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:

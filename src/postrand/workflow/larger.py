@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Iterable, Mapping
 
 from postrand.workflow.comparison_risk import RiskFigure
 
@@ -11,10 +13,15 @@ _CLASSES = (
     "are smaller, because records that show other keys are counted apart"
 )
 _MOVED = "a person may be easier to find than before where others were moved away"
-MODELS_DISAGREE = (
-    "For the register attacker, the matches among sample uniques (τ2) are more than those of all records: two models "
-    "disagree. All records are computed from weights or the sampling fraction alone, sample uniques by a log-linear "
-    "model of the keys. Give the data protection officer the larger figure, τ2."
+_DISAGREE = (
+    "For the register attacker, {where} the matches among sample uniques (τ2) are more than those of all records, of "
+    "which they are a part: two models disagree (weights or the sampling fraction alone, and a log-linear model of the "
+    "keys). Give the data protection officer the larger figure of each side: {larger}."
+)
+_UNIQUE_AFTER = " After a plan τ2 counts only links to records that are unique in what is released."
+TAU_OF_COARSER = (
+    "τ1 and τ2 are estimates by a model of the keys, fitted anew to each file: where they are larger for coarser keys, "
+    "this is the error of the model and no true increase, because merging categories makes nobody unique."
 )
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
 
@@ -29,15 +36,40 @@ def why_larger(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
 
 
 def models_disagree(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
-    """Return a sentence where a part, τ2, is more than the whole, the register attacker's matches; () where it is not.
+    """Return which figure of the register attacker is the larger on each side, where τ2, a part, is above the whole.
+
+    () where it is on no side.
 
     >>> models_disagree([RiskFigure("tau2", "", 4.0, 3.0, ""), RiskFigure("register_matches", "", 5.0, 3.0, "")])
     ()
     """
     held = {one.code: (one.before, one.after) for one in figures if one.code in ("tau2", "register_matches")}
-    sides = zip(held.get("tau2", ()), held.get("register_matches", ()), strict=False)
-    more = any(part is not None and whole is not None and part > whole * (1 + 1e-9) for part, whole in sides)
-    return (MODELS_DISAGREE,) if more else ()
+    if len(held) < 2:
+        return ()
+    sides = zip(("before the plan", "after the plan"), held["tau2"], held["register_matches"], strict=True)
+    more = {side: part > whole * (1 + 1e-9) for side, part, whole in sides if part is not None and whole is not None}
+    if not any(more.values()):
+        return ()
+    larger = ", ".join(f"{side} {'τ2' if is_more else 'that of all records'}" for side, is_more in more.items())
+    text = _DISAGREE.format(where=" and ".join(side for side, is_more in more.items() if is_more), larger=larger)
+    return (text if more.get("after the plan", True) else text + _UNIQUE_AFTER,)
+
+
+def coarser_larger(files: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return why τ1 or τ2 can be larger where keys are coarser; () where it is not.
+
+    ``files`` have their risks unperturbed by codes. Of the same keys the coarser leave fewer records alone.
+
+    >>> fine, coarse = {"below_2": 0.4, "tau1": 1.0}, {"below_2": 0.1, "tau1": 2.0}
+    >>> len(coarser_larger([fine, coarse])), coarser_larger([fine, {**coarse, "tau1": 0.5}])
+    (1, ())
+    """
+    more = any(
+        one.get("below_2", 0.0) > two.get("below_2", 1.0) and one.get(code, math.inf) < two.get(code, 0.0)
+        for one, two in itertools.permutations(files, 2)
+        for code in ("tau1", "tau2")
+    )
+    return (TAU_OF_COARSER,) if more else ()
 
 
 def reasons(codes: Iterable[str]) -> tuple[str, ...]:

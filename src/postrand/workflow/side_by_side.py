@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,14 @@ from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import TableWorth, middle, more_in_two, shown
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.larger import models_disagree, why_larger
+from postrand.workflow.comparison_risk import AS_IS
+from postrand.workflow.larger import coarser_larger, why_larger
 
 NONE = "–"
+KEYS_DIFFER = (
+    "Warning: the attackers of these plans know different keys, so that their risks cannot be compared: a plan with "
+    "fewer keys is measured against an attacker who knows less. Compare plans whose codebooks give the same keys."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class PlanComparison:
         """Return the comparison as text: internal."""
         names = [plan.name for plan in self.plans]
         claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in plan.claims))]
-        heads = ("Risk", *self._heads_before(names), *names)
+        heads = ("Risk", *(head for head, _ in self._sides_before()), *names)
         return "\n".join(
             [
                 NOTICE,
@@ -53,12 +58,13 @@ class PlanComparison:
                 "Claims",
                 *claims,
                 "",
+                *self._keys(),
                 *_lines(heads, self._risks()),
                 *self._before_is(),
-                *self._left_out(),
-                *(f"  not known: {why}" for why in dict.fromkeys(r.why for p in self.plans for r in p.risks if r.why)),
+                *self._warnings(),
+                *self._not_known(),
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
-                *(f"  {text}" for text in dict.fromkeys(t for p in self.plans for t in models_disagree(p.risks))),
+                *(f"  {text}" for text in coarser_larger(self._files())),
                 "",
                 *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
                 *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
@@ -79,29 +85,80 @@ class PlanComparison:
             return [f"  before: {self.plans[0].before_is}"]
         return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
 
-    def _left_out(self) -> list[str]:
-        """Return which keys the risk leaves out: once where all plans say the same."""
-        if len({plan.risk_notes for plan in self.plans}) == 1:
-            return [f"  {text}" for text in self.plans[0].risk_notes]
-        return [f"  {plan.name}: {text}" for plan in self.plans for text in plan.risk_notes]
+    def _warnings(self) -> list[str]:
+        """Return what a reader of the risk must know: once where all plans say the same."""
+        texts = dict.fromkeys(text for plan in self.plans for text in plan.warnings)
+        said = {text: [plan.name for plan in self.plans if text in plan.warnings] for text in texts}
+        return [
+            f"  {text}" if len(names) == len(self.plans) else f"  {', '.join(names)}: {text}"
+            for text, names in said.items()
+        ]
 
-    def _heads_before(self, names: Sequence[str]) -> list[str]:
-        return ["before"] if self._is_one_file else [f"before, {name}" for name in names]
+    def _not_known(self) -> Iterator[str]:
+        """Yield why cells say that a measure is not known, and why measures of no plan are left out."""
+        held = [one for plan in self.plans for one in plan.risks]
+        shown = {one.code for one in held if one.before is not None or one.after is not None}
+        yield from (f"  not known: {why}" for why in dict.fromkeys(o.why for o in held if o.why and o.code in shown))
+        left: dict[str, list[str]] = {}
+        for one in held:
+            if one.code not in shown:
+                left.setdefault(one.why, []).append(one.measure.partition(":")[0])
+        yield from (f"  not in the table: {'; '.join(dict.fromkeys(names))}: {why}" for why, names in left.items())
 
-    @property
-    def _is_one_file(self) -> bool:
-        """Whether the risk before is the same for all: the same file with the same keys."""
-        return len({tuple((one.code, one.before) for one in plan.risks) for plan in self.plans}) == 1
+    def _keys(self) -> Iterator[str]:
+        """Yield which keys the attackers know, and that plans with other keys cannot be compared by their risk."""
+        known = dict.fromkeys(", ".join(plan.keys) or NONE for plan in self.plans)
+        if len(known) == 1:
+            yield f"Keys that the attackers know: {next(iter(known))}"
+            return
+        yield from (f"Keys that the attackers know, {plan.name}: {', '.join(plan.keys) or NONE}" for plan in self.plans)
+        yield KEYS_DIFFER
+
+    def _files(self) -> list[Mapping[str, float]]:
+        """Return the risks of each file unperturbed, by codes; of plans with the same keys."""
+        if len({frozenset(plan.keys) for plan in self.plans}) > 1:
+            return []
+        return [{one.code: one.before for one in p.risks if one.before is not None} for p in self.plans]
+
+    def _sides_before(self) -> list[tuple[str, Callable[[str], str]]]:
+        """Return the columns before the plans: a head, and the text of a measure by its code.
+
+        One of the file as it is, where that is one file for all, and one of each recoded file.
+        """
+        raw = [p.as_is or {o.code: o.before for o in p.risks if o.before is not None} for p in self.plans]
+        is_known = all(plan.before_is == AS_IS or plan.as_is for plan in self.plans)
+        names = [plan.name for plan in self.plans]
+        if not is_known or any(
+            one.get(code, value) != value for one in raw for two in raw for code, value in two.items()
+        ):
+            if len({tuple((one.code, one.before) for one in plan.risks) for plan in self.plans}) == 1:
+                return [("before", self._before(self.plans[0]))]
+            return [(f"before, {name}", self._before(plan)) for name, plan in zip(names, self.plans, strict=True)]
+        own = [plan for plan in self.plans if plan.before_is == AS_IS]
+        first = self._before(own[0]) if own else lambda code: self._as_is(self.plans[0], code)
+        recoded = [plan for plan in self.plans if plan.before_is != AS_IS]
+        if len(recoded) > 1 and len({tuple((one.code, one.before) for one in p.risks) for p in recoded}) == 1:
+            return [("file as it is", first), ("recoded", self._before(recoded[0]))]
+        return [("file as it is", first), *((f"recoded, {plan.name}", self._before(plan)) for plan in recoded)]
+
+    @staticmethod
+    def _before(plan: PlanFigures) -> Callable[[str], str]:
+        return lambda code: NONE if (one := plan.risk(code)) is None else figure(one, "before")
+
+    @staticmethod
+    def _as_is(plan: PlanFigures, code: str) -> str:
+        sides = {where: value for value, where in plan.sides(code)}
+        return sides.get(AS_IS, NONE)
 
     def _risks(self) -> Iterator[tuple[str, ...]]:
         measures = dict.fromkeys((one.code, one.measure) for plan in self.plans for one in plan.risks)
+        columns = [text for _, text in self._sides_before()]
         for code, measure in measures:
             found = [plan.risk(code) for plan in self.plans]
             if all(one is None or (one.before is None and one.after is None) for one in found):
                 continue  # the reasons stand below
-            before = [NONE if one is None else figure(one, "before") for one in found]
             after = [NONE if one is None else figure(one, "after") for one in found]
-            yield (measure, *(before[:1] if self._is_one_file else before), *after)
+            yield (measure, *(text(code) for text in columns), *after)
 
     def _worths(self) -> Iterator[tuple[str, ...]]:
         yield ("Records in the file", *(f"{plan.records:,}" for plan in self.plans))

@@ -81,7 +81,7 @@ def tune_plan(
         what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
         raise UsageError(sentence(what, where="codebook", fix=fix))
     measure = parse(limit)[0]
-    if measure != "correct matches" and sampling_fraction is None and weight is None:
+    if measure != "correct_matches" and sampling_fraction is None and weight is None:
         weight = next((v.name for v in book.with_role("weight")), None)
         if weight is None and not is_informed(measure):
             fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"

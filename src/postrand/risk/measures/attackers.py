@@ -9,7 +9,7 @@ from postrand.risk import loglinear
 from postrand.risk.cells import FloatArray
 from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.measures.base import HIGH, Cost, Count, Fact, Measured, check_threshold, first, require, wildcards
-from postrand.risk.readings import inverse_population, readings
+from postrand.risk.readings import JOURNALIST, inverse_population, readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Attackers:
                 ]
         share = "Expected share of correct matches when all records are linked."
         facts.append(Fact("marketer", "Marketer: share of correct matches", found.marketer, share))
-        return Measured(self.name, self.title, tuple(facts), records_at=inverse)
+        return Measured(self.name, self.title, tuple(facts), notes=(JOURNALIST,), records_at=inverse)
 
     @staticmethod
     def _inverse(file: RiskFile) -> FloatArray:

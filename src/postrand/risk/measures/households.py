@@ -32,7 +32,8 @@ class HouseholdRisk:
 
     Members count as independent, as in sdcMicro (Templ, Kowarik and Meindl 2015). A risk above ``threshold`` is
     called high. To an attacker who knows the keys of all members, a household is found with ``E(1/F | f)``, F and f
-    counting households of population and file with its size and its members' keys. A record without a household
+    counting households of population and file with its size and its members' keys, or as one of its members is, if
+    that is more: such an attacker can look for each by itself. A record without a household
     number is a household of its own. The risk of a record is that of its household.
     """
 
@@ -63,8 +64,9 @@ class HouseholdRisk:
         risk = file.individual()
         _, one_of = np.unique(file.household, return_index=True)
         of_record = household_risk(risk, file.household)
-        joint = register_joint_risk(file.keys, file.inclusion_weights(), file.household)
         some, whole = of_record[one_of], whole_household_risk(risk, file.household)[one_of]
+        linked = register_joint_risk(file.keys, file.inclusion_weights(), file.household)
+        joint = np.maximum(linked, some)  # who knows all members can look for each by itself
         facts = (
             Fact("households", "Households", Count(one_of.size)),
             Fact("expected", "Expected households with a member found", float(some.sum())),

@@ -1,0 +1,48 @@
+"""The risk of the file as it is, before its keys are recoded: a reader wants it beside that of the recoded file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from postrand.codebook import Codebook
+from postrand.columns.recoded import needed_for, unrecoded
+from postrand.errors import PostrandError
+from postrand.formats import Source
+from postrand.formats.base import WrappedSource
+from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.risk.exposure import TrueFile
+from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_keys
+
+NOT_AT_HAND = "the risk in the file as it is, before recoding, is not looked at"
+
+
+def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> dict[str, float]:
+    """Return the measures of the file before its keys are recoded, by their codes; {} where no key is recoded.
+
+    ``source`` is recoded by the codebook, ``truth`` is what it holds. A value of the file counts as it stands there.
+    τ1 and τ2 are left out: they need a model of their own. {} too where the columns cannot be read, or have too many
+    values for a key.
+    """
+    if truth is None or not truth.keys.records or not recoded_keys(codebook):
+        return {}
+    try:
+        first = _unrecoded(source, truth, codebook)
+    except PostrandError:
+        return {}
+    return {one.code: one.before for one in _figures(first) if one.before is not None}
+
+
+def _figures(first: TrueFile) -> Sequence[RiskFigure]:
+    return (*exposure_figures(first.exposure(), None, ""), *class_figures(first.keys, (), ""))
+
+
+def _unrecoded(source: Source, truth: TrueFile, codebook: Codebook) -> TrueFile:
+    """Return the true file with the columns from which its keys are recoded in their place."""
+    plain, recodes = unrecoded(source)
+    while not recodes and isinstance(plain, WrappedSource):  # settled, or read along
+        plain, recodes = unrecoded(plain.source)
+    names, made = needed_for(truth.keys.names, recodes), {recode.source for recode in recodes}
+    columns = read_columns(plain, names)
+    coded = {name: code_column(columns[name], name, None if name in made else codebook) for name in names}
+    return dataclasses.replace(truth, keys=key_codes(coded, names, "category"))
