@@ -116,9 +116,7 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
         return explain(made.plan, figures)
 
 
-def worths(
-    made: Designed, records: int, assumed: Assumed = EQUAL
-) -> tuple[list[TableWorth], list[TableWorth]]:
+def worths(made: Designed, records: int, assumed: Assumed = EQUAL) -> tuple[list[TableWorth], list[TableWorth]]:
     """Return the worth of all tables of one and of two perturbed variables; as usual, of equal frequencies."""
     names = made.mechanism.variables
     pairs = pairs_of(names, made.plan.codebook)

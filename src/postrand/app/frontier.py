@@ -104,7 +104,11 @@ def at_level(decisions: Decisions, way: str, epsilon: float) -> Decisions:
         If there is no such way.
     """
     shape = way.removeprefix(SHAPE) if way.startswith(SHAPE) else decisions.structure
-    if way not in (*WAYS, *(SHAPE + name for name in QUICK)) or not can_draw(decisions) or not 0 < epsilon < float("inf"):
+    if (
+        way not in (*WAYS, *(SHAPE + name for name in QUICK))
+        or not can_draw(decisions)
+        or not 0 < epsilon < float("inf")
+    ):
         raise UsageError(sentence("there is no such point"))
     values, each = dict(decisions.values), f"privacy.{DifferentialPrivacy.name}.epsilon"
     if way == "split":
@@ -143,7 +147,9 @@ def left_out(decisions: Decisions, found: tuple[Level, ...]) -> tuple[str, ...]:
         said.append(f"{titles['general']}: up to half a minute at each level; choose it under Shape of the matrices")
     if "product" in titles and not reasons["product"]:
         said.append(f"{titles['product']}: for the variables of one block, and there the same as no block")
-    said.append("The best joint blocks: their search takes long at each level; Compare blocks and a split makes it once")
+    said.append(
+        "The best joint blocks: their search takes long at each level; Compare blocks and a split makes it once"
+    )
     if unfit:
         said.append(f"{', '.join(unfit)}: for another privacy model, or for another choice of What to keep")
     return tuple(said)

@@ -9,7 +9,7 @@ _WORDS = (
     (r"(merge|group) them with \[\[recodes\]\]", r"\1 them under Edit"),
     (r"put them into bands of years with \[\[recodes\]\]", "put them into bands of years in the codebook"),
     (r"set role = '(\w+)'", r"choose the role \1"),
-    (r"role = '(\w+)'(?= or '| if|[,?.]|$)", r"the role \1"),
+    (r"role = '(\w+)'(?= or '| if| for|[,?.]|$)", r"the role \1"),
     (r"A weight is a number \(type 'int64' or 'double'\) and has no categories", "A weight is a number"),
     (r"'(drop|other|household)'", r"\1"),
     (r"'?record_key'?", "record number"),

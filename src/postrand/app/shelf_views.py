@@ -7,11 +7,11 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
+from postrand.app.changes import changes
+from postrand.app.charts import cut
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
-from postrand.app.changes import changes
-from postrand.app.charts import cut
 from postrand.app.history import History, differences
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
@@ -73,7 +73,7 @@ def verification_view(one: Finished, found: Verification | str | None, running: 
     if isinstance(found, str):
         parts.append(trouble(found.split("\n")))
     elif found is not None:
-        parts.append(tags.p(tags.strong(_VERDICTS[found.verdict]), role="status"))
+        parts.append(tags.p(tags.strong(_VERDICTS[found.verdict]), role="status", data_here="yes"))
         parts.append(tags.pre(str(found), tabindex="0", class_="lines"))
     return tags.div(*parts)
 
@@ -126,7 +126,8 @@ def history_view(history: History) -> Tag:
 
 
 def _turn(words: str, act: str, target: tuple[Decisions, ...], history: History) -> Tag:
-    found = changes(history.now, target[0]) or differences(history.now, target[0]) if target else ()
+    states = (*target, history.now) if act == "undo" else (history.now, *target)  # as it was decided, before → then
+    found = changes(*states) or differences(*states) if target else ()
     more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
     said = tags.span(cut(found[0]) + more, class_="soft") if found else None
     return tags.span(button(words, act, kind="small", disabled=None if target else "disabled"), " ", said)

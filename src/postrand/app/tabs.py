@@ -330,15 +330,22 @@ class Tab:
         if self.now.problem:
             self._redraw()
 
-    async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
-        """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
+    async def edit(
+        self, work: Callable[[Decisions], Decisions], refused: Callable[[Problem], object] | None = None
+    ) -> None:
+        """Make a decision that reads the file, in the background; a problem changes nothing else.
+
+        It is shown above the screen, or handed to ``refused``, which shows it where the decision was asked for.
+        """
         before = self.now
         found = await guarded(lambda: work(before))
         async with reactive.lock():
             now = self.now
             if now.shaping != before.shaping:
                 found = Problem("The choices have changed in the meantime, so this one was not made. Make it again.")
-            if isinstance(found, Problem):
+            if isinstance(found, Problem) and refused is not None:
+                refused(found)
+            elif isinstance(found, Problem):
                 self.decisions.set(dataclasses.replace(now, problem=found.text))
             else:
                 self.decide(found)

@@ -9,16 +9,18 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app import charts, documents, forms, levels
+from postrand.app import charts, documents, forms, houses_view, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Point
 from postrand.app.decisions import PAGE, Decisions
+from postrand.app.editor_views import TYPE_TEXT
 from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import PRIOR_WORDS, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
+from postrand.plan.infer import number_note
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.privacy.words import in_plain_words
 from postrand.report import text
@@ -37,7 +39,6 @@ ROLE_TEXT = {
     "drop": "drop: not released",
 }
 SENSITIVE = "perturb it, or it is released as it is"
-TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 
 
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
@@ -52,6 +53,15 @@ def status(decisions: Decisions) -> Tag:
     sizes = f"{o.rows:,} records · {len(o.drafts):,} variables · {len(decisions.perturbed):,} perturbed"
     words = f"{cut(o.name)}{demo} · {sizes}"
     return tags.span(words)
+
+
+def is_open(decisions: Decisions) -> Tag | None:
+    """Return which file is open, where one is opened; a screen reader says it when another one is."""
+    if decisions.opened is None:
+        return None
+    o = decisions.opened
+    words = f"{cut(o.name)} is open: {o.rows:,} records, {len(o.drafts):,} variables. Choose their roles in the table."
+    return tags.p(words, role="status")
 
 
 def variables(decisions: Decisions) -> TagList:
@@ -118,7 +128,9 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
+    number = number_note(name) if decisions.roles[j] not in ("household", "record_key", "drop") else ""
+    told = dict.fromkeys([*([number] if number else []), *draft.get("notes", ())])
+    notes = [tags.span(in_words(note), class_="soft note") for note in list(told)[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
     is_bare = decisions.roles[j] == "sensitive" and not decisions.is_perturbed(j)
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
@@ -188,6 +200,7 @@ def design_form(decisions: Decisions) -> TagList:
         _family(decisions, "objective", "objective", "What to keep", {}),
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
         goal_form(decisions),
+        houses_view.form(decisions),
         prior,
         kept,
     )
@@ -200,13 +213,15 @@ def _family(decisions: Decisions, family: str, act: str, words: str, reasons: di
     listed_ = select(act, "", chosen, [one for one in named if not reasons.get(one[0])], words)
     unfit = [tags.option(text, value=n, selected=_selected(n == chosen)) for n, text in named if reasons.get(n)]
     listed_.append(tags.optgroup(*unfit, label="Not with the other choices") if unfit else None)
+    why = [tags.li(f"{text}: {forms.in_titles(reasons[n])}.") for n, text in named if reasons.get(n)]
     level = forms.level_of(kind) if family == "privacy" else None
     boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
         listed_,
         tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
-        tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
+        tags.p(forms.in_titles(reasons[chosen]), class_="soft") if reasons.get(chosen) else None,
+        tags.details(tags.summary("Why the others cannot be chosen"), tags.ul(*why), class_="soft") if why else None,
         *boxes,
     )
 
