@@ -204,8 +204,8 @@ def _groups(column: Column, held: Mapping[str, str]) -> Tag:
 def in_boxes(text: str, typed: Mapping[str, str]) -> str:
     """Return a sentence on a recode with the names of the boxes in place of the options of a codebook.
 
-    >>> in_boxes("recode of 'a' into 'a': name what lies below: below = 'x'.".replace("'x'", '"x"'), {"bands": "10, 15"})
-    'a: write a name such as “under 10” into “Name of what lies below the first”.'
+    >>> in_boxes("recode of 'a' into 'a': list codes for no answer: missing = [99].", {})
+    'a: write what means no answer into “Values that mean no answer”.'
     """
     first = re.split(r"[;,\s]+", typed.get("bands", "").strip())[0] or "15"
     for pattern, words in _IN_BOXES:

@@ -8,7 +8,7 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app.changes import changes
-from postrand.app.charts import cut
+from postrand.app.charts import cut, scroll
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
@@ -19,6 +19,25 @@ from postrand.app.views import cut_text
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
 
+_OUTCOMES = {
+    "passed": "Right",
+    "failed": "Wrong",
+    "said": "Only said",
+    "not run": "Not checked here",
+}
+_CHECKS = {
+    "files": "The folder holds plain files, and nothing else.",
+    "manifest": "The list of its files can be read.",
+    "digests": "No file was changed since: each has the size and the fingerprint that the list has.",
+    "codebook": "The description of the variables can be read.",
+    "mechanism": "The chances with which values were drawn add up to 1, exactly.",
+    "certificate": "Every promise was computed again from these chances, and holds.",
+    "data": "Every released value is one that the description and the chances allow.",
+    "margins": "The released counts are such as these chances produce.",
+    "bytes": "The data file holds the records, and nothing hidden.",
+    "derived": "The report and the other files follow from the rest.",
+}
+"""What a check that passed means, in words without terms."""
 _VERDICTS = {"verified": "Verified.", "failed": "Not verified: a check failed.", "incomplete": "Not all checks ran."}
 
 
@@ -74,8 +93,24 @@ def verification_view(one: Finished, found: Verification | str | None, running: 
         parts.append(trouble(found.split("\n")))
     elif found is not None:
         parts.append(tags.p(tags.strong(_VERDICTS[found.verdict]), role="status", data_here="yes"))
-        parts.append(tags.pre(str(found), tabindex="0", class_="lines"))
+        parts.append(_checks(found))
+        lines = tags.pre(str(found), tabindex="0", class_="lines")
+        parts.append(tags.details(tags.summary("The same as the terminal prints it"), lines))
     return tags.div(*parts)
+
+
+def _checks(found: Verification) -> Tag:
+    """Return each check in plain words with its outcome; what did not pass, or has no such words, as the terminal."""
+    rows = []
+    for check in found.checks:
+        words = _CHECKS.get(check.name, "") if check.ok else ""
+        told = tags.td(words or check.sentence.removeprefix("stated by the curator, not checked: "), class_="text")
+        rows.append(tags.tr(tags.th(_OUTCOMES[check.outcome], scope="row"), told))
+    said = "Only said: nobody can compute it from the release, so it rests on the word of the curator."
+    return tags.div(
+        scroll(tags.table(tags.tbody(*rows)), "What was checked"),
+        tags.p(said, class_="soft") if found.stated else None,
+    )
 
 
 def shelf_view(shelf: Shelf, chosen: int, removing: int, decisions: Decisions) -> Tag | None:
