@@ -76,7 +76,7 @@ def editor(decisions: Decisions, column: Column | None, waiting: bool = False) -
             button("Close", "edit", ""),
             class_="row between",
         ),
-        tags.p(f"In the file: {TYPE_TEXT.get(kind, kind)}. {KEPT}", class_="soft"),
+        tags.p(("" if kind == "string" else f"In the file: {TYPE_TEXT.get(kind, kind)}. ") + KEPT, class_="soft"),
         _box(f"{at}:label", "Label", str(entry.get("label", ""))),
         _recode(decisions, at, column, waiting),
         _answers(entry, at),

@@ -36,7 +36,7 @@ def form(decisions: Decisions) -> Tag | None:
     if section is not None:
         most = str(section.get("largest_household") or "")
         number = control("input", "house", "most", type="number", min="1", step="1", value=most)
-        boxes = [box(decisions, j) for j in decisions.perturbed]
+        boxes = [box(decisions, j, "") for j in decisions.perturbed]
         words = f"With {ONCE}: {', '.join(map(cut, once(decisions))) or 'none'}"
         parts += [
             labelled("Most members of one household", number, _MOST),
@@ -45,12 +45,12 @@ def form(decisions: Decisions) -> Tag | None:
     return tags.fieldset(*parts)
 
 
-def box(decisions: Decisions, column: int) -> Tag:
-    """Return the box that draws a variable once for each household."""
+def box(decisions: Decisions, column: int, words: str = f": {ONCE}") -> Tag:
+    """Return the box that draws a variable once for each household; ``words`` follow its name."""
     name = decisions.names[column]
     checked = "checked" if name in once(decisions) else None
     inner = control("input", "house", str(column), type="checkbox", checked=checked)
-    return tags.label(inner, f" {cut(name)}: {ONCE}", class_="field")
+    return tags.label(inner, f" {cut(name)}{words}", class_="field")
 
 
 def levels_view(levels: Sequence[tuple[int, float]]) -> TagList:

@@ -165,7 +165,8 @@ class Tab:
             waiting = self.pending()
         if isinstance(found, Problem):
             self.opening.set(found)
-            self.pending.set((path, name) if path is not None and self._waits(path) and is_known(path) else None)
+            can = path is not None and is_known(path) and path.is_file()  # it can be read otherwise, as it is chosen
+            self.pending.set((path, name or path.name) if path is not None and can else None)
         else:
             self.pending.set(None)
             self.counted.clear()

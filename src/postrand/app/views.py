@@ -26,6 +26,7 @@ from postrand.privacy.words import in_plain_words
 from postrand.report import text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
+from postrand.workflow.draft import perturbs
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
@@ -50,7 +51,7 @@ def status(decisions: Decisions) -> Tag:
         return tags.span("No file is open")
     o = decisions.opened
     demo = " (demonstration)" if o.is_demo else ""
-    sizes = f"{o.rows:,} records · {len(o.drafts):,} variables · {len(decisions.perturbed):,} perturbed"
+    sizes = f"{_many(o.rows, 'record')} · {_many(len(o.drafts), 'variable')} · {len(decisions.perturbed):,} perturbed"
     words = f"{cut(o.name)}{demo} · {sizes}"
     return tags.span(words)
 
@@ -60,8 +61,12 @@ def is_open(decisions: Decisions) -> Tag | None:
     if decisions.opened is None:
         return None
     o = decisions.opened
-    words = f"{cut(o.name)} is open: {o.rows:,} records, {len(o.drafts):,} variables. Choose their roles in the table."
+    words = f"{cut(o.name)} is open: {_many(o.rows, 'record')}, {_many(len(o.drafts), 'variable')}. Choose their roles in the table."
     return tags.p(words, role="status")
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def variables(decisions: Decisions) -> TagList:
@@ -123,7 +128,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     texts = draft.get("labels") or [str(c) for c in categories]
     some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
     perturb: Tag | str = "–"
-    if categories and decisions.roles[j] in ("key", "sensitive", "other"):
+    if perturbs(draft) and decisions.roles[j] in ("key", "sensitive", "other"):
         checked = "checked" if decisions.is_perturbed(j) else None
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
