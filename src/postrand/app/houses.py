@@ -8,6 +8,8 @@ from typing import Any
 from postrand.app import blocks as together
 from postrand.app.decisions import Decisions
 
+SHOWN = ("household", "household_variables", "largest_household")
+"""The options of ``[unit]`` that the form has."""
 USUAL_MOST = 20
 """Members of the largest household, until a person says another number: it must not come from the file."""
 

@@ -23,6 +23,14 @@ _OPTIONS = (
     (r", or sheet in \[source\] of the plan", ""),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"--limit '([^']*)'", r"\1"),
+    (
+        r"For plans .* a public bound, and --household-variables (.*), which all members share",
+        r"To protect whole households, use a plan, and then choose Households on this screen: all members share \1",
+    ),
+    (
+        r"For plans that protect households, add --largest-household N, the most members of one: a public bound",
+        "To protect whole households, use a plan, and then choose Households on this screen",
+    ),
     (r"let --look (find|merge)", r"let the records choose, which can \1"),
     (r"--keys", "the keys"),
     (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),

@@ -117,7 +117,7 @@ def kept_parts(decisions: Decisions) -> Tag | None:
     """Return the parts of an opened plan that have no control, in plain words; None if there are none."""
     kept, said = decisions.kept, []
     said += [f"{words} {', '.join(map(cut, names))}" for words, names in _named(decisions)]
-    if (unit := kept.get("unit")) and not houses.is_offered(decisions):
+    if (unit := kept.get("unit")) and (not houses.is_offered(decisions) or {*unit} - {*houses.SHOWN}):
         named = ", ".join(cut(str(unit[name])) for name in ("household", "person") if unit.get(name))
         said.append(f"Whole households or persons are protected too, by the column {named}")
     if also := kept.get("claims"):

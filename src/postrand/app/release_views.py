@@ -82,7 +82,7 @@ def protect_view(
     if one is not None:
         parts.append(tags.p(AGAIN, class_="soft"))
     if ended:
-        parts.append(trouble(ended.split("\n")))
+        parts.append(tags.div(trouble(ended.split("\n")), data_here="yes"))
     return TagList(*parts, None if one is None else _done(decisions, one))
 
 

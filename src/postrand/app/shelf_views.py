@@ -104,7 +104,8 @@ def _checks(found: Verification) -> Tag:
     rows = []
     for check in found.checks:
         words = _CHECKS.get(check.name, "") if check.ok else ""
-        told = tags.td(words or check.sentence.removeprefix("stated by the curator, not checked: "), class_="text")
+        own = check.sentence.removeprefix("stated by the curator, not checked: ")
+        told = tags.td(words or own[:1].upper() + own[1:], class_="text")
         rows.append(tags.tr(tags.th(_OUTCOMES[check.outcome], scope="row"), told))
     said = "Only said: nobody can compute it from the release, so it rests on the word of the curator."
     return tags.div(

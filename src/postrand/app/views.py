@@ -40,6 +40,7 @@ ROLE_TEXT = {
     "drop": "drop: not released",
 }
 SENSITIVE = "perturb it, or it is released as it is"
+ONE_VALUE = "one value only: there is nothing to perturb, and it is released as it is"
 
 
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
@@ -61,7 +62,8 @@ def is_open(decisions: Decisions) -> Tag | None:
     if decisions.opened is None:
         return None
     o = decisions.opened
-    words = f"{cut(o.name)} is open: {_many(o.rows, 'record')}, {_many(len(o.drafts), 'variable')}. Choose their roles in the table."
+    sizes = f"{_many(o.rows, 'record')}, {_many(len(o.drafts), 'variable')}"
+    words = f"{cut(o.name)} is open: {sizes}. Choose the roles in the table."
     return tags.p(words, role="status")
 
 
@@ -137,12 +139,14 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     told = dict.fromkeys([*([number] if number else []), *draft.get("notes", ())])
     notes = [tags.span(in_words(note), class_="soft note") for note in list(told)[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
-    is_bare = decisions.roles[j] == "sensitive" and not decisions.is_perturbed(j)
+    can = perturbs(draft) or not categories
+    is_bare = decisions.roles[j] == "sensitive" or (decisions.roles[j] == "key" and not can)
+    is_bare = is_bare and not decisions.is_perturbed(j)
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
-        tags.td(role, tags.span(SENSITIVE, class_="soft") if is_bare else None, class_="text"),
+        tags.td(role, tags.span(SENSITIVE if can else ONE_VALUE, class_="soft") if is_bare else None, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
