@@ -12,6 +12,7 @@ from postrand.app.checking import Column, Fate, ReleaseCheck
 from postrand.app.decisions import Decisions
 from postrand.app.houses import is_offered
 from postrand.app.houses_view import box, levels_view
+from postrand.app.notes import without_options
 from postrand.app.widgets import button, control, facts, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
@@ -81,7 +82,10 @@ def _messages(check: ReleaseCheck) -> list[Any]:
     """Return what would stop the run, and the warnings that are not findings on unperturbed variables."""
     parts: list[Any] = []
     if check.refusals:
-        parts += [tags.p(tags.strong("This stops the release")), trouble(check.refusals)]
+        parts += [
+            tags.p(tags.strong("This stops the release")),
+            trouble([without_options(text) for text in check.refusals]),
+        ]
     if check.warnings:
         parts += [tags.p(tags.strong("Warnings")), tags.div(*(tags.p(t) for t in check.warnings), class_="warning")]
     return parts

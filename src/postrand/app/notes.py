@@ -33,6 +33,12 @@ _OPTIONS = (
     ),
     (r"let --look (find|merge)", r"let the records choose, which can \1"),
     (r"--keys", "the keys"),
+    (r"wanted largest_household = (\d+)", r"at most \1 were stated"),
+    (r"raise largest_household", "raise Most members of one household on the screen Design"),
+    (
+        r"set differing = 'most frequent' in \[unit\], or take such variables out of household_variables",
+        "or take away its mark under Households on the screen Design",
+    ),
     (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
     (r"'postrand advise' proposes", "Recommend plans proposes"),
     (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
