@@ -105,7 +105,7 @@ def test_notes_of_drafts_have_no_syntax_of_a_file() -> None:
         infer.DATES,
         infer.NUMBERS,
         infer.HOUSES,
-        "pay is a function of age: if you perturb one of them, set role = 'drop' for pay, or perturb all of them together",
+        "pay is a function of age: if you perturb one of them, set role = 'drop' for pay, or perturb both",
         "if these mean no answer, uncomment: missing_codes = [98, 99]",
         "categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense",
         "more than 100 different values, not listed here: role = 'drop', or group them with [[recodes]]",
