@@ -9,8 +9,8 @@ import pytest
 from openpyxl import Workbook
 from shiny import reactive
 
-from postrand.app import reading, reading_views
-from postrand.app.decisions import act
+from postrand.app import computations, linked_view, reading, reading_views, views
+from postrand.app.decisions import act, open_decisions
 from postrand.app.notes import in_words, without_options
 from postrand.app.plan_server import uploaded
 from postrand.app.tabs import Problem, Tab
@@ -104,6 +104,8 @@ def test_notes_of_drafts_have_no_syntax_of_a_file() -> None:
     notes = [
         infer.DATES,
         infer.NUMBERS,
+        infer.HOUSES,
+        "pay is a function of age: if you perturb one of them, set role = 'drop' for pay, or perturb both",
         "if these mean no answer, uncomment: missing_codes = [98, 99]",
         "categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense",
         "more than 100 different values, not listed here: role = 'drop', or group them with [[recodes]]",
@@ -114,3 +116,19 @@ def test_notes_of_drafts_have_no_syntax_of_a_file() -> None:
     for note in notes:
         said = in_words(note)
         assert not re.search(r"[\[\]='_]", said), said
+
+
+def test_a_household_number_is_hinted_at_and_has_no_links(tmp_path: Path) -> None:
+    path = tmp_path / "houses.csv"
+    rows = [f"{h},{'nesw'[h % 4]},{'mf'[(h + k) % 2]}" for h in range(150) for k in range(3 + h % 5)]
+    path.write_text("\n".join(["hid,region,sex", *rows]) + "\n")
+    start = open_decisions(computations.open_file(path))
+    for state in (start, act(act(start, "role", "1", "key"), "rest", value="other")):
+        found = linked_view.proposals(state, linked_view.sample_of(state))
+        page = str(views.variables(state)) + str(linked_view.linked_card(state, found))
+        assert "looks like a household number: choose the role household" in page
+        assert "role = " not in page
+    assert linked_view.proposals(start, linked_view.sample_of(start)).sentences == ()
+    named = act(start, "role", "0", "household")
+    assert linked_view.proposals(named, linked_view.sample_of(named)).sentences == ()
+    assert "looks like" not in str(views.variables(named))

@@ -174,7 +174,7 @@ def test_what_has_no_control_is_named(fresh: Decisions, tmp_path: Path) -> None:
     form = str(views.design_form(plans.open_plan(planned(fresh, tmp_path, PLANS["numbers"]), tmp_path)))
     assert "Numbers that are moved or averaged among similar values: pay" in form
     form = str(views.design_form(plans.open_plan(planned(fresh, tmp_path, PLANS["household"]), tmp_path)))
-    assert "Whole households or persons are protected too, by the column house" in form
+    assert re.search(r'data-act="house" data-key="" type="checkbox" checked', form)
     form = str(views.design_form(plans.open_plan(planned(fresh, tmp_path, PLANS["chosen with the file"]), tmp_path)))
     assert "chosen with the file" in form
 

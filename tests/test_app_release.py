@@ -29,8 +29,10 @@ from postrand.app import (
     check_view,
     checking,
     computations,
+    designing,
     documents,
     history,
+    houses,
     private_folder,
     projects,
     release_views,
@@ -443,7 +445,27 @@ def test_the_check_says_what_the_release_will_promise(decisions: Decisions, one:
     told = checking.checked(houses, tmp_path)
     assert told is not None
     most = max(Counter(table()["town"].to_pylist()).values())
-    assert f"{most} members have epsilon" in str(check_view.check_view(houses, told))
+    assert told.levels[-1][0] == most
+    page = str(check_view.check_view(houses, told))
+    assert "Households, by their size" in page
+    assert "members have epsilon" not in page
+
+
+def test_a_variable_is_drawn_once_for_each_household(decisions: Decisions, tmp_path: Path) -> None:
+    start = act(act(decisions, "drop", value="3"), "role", "4", "household")
+    at = start.names.index("sex")
+    assert "no variable has the role household" in houses.chosen(decisions, str(at), "true").problem
+    joint = act(start, "block", str(start.names.index("area")), "sex")
+    once = houses.chosen(joint, str(at), "true")
+    assert houses.once(once) == ("sex",)
+    assert all(len(one.variables) == 1 for one in once.blocks)  # a block describes the household or the record
+    plan = designing.planned(houses.chosen(once, "most", "30"), tmp_path)
+    assert (plan.unit.household_variables, plan.unit.largest_household) == (("sex",), 30)
+    assert "the protection of whole households" in changes(joint, once)
+    left = act(once, "role", "4", "drop")  # without a household number nothing is claimed of households
+    assert "unit" not in documents.plan_data(left, tmp_path)
+    assert "unit" not in documents.plan_data(houses.chosen(once, "", "false"), tmp_path)
+    assert houses.chosen(once, "most", "many").problem
 
 
 def test_a_sensitive_variable_that_is_released_as_it_is_is_named(decisions: Decisions, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_number_of_households_gets_no_role_by_the_star_and_is_named(survey):
     assert "no role, because it seems to number persons or households: hid" in result.output
     assert "Next: set the role of hid" in result.output
     note = (folder / "a" / "codebook.toml").read_text().partition('"sex"')[0]
-    assert "role = 'household' or 'record_key', otherwise perhaps 'drop'" in note
+    assert "looks like a household number: set role = 'household', or 'drop'" in note
     told = json.loads(call("init", survey, "--out", folder / "b", "--keys", "*", "--json").stdout)
     assert told["numbers"] == ["hid"]
     assert "hid" not in (folder / "b" / "plan.toml").read_text().partition("[[blocks]]")[2]

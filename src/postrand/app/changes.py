@@ -13,6 +13,7 @@ from postrand.support.worth_basis import PRIORS
 
 MAX_NAMED = 6
 """Of one kind of change so many are told one by one."""
+_PARTS = {"unit": "the protection of whole households", "rules": "the combinations that cannot occur"}
 _LEVELS = {goals.RECORD: "ε of a record", goals.FILE: "ε of the whole file", goals.DELTA: "δ of the file"}
 _SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α", "delta": "δ"}
 
@@ -53,7 +54,9 @@ def _of_file(one: Decisions, other: Decisions) -> Iterator[str]:
         yield _told("variables", f"{len(one.names):,}", f"{len(other.names):,}")
         return
     drafts = zip(one.names, one.opened.drafts, other.opened.drafts, strict=True)
-    edited = [f"the entry of {name} in the codebook" for name, a, b in drafts if a is not b and dict(a) != dict(b)]
+    made = [text.removeprefix("recode of ") for text in _recoded(one, other)]  # a recode makes the entry anew
+    changed = [name for name, a, b in drafts if name not in made and a is not b and dict(a) != dict(b)]
+    edited = [f"the entry of {name} in the codebook" for name in changed]
     yield from _few(edited, "entries")
     roles = zip(one.names, one.roles, other.roles, strict=True)
     yield from _few([_told(f"role of {name}", a or "none", b or "none") for name, a, b in roles if a != b], "roles")
@@ -81,7 +84,15 @@ def _of_design(one: Decisions, other: Decisions) -> Iterator[str]:
     yield from _few([_told(*found) for found in _values(one.values, other.values)], "options")
     if one.kept != other.kept:
         parts = [name for name in {**one.kept, **other.kept} if one.kept.get(name) != other.kept.get(name)]
-        yield f"{', '.join(sorted(parts))} of the codebook or of the opened plan"
+        yield from _few(_recoded(one, other), "recodes")
+        yield from (_PARTS[name] for name in parts if name in _PARTS)
+        rest = sorted({*parts} - {*_PARTS, "recodes"})
+        yield from [f"{', '.join(rest)} of the codebook or of the opened plan"] if rest else []
+
+
+def _recoded(one: Decisions, other: Decisions) -> list[str]:
+    before, now = ({r["variable"]: r for r in state.kept.get("recodes", ())} for state in (one, other))
+    return [f"recode of {name}" for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
 def _values(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -10,6 +10,9 @@ from htmltools import Tag, TagList, tags
 from postrand.app.charts import cut, scroll
 from postrand.app.checking import Column, Fate, ReleaseCheck
 from postrand.app.decisions import Decisions
+from postrand.app.houses import is_offered
+from postrand.app.houses_view import box, levels_view
+from postrand.app.notes import without_options
 from postrand.app.widgets import button, control, facts, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
@@ -79,16 +82,27 @@ def _messages(check: ReleaseCheck) -> list[Any]:
     """Return what would stop the run, and the warnings that are not findings on unperturbed variables."""
     parts: list[Any] = []
     if check.refusals:
-        parts += [tags.p(tags.strong("This stops the release")), trouble(check.refusals)]
+        parts += [
+            tags.p(tags.strong("This stops the release")),
+            trouble([without_options(text) for text in check.refusals]),
+        ]
     if check.warnings:
         parts += [tags.p(tags.strong("Warnings")), tags.div(*(tags.p(t) for t in check.warnings), class_="warning")]
     return parts
 
 
-def _promises(check: ReleaseCheck) -> list[Tag]:
+def _promises(check: ReleaseCheck) -> list[Any]:
     """Return what the release will promise, before it is made; a finished one says it of itself."""
-    told = [tags.li(text) for text in check.promises[:MAX_CLAIMS]]
-    return [tags.p(tags.strong("What the release will promise")), tags.ul(*told)] if told else []
+    told = promised(check.promises, check.of_households, check.levels)
+    return [tags.p(tags.strong("What the release will promise")), *told] if told else []
+
+
+def promised(
+    claims: Sequence[str], of_households: Sequence[str], levels: Sequence[tuple[int, float]]
+) -> list[Tag | TagList]:
+    """Return claims in plain words, those on households as a table by their size; nothing without claims."""
+    told = [tags.li(text) for text in claims[:MAX_CLAIMS] if text not in of_households]
+    return [tags.ul(*told), levels_view(levels)] if claims else []
 
 
 def _remaining(check: ReleaseCheck) -> TagList | None:
@@ -143,7 +157,10 @@ def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[
     ``told`` are columns whose decisions another finding has; None: none are shown.
     """
     if one.code == "household":
-        return tags.li(f"{one.sentence}. {IN_A_PLAN}")
+        if not is_offered(decisions):
+            return tags.li(f"{one.sentence}. {IN_A_PLAN}")
+        boxes = [box(decisions, decisions.names.index(name)) for name in one.about if name in decisions.names]
+        return tags.li(f"{one.sentence.partition('; to draw it once')[0]}.", *(boxes if told is not None else []))
     is_about = one.is_open or one.is_decided
     held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
     names = [] if told is None else [n for n in held if n in decisions.names and n not in told]

@@ -10,7 +10,7 @@ from typing import Literal
 from postrand.app import documents
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed, Latest
-from postrand.certification.plain_words import plain_claims
+from postrand.certification.plain_words import household_claims, household_levels, plain_claims
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -46,7 +46,8 @@ class ReleaseCheck:
     ``warnings`` are those that are not findings on unperturbed columns; ``refusals`` are the reasons why the run would
     stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
-    ``promises`` are the claims in plain words.
+    ``promises`` are the claims in plain words; ``of_households`` are those on households, and ``levels`` their ε
+    by size.
     """
 
     columns: tuple[Column, ...]
@@ -57,6 +58,8 @@ class ReleaseCheck:
     rest: float | None = None
     is_sample: bool = False
     promises: tuple[str, ...] = ()
+    of_households: tuple[str, ...] = ()
+    levels: tuple[tuple[int, float], ...] = ()
 
     @property
     def together(self) -> str:
@@ -102,7 +105,10 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     warnings = (*said, *(() if enforced else unmet))
     refusals = (*_refused(made), *(unmet if enforced else ()))
     columns = columns_of(made.plan, made.mechanism)
-    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found), _promises(made, found))
+    largest = found.largest_household
+    houses = household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
+    told = _promises(made, found)
+    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found), told, *houses)
 
 
 def _promises(made: Designed, found: Findings) -> tuple[str, ...]:
@@ -136,6 +142,7 @@ def _how(mechanism: Mechanism, name: str) -> str:
     others = [other for other in block.variables if other != name and other not in block.given]
     words = f"together with {', '.join(others)}" if others else "by itself"
     strata = f", within {', '.join(block.given)}" if block.given else ""
+    strata += ", drawn once for each household" if block.unit == "household" else ""
     level = f", ε = {format_upper(block.epsilon)}" if block.epsilon < float("inf") else ", without an ε"
     return words + strata + level
 

@@ -9,7 +9,7 @@ from typing import Any
 from htmltools import TagList, tags
 from shiny import render
 
-from postrand.app import comparison_views, computations, documents, release_screen, risk_screen, widgets
+from postrand.app import comparison_views, computations, documents, recoding, release_screen, risk_screen, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.tabs import Problem, Tab
 from postrand.release import Release
@@ -40,16 +40,23 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
         table, one = here.ask("table", (release, columns), lambda: _margin(here, decisions, release, columns))
         risks, two = _risks(here, chosen, release, part("keys"))
         attacks, three = here.ask("attacks", release, lambda: computations.attacks(release))
+        recoded = bool(documents.codebook_of(decisions).recodes)
+        came, four = here.ask("as it came", chosen, lambda: _as_it_came(chosen)) if recoded else (None, False)
         found = comparison_views.compare_view(
             table.text if isinstance(table, Problem) else table,
             None if isinstance(risks, Problem) else risks,
-            one or two or three,
+            one or two or three or four,
             release.mechanism.split,
             () if attacks is None or isinstance(attacks, Problem) else attacks,
-            bool(documents.codebook_of(decisions).recodes),
+            recoded,
             _together(here),
+            came if isinstance(came, RiskReport) else None,
         )
         return TagList(release_screen.banner(here), found)
+
+
+def _as_it_came(decisions: Decisions) -> RiskReport | None:
+    return computations.as_it_came(recoding.without_recodes(decisions))
 
 
 def _together(here: Tab) -> str:

@@ -53,15 +53,17 @@ def compare_view(
     attacks: Sequence[RiskFigure] = (),
     recoded: bool = False,
     together: str = "",
+    came: RiskReport | None = None,
 ) -> TagList:
     """Return the risk before and after, the right links first, and one table; of a split, what it can answer.
 
-    ``together``: what the unperturbed variables single out together, in words.
+    ``together``: what the unperturbed variables single out together, in words. ``came``: the risk of the file as it
+    came, where it is ``recoded`` and this is known.
     """
     before = "Before, recoded" if recoded else "Before"
     parts: list[Any] = []
     if risks is not None or attacks:
-        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS, together)
+        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS, together, came)
     parts += [busy("Computing …")] if waiting else []
     parts += [] if split is None else [coverage(split, split.variables)]
     if isinstance(found, str):
@@ -77,6 +79,7 @@ def _risk(
     before: str,
     which: str,
     together: str,
+    came: RiskReport | None,
 ) -> Iterator[Tag]:
     yield tags.h3("Risk before and after")
     by_code = {one.code: one for one in attacks}
@@ -90,17 +93,23 @@ def _risk(
         )
     if together:
         yield tags.p(f"{KEYS_ALONE[:1].upper()}{KEYS_ALONE[1:]}. {together}.", class_="warning")
-    rows = [_figure(by_code[code]) for code in FIRST if code in by_code and by_code[code].before is not None]
+    first = [] if came is None else ["–"]
+    rows = [_figure(by_code[code], first) for code in FIRST if code in by_code and by_code[code].before is not None]
     known = any(report is not None for report in risks)
+    files = (*risks,) if came is None else (came, *risks)
     for words, _, value in sorted(MEASURES, key=lambda measure: not measure[0].endswith(TAUS)) if known else ():
-        cells = ["–" if report is None else value(report) for report in risks]
+        cells = ["–" if report is None else value(report) for report in files]
         rows.append(_row(words, [f"{x:,}" if isinstance(x, int) else str(x) for x in cells]))
-    head = tags.tr(*(tags.th(h, scope="col", class_="text" if h == "Measure" else None) for h in _heads(before)))
+    head = tags.tr(
+        *(tags.th(h, scope="col", class_="text" if h == "Measure" else None) for h in _heads(before, came is not None))
+    )
     yield scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Risk before and after")
     if known:
         yield tags.p(UNIQUES, class_="soft")
     yield tags.p(
-        f"Before: {which}. After: the released file; right links are a mean over drawn releases.", class_="soft"
+        f"Before: {which}. After: the released file; right links are a mean over drawn releases."
+        + (" File as it came: before any recode; links to it are not looked at." if came is not None else ""),
+        class_="soft",
     )
 
 
@@ -110,13 +119,13 @@ def _shares(risks: tuple[RiskReport | None, RiskReport | None], before: float, a
     return f" These are {_percent(before / persons)} and {_percent(after / persons)} of all." if persons else ""
 
 
-def _heads(before: str) -> tuple[str, str, str]:
-    return "Measure", before, "After"
+def _heads(before: str, has_first: bool) -> tuple[str, ...]:
+    return "Measure", *(["File as it came"] if has_first else []), before, "After"
 
 
-def _figure(one: RiskFigure) -> Tag:
+def _figure(one: RiskFigure, first: Sequence[str]) -> Tag:
     form = _percent if one.unit == "share" else _number
-    return _row(one.measure, ["–" if value is None else form(value) for value in (one.before, one.after)])
+    return _row(one.measure, [*first, *("–" if value is None else form(value) for value in (one.before, one.after))])
 
 
 def _row(words: str, cells: Sequence[str]) -> Tag:

@@ -383,6 +383,14 @@ def risks(
     return before, after
 
 
+def as_it_came(plain: Decisions | None) -> risk.RiskReport | None:
+    """Return the risk of the file before any recode; ``plain`` are the decisions without recodes, None: not known."""
+    if plain is None or plain.opened is None:
+        return None
+    book = documents.codebook_of(plain)
+    return dossier_risk.assess(open_records(plain.opened.path, book), book, None, plain.fraction)[0]
+
+
 def attacks(made: release.Release) -> tuple[RiskFigure, ...]:
     """Return what attackers find before and after, as the internal report beside a release has it; () without one."""
     return tuple(RiskFigure(**one) for one in _dossier(made).get("figures", {}).get("risk", []))

@@ -18,6 +18,7 @@ from postrand.errors import PostrandError
 from postrand.formats import File, written_names
 from postrand.plan.values import PRIOR_SOURCES
 from postrand.privacy import DifferentialPrivacy
+from postrand.workflow.draft import perturbs
 
 PAGE = 50
 VIEW = ("shown", "pair", "find", "page", "edited", "texts", "problem")
@@ -87,9 +88,9 @@ class Decisions:
         return () if self.opened is None else self.opened.names
 
     def is_perturbed(self, column: int) -> bool:
-        """Whether a column is perturbed: as decided, otherwise if it is a key variable with categories."""
+        """Whether a column is perturbed: as decided, otherwise if it is a key variable with values to exchange."""
         assert self.opened is not None
-        if not self.opened.drafts[column].get("categories") or self.roles[column] not in ("key", "sensitive", "other"):
+        if not perturbs(self.opened.drafts[column]) or self.roles[column] not in ("key", "sensitive", "other"):
             return False
         asked = self.perturb[column]
         return self.roles[column] == "key" if asked is None else asked

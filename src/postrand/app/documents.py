@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from postrand.app import forms, goals, levels
+from postrand.app import forms, goals, houses, levels
 from postrand.app.decisions import Decisions
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
@@ -54,6 +54,10 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
     raise_all(SpecificationError, problems(decisions))
     assert decisions.opened is not None
     kept = {name: part for name, part in decisions.kept.items() if name not in _EDITED}
+    if "unit" in kept and (section := houses.unit(decisions)) is None:
+        del kept["unit"]
+    elif "unit" in kept:
+        kept["unit"] = section
     return {
         "source": _source(decisions.opened.path, folder),
         **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},

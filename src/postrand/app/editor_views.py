@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from postrand.workflow.recode_trial import tallied
 MAX_OPEN = 12
 """More categories are closed at first: by keyboard each has three stops before the recodes below them."""
 MAX_LISTED = 200
+KEPT = "What you type or choose here is kept as soon as you leave its box; a recode when you press Use it."
+TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",
@@ -49,23 +52,34 @@ _BOXES = {
 }
 
 
+_IN_BOXES = (
+    (r"recode of '([^']*)' into '\1'", r"\1"),
+    (
+        r'name what lies below[^:,]*: below = "[^"]*"',
+        "write a name such as “under {first}” into “Name of what lies below the first”",
+    ),
+    (r"list codes for no answer: missing = \[[^]]*\]", "write what means no answer into “Values that mean no answer”"),
+    (r', or name the rest: others = "[^"]*"', ""),
+)
+
+
 def editor(decisions: Decisions, column: Column | None, waiting: bool = False) -> Tag | None:
     """Return the editor of the chosen variable; ``column`` is what the file holds, None while it is read."""
     at = decisions.edited
     if decisions.opened is None or at is None or at >= len(decisions.names):
         return None
     entry, name = decisions.opened.drafts[at], decisions.names[at]
-    rules = recoding.rules_on(decisions, name)
+    rules, kind = recoding.rules_on(decisions, name), str(entry.get("type", "string"))
     return tags.div(
         tags.div(
             tags.h3(f"Edit {cut(name)}", tabindex="-1", data_focus=str(at)),
             button("Close", "edit", ""),
             class_="row between",
         ),
-        tags.p(f"Type in the file: {entry.get('type', 'string')}", class_="soft"),
+        tags.p(("" if kind == "string" else f"In the file: {TYPE_TEXT.get(kind, kind)}. ") + KEPT, class_="soft"),
         _box(f"{at}:label", "Label", str(entry.get("label", ""))),
-        _answers(entry, at),
         _recode(decisions, at, column, waiting),
+        _answers(entry, at),
         tags.p(tags.strong("Combinations that cannot occur")) if rules else None,
         tags.ul(*(tags.li(cut(one)) for one in rules)) if rules else None,
         class_="card",
@@ -82,7 +96,7 @@ def _answers(entry: Mapping[str, Any], at: int) -> TagList:
     categories = list(entry.get("categories", ()))
     choices = [(k, v) for k, v in MISSING_TEXT.items() if categories or k != "category"]
     missing = select("entry", f"{at}:missing", str(entry.get("missing", "error")), choices, "")
-    parts: list[Any] = [labelled("A missing value", missing)]
+    parts: list[Any] = [tags.h3("Its values"), labelled("A missing value", missing)]
     if not categories:
         return TagList(*parts)
     ordered = control(
@@ -187,7 +201,19 @@ def _groups(column: Column, held: Mapping[str, str]) -> Tag:
     return scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Groups")
 
 
-def effect_view(found: Effect | None, waiting: bool) -> TagList:
+def in_boxes(text: str, typed: Mapping[str, str]) -> str:
+    """Return a sentence on a recode with the names of the boxes in place of the options of a codebook.
+
+    >>> in_boxes("recode of 'a' into 'a': list codes for no answer: missing = [99].", {})
+    'a: write what means no answer into “Values that mean no answer”.'
+    """
+    first = re.split(r"[;,\s]+", typed.get("bands", "").strip())[0] or "15"
+    for pattern, words in _IN_BOXES:
+        text = re.sub(pattern, words.replace("{first}", first.replace("\\", "")), text)
+    return text
+
+
+def effect_view(found: Effect | None, waiting: bool, typed: Mapping[str, str] | None = None) -> TagList:
     """Return what a recode changes: categories, how many records they have, and the sample uniques of the keys."""
     if waiting:
         return TagList(busy("Trying it on the file …"))
@@ -196,7 +222,7 @@ def effect_view(found: Effect | None, waiting: bool) -> TagList:
     shown: list[tuple[str, Any]] = []
     trial = found.trial
     if trial is not None and trial.problem:
-        return TagList(trouble(trial.problem))
+        return TagList(trouble(in_boxes(trial.problem, typed or {})))
     if trial is not None:
         shown.append(("Categories", f"{len(trial.before):,} → {len(trial.after):,}"))
     if found.uniques is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import tomllib
 import types
 import typing
@@ -163,6 +164,25 @@ def make(family: str, name: str, values: Values) -> Any:
 def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
     """Return for each structure why it does not go with this model and objective; empty where it does."""
     return {_name(kind): supports(privacy, objective, kind()) or "" for kind in offered("structure")}
+
+
+def in_titles(reason: str) -> str:
+    """Return why a structure does not go with the other choices, in the words of the lists.
+
+    >>> in_titles("structure 'metric' has no algorithm for 'differential'. Next: use privacy 'metric'.")
+    "only with the privacy model 'metric', in a plan"
+    >>> in_titles("structure 'least-loss' has no algorithm. Next: use objective 'l2', or another structure.")
+    'only with what to keep: Closest table, squares'
+    """
+    found = re.search(r"Next: use (privacy|objective) ((?:'[\w-]+'(?: or )?)+)", reason)
+    if found is None:
+        return reason
+    family, wanted = found[1], re.findall(r"'([\w-]+)'", found[2])
+    called = "privacy model" if family == "privacy" else "what to keep"
+    here = [title(family, name) for name in wanted if name in names(family)]
+    if here:
+        return f"only with {'the ' if family == 'privacy' else ''}{called}: {' or '.join(here)}"
+    return f"only with the {called} {' or '.join(map(repr, wanted))}, in a plan"
 
 
 def _name(kind: Any) -> str:

@@ -12,9 +12,9 @@ from postrand.app.decisions import Decisions
 from postrand.app.notes import in_words
 from postrand.app.widgets import button
 from postrand.engines.database import open_records
-from postrand.plan.infer import is_nested, looks_carried
+from postrand.plan.infer import is_nested
 from postrand.risk.sample import Sampled, sampled
-from postrand.workflow.linked import Proposed, proposed
+from postrand.workflow.linked import Proposed, proposed, set_aside
 
 MAX_SAID = 12
 
@@ -37,8 +37,7 @@ def proposals(decisions: Decisions, sample: Sampled | None) -> Proposed | None:
         {**usual, **draft, "role": role} for draft, role in zip(decisions.opened.drafts, decisions.roles, strict=True)
     ]
     perturbed = [decisions.names[j] for j in decisions.perturbed]
-    carried = [d["name"] for d in drafts if not d["role"] and looks_carried(d["name"])]
-    return proposed(sample, drafts, perturbed, (), carried)
+    return proposed(sample, drafts, perturbed, (), set_aside(drafts))
 
 
 def linked_card(decisions: Decisions, found: Proposed | None) -> Tag | None:

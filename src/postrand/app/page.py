@@ -113,8 +113,13 @@ def _section(key: str, question: str) -> Tag:
 
 
 def _without_styles(tag: Tag) -> Tag:
-    """Return a tag of the framework without styles in its attributes, which the content security policy forbids."""
+    """Return a tag of the framework without styles in its attributes, which the content security policy forbids.
+
+    The field that shows the name of the chosen file cannot be typed in: it has a name, and is no stop of the Tab key.
+    """
     tag.attrs.pop("style", None)
+    if tag.attrs.get("readonly"):
+        tag.attrs.update({"tabindex": "-1", "aria-label": "The chosen file"})
     for child in tag.children:
         if isinstance(child, Tag):
             _without_styles(child)

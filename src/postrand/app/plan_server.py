@@ -87,10 +87,12 @@ def _recoded(here: Tab, action: str, value: str) -> None:
     at = here.now.edited
     if at is None or value != str(at):
         return
+    asked = (here.now.shaping, at, recoding.typed(here.now))
     if action == "recode":
-        here.start(here.edit(lambda decisions: recoding.used(decisions, at)))
+        # What is wrong stands below the form once, whichever button was pressed: the trial finds the same.
+        here.start(here.edit(lambda decisions: recoding.used(decisions, at), lambda _: here.trying.set(asked)))
     else:
-        here.trying.set((here.now.shaping, at, recoding.typed(here.now)))
+        here.trying.set(asked)
 
 
 def _explain(here: Tab, value: str) -> None:
@@ -166,8 +168,10 @@ def of_file(tab: Callable[[], Tab], part: Part) -> None:
             return None
         found, waiting = here.ask("effect", key, lambda: recoding.effect(decisions, at))
         if isinstance(found, Problem):
-            return widgets.trouble(found.text.split("\n"))
-        return editor_views.effect_view(found, waiting)
+            return widgets.trouble(
+                [editor_views.in_boxes(one, recoding.typed(decisions)) for one in found.text.split("\n")]
+            )
+        return editor_views.effect_view(found, waiting, recoding.typed(decisions))
 
 
 def of_plan(tab: Callable[[], Tab], part: Part) -> None:

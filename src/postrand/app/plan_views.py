@@ -6,7 +6,7 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app import goals
+from postrand.app import goals, houses
 from postrand.app.blocks import Blocks
 from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
@@ -117,7 +117,7 @@ def kept_parts(decisions: Decisions) -> Tag | None:
     """Return the parts of an opened plan that have no control, in plain words; None if there are none."""
     kept, said = decisions.kept, []
     said += [f"{words} {', '.join(map(cut, names))}" for words, names in _named(decisions)]
-    if unit := kept.get("unit"):
+    if (unit := kept.get("unit")) and (not houses.is_offered(decisions) or {*unit} - {*houses.SHOWN}):
         named = ", ".join(cut(str(unit[name])) for name in ("household", "person") if unit.get(name))
         said.append(f"Whole households or persons are protected too, by the column {named}")
     if also := kept.get("claims"):

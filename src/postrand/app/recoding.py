@@ -102,6 +102,20 @@ def with_recode(decisions: Decisions, at: int, entry: Mapping[str, Any] | None) 
     return after
 
 
+def without_recodes(decisions: Decisions) -> Decisions | None:
+    """Return the decisions with every column as it came; None where its keys then have no categories to count.
+
+    Raises
+    ------
+    PostrandError
+        If a variable is made from another column, or a rule of the codebook needs a recode.
+    """
+    after = decisions
+    for one in decisions.kept.get("recodes", ()):
+        after = with_recode(after, decisions.names.index(one["variable"]), None)
+    return after if after.keys == decisions.keys else None
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """Hold what a recode changes: the categories and their records, and the sample uniques of the keys."""

@@ -8,7 +8,7 @@ from typing import Any
 from htmltools import TagList, tags
 from shiny import reactive, render
 
-from postrand.app import check_view, checking, release_views, shelf_views, views, widgets
+from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.app.tabs import Problem, Tab, check_key
@@ -34,6 +34,7 @@ def did(tab: Tab, action: str, key: str, value: str) -> bool:
         "remove": lambda: tab.remove(number),
         "verify": lambda: tab.verify(number),
         "save": lambda: tab.start(tab.save(number)),
+        "house": lambda: tab.decide(houses.chosen(tab.now, key, value)),
     }
     if action in plain:
         plain[action]()
@@ -104,6 +105,8 @@ def _take_screen(tab: Callable[[], Tab]) -> None:
     @render.ui
     def downloads() -> Any:
         here, one = tab(), shown(tab())
+        if one is None and here.watch() is not None:
+            return tags.p("The file is being protected. Its release will be here when it is done.", role="status")
         if one is None:
             words = "Protect the file first, or choose a release. The plan as it is decided now is already shown here."
             return tags.p(words, class_="soft")

@@ -8,12 +8,13 @@ from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import documents
 from postrand.app.charts import cut
-from postrand.app.check_view import check_view
+from postrand.app.check_view import check_view, promised
 from postrand.app.checking import ReleaseCheck
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
+from postrand.certification.plain_words import household_claims, household_levels
 from postrand.formats import written_names
 from postrand.report import text
 
@@ -81,7 +82,7 @@ def protect_view(
     if one is not None:
         parts.append(tags.p(AGAIN, class_="soft"))
     if ended:
-        parts.append(trouble(ended.split("\n")))
+        parts.append(tags.div(trouble(ended.split("\n")), data_here="yes"))
     return TagList(*parts, None if one is None else _done(decisions, one))
 
 
@@ -104,15 +105,18 @@ def progress(watch: Watch) -> TagList:
 def _done(decisions: Decisions, one: Finished) -> TagList:
     """Return what a finished release guarantees, and its release check."""
     made = one.release
+    largest = getattr(made.findings, "largest_household", 0)
     next_step = "Every claim was recomputed from the exact matrices. Next: compare before and after, then download."
     check = None if one.check is None else check_view(one.decisions, one.check, decide=False)
     return TagList(
-        tags.h3("Done"),
+        tags.h3("Done", data_here="yes"),
         tags.p(tags.strong(one.title)),
         stale(one, decisions),
         tags.ul(*(tags.li(s) for s in made.certificate_sentences[:30])),
         tags.p(tags.strong("In words")),
-        tags.ul(*(tags.li(s) for s in made.plain_claims[:30])),
+        *promised(
+            made.plain_claims, household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
+        ),
         tags.p(next_step),
         None if check is None else tags.p(tags.strong("The release check of this release")),
         check,

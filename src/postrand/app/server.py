@@ -15,6 +15,8 @@ from postrand.app import (
     designing,
     documents,
     forms,
+    houses,
+    houses_view,
     levels,
     linked_view,
     plan_server,
@@ -32,6 +34,7 @@ from postrand.app.designing import Designed
 from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
+from postrand.certification.plain_words import household_levels
 from postrand.workflow.worth import prior_law
 
 
@@ -118,7 +121,8 @@ def _options(decisions: Decisions) -> Any:
 
 def _together(decisions: Decisions) -> Any:
     deltas = levels.delta_text(decisions) if decisions.asks in ("stated", "file") else ""
-    return decisions.way, decisions.workload, decisions.core, decisions.held, decisions.goal, deltas, decisions.strata
+    own = decisions.way, decisions.workload, decisions.core, decisions.held, decisions.goal, deltas, decisions.strata
+    return *own, decisions.kept.get("unit"), houses.household(decisions)
 
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
@@ -152,7 +156,7 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
         said = tab().opening()
         if isinstance(said, Problem):
             return widgets.trouble([without_options(one) for one in said.text.split("\n")])
-        return widgets.busy(said) if said else None
+        return widgets.busy(said) if said else views.is_open(part("file"))
 
     @render.ui
     def linked() -> Any:
@@ -260,7 +264,8 @@ def _design_readouts(tab: Callable[[], Tab], part: Part, now: Callable[[], Any],
             return None  # what is wrong stands above
         rows = decisions.opened.rows
         found = tab().keep(("precisions", made), lambda: precision.precisions(made, rows))
-        return precision_views.precision_view(decisions, found, rows)
+        shown = precision_views.precision_view(decisions, found, rows)
+        return TagList(shown, houses_view.levels_view(household_levels(made.mechanism)))
 
     @render.ui
     def file_level() -> Any:

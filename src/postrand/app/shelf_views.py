@@ -8,7 +8,7 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app.changes import changes
-from postrand.app.charts import cut
+from postrand.app.charts import cut, scroll
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
@@ -19,6 +19,25 @@ from postrand.app.views import cut_text
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
 
+_OUTCOMES = {
+    "passed": "Right",
+    "failed": "Wrong",
+    "said": "Only said",
+    "not run": "Not checked here",
+}
+_CHECKS = {
+    "files": "The folder holds plain files, and nothing else.",
+    "manifest": "The list of its files can be read.",
+    "digests": "No file was changed since: each has the size and the fingerprint that the list has.",
+    "codebook": "The description of the variables can be read.",
+    "mechanism": "The chances with which values were drawn add up to 1, exactly.",
+    "certificate": "Every promise was computed again from these chances, and holds.",
+    "data": "Every released value is one that the description and the chances allow.",
+    "margins": "The released counts are such as these chances produce.",
+    "bytes": "The data file holds the records, and nothing hidden.",
+    "derived": "The report and the other files follow from the rest.",
+}
+"""What a check that passed means, in words without terms."""
 _VERDICTS = {"verified": "Verified.", "failed": "Not verified: a check failed.", "incomplete": "Not all checks ran."}
 
 
@@ -73,9 +92,26 @@ def verification_view(one: Finished, found: Verification | str | None, running: 
     if isinstance(found, str):
         parts.append(trouble(found.split("\n")))
     elif found is not None:
-        parts.append(tags.p(tags.strong(_VERDICTS[found.verdict]), role="status"))
-        parts.append(tags.pre(str(found), tabindex="0", class_="lines"))
+        parts.append(tags.p(tags.strong(_VERDICTS[found.verdict]), role="status", data_here="yes"))
+        parts.append(_checks(found))
+        lines = tags.pre(str(found), tabindex="0", class_="lines")
+        parts.append(tags.details(tags.summary("The same as the terminal prints it"), lines))
     return tags.div(*parts)
+
+
+def _checks(found: Verification) -> Tag:
+    """Return each check in plain words with its outcome; what did not pass, or has no such words, as the terminal."""
+    rows = []
+    for check in found.checks:
+        words = _CHECKS.get(check.name, "") if check.ok else ""
+        own = check.sentence.removeprefix("stated by the curator, not checked: ")
+        told = tags.td(words or own[:1].upper() + own[1:], class_="text")
+        rows.append(tags.tr(tags.th(_OUTCOMES[check.outcome], scope="row"), told))
+    said = "Only said: nobody can compute it from the release, so it rests on the word of the curator."
+    return tags.div(
+        scroll(tags.table(tags.tbody(*rows)), "What was checked"),
+        tags.p(said, class_="soft") if found.stated else None,
+    )
 
 
 def shelf_view(shelf: Shelf, chosen: int, removing: int, decisions: Decisions) -> Tag | None:
@@ -126,7 +162,8 @@ def history_view(history: History) -> Tag:
 
 
 def _turn(words: str, act: str, target: tuple[Decisions, ...], history: History) -> Tag:
-    found = changes(history.now, target[0]) or differences(history.now, target[0]) if target else ()
+    states = (*target, history.now) if act == "undo" else (history.now, *target)  # as it was decided, before → then
+    found = changes(*states) or differences(*states) if target else ()
     more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
     said = tags.span(cut(found[0]) + more, class_="soft") if found else None
     return tags.span(button(words, act, kind="small", disabled=None if target else "disabled"), " ", said)

@@ -25,7 +25,7 @@ def suited(make: Make, objective: str, structure: str) -> tuple[str, str]:
 
 def reason(make: Make, objective: str, structure: str) -> str:
     """Return why a structure is not possible with the other choices."""
-    return _reasons(make, objective).get(structure) or "no shape of the matrices suits it"
+    return forms.in_titles(_reasons(make, objective).get(structure) or "no shape of the matrices suits it")
 
 
 def _reasons(make: Make, objective: str) -> Mapping[str, str]:

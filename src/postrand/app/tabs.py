@@ -165,7 +165,8 @@ class Tab:
             waiting = self.pending()
         if isinstance(found, Problem):
             self.opening.set(found)
-            self.pending.set((path, name) if path is not None and self._waits(path) and is_known(path) else None)
+            can = path is not None and is_known(path) and path.is_file()  # it can be read otherwise, as it is chosen
+            self.pending.set((path, name or path.name) if path is not None and can else None)
         else:
             self.pending.set(None)
             self.counted.clear()
@@ -330,15 +331,22 @@ class Tab:
         if self.now.problem:
             self._redraw()
 
-    async def edit(self, work: Callable[[Decisions], Decisions]) -> None:
-        """Make a decision that reads the file, in the background; a problem is shown, and changes nothing else."""
+    async def edit(
+        self, work: Callable[[Decisions], Decisions], refused: Callable[[Problem], object] | None = None
+    ) -> None:
+        """Make a decision that reads the file, in the background; a problem changes nothing else.
+
+        It is shown above the screen, or handed to ``refused``, which shows it where the decision was asked for.
+        """
         before = self.now
         found = await guarded(lambda: work(before))
         async with reactive.lock():
             now = self.now
             if now.shaping != before.shaping:
                 found = Problem("The choices have changed in the meantime, so this one was not made. Make it again.")
-            if isinstance(found, Problem):
+            if isinstance(found, Problem) and refused is not None:
+                refused(found)
+            elif isinstance(found, Problem):
                 self.decisions.set(dataclasses.replace(now, problem=found.text))
             else:
                 self.decide(found)

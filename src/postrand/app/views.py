@@ -9,21 +9,24 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app import charts, documents, forms, levels
+from postrand.app import charts, documents, forms, houses_view, levels
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import MAX_SHOWN, Point
 from postrand.app.decisions import PAGE, Decisions
+from postrand.app.editor_views import TYPE_TEXT
 from postrand.app.notes import in_words
 from postrand.app.plan_views import kept_parts
 from postrand.app.split_views import PRIOR_WORDS, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
+from postrand.plan.infer import number_note
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.privacy.words import in_plain_words
 from postrand.report import text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
+from postrand.workflow.draft import perturbs
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 ROLE_TEXT = {
@@ -37,7 +40,7 @@ ROLE_TEXT = {
     "drop": "drop: not released",
 }
 SENSITIVE = "perturb it, or it is released as it is"
-TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
+ONE_VALUE = "one value only: there is nothing to perturb, and it is released as it is"
 
 
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
@@ -49,9 +52,23 @@ def status(decisions: Decisions) -> Tag:
         return tags.span("No file is open")
     o = decisions.opened
     demo = " (demonstration)" if o.is_demo else ""
-    sizes = f"{o.rows:,} records · {len(o.drafts):,} variables · {len(decisions.perturbed):,} perturbed"
+    sizes = f"{_many(o.rows, 'record')} · {_many(len(o.drafts), 'variable')} · {len(decisions.perturbed):,} perturbed"
     words = f"{cut(o.name)}{demo} · {sizes}"
     return tags.span(words)
+
+
+def is_open(decisions: Decisions) -> Tag | None:
+    """Return which file is open, where one is opened; a screen reader says it when another one is."""
+    if decisions.opened is None:
+        return None
+    o = decisions.opened
+    sizes = f"{_many(o.rows, 'record')}, {_many(len(o.drafts), 'variable')}"
+    words = f"{cut(o.name)} is open: {sizes}. Choose the roles in the table."
+    return tags.p(words, role="status")
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def variables(decisions: Decisions) -> TagList:
@@ -112,19 +129,23 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     texts = draft.get("labels") or [str(c) for c in categories]
     some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
     perturb: Tag | str = "–"
-    if categories and decisions.roles[j] in ("key", "sensitive", "other"):
+    if perturbs(draft) and decisions.roles[j] in ("key", "sensitive", "other"):
         checked = "checked" if decisions.is_perturbed(j) else None
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    notes = [tags.span(in_words(note), class_="soft note") for note in draft.get("notes", ())[:2]]
+    number = number_note(name) if decisions.roles[j] not in ("household", "record_key", "drop") else ""
+    told = dict.fromkeys([*([number] if number else []), *draft.get("notes", ())])
+    notes = [tags.span(in_words(note), class_="soft note") for note in list(told)[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
-    is_bare = decisions.roles[j] == "sensitive" and not decisions.is_perturbed(j)
+    can = perturbs(draft) or not categories
+    is_bare = decisions.roles[j] == "sensitive" or (decisions.roles[j] == "key" and not can)
+    is_bare = is_bare and not decisions.is_perturbed(j)
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
-        tags.td(role, tags.span(SENSITIVE, class_="soft") if is_bare else None, class_="text"),
+        tags.td(role, tags.span(SENSITIVE if can else ONE_VALUE, class_="soft") if is_bare else None, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
@@ -187,6 +208,7 @@ def design_form(decisions: Decisions) -> TagList:
         _family(decisions, "objective", "objective", "What to keep", {}),
         _family(decisions, "structure", "structure", "Shape of the matrices", reasons),
         goal_form(decisions),
+        houses_view.form(decisions),
         prior,
         kept,
     )
@@ -199,13 +221,15 @@ def _family(decisions: Decisions, family: str, act: str, words: str, reasons: di
     listed_ = select(act, "", chosen, [one for one in named if not reasons.get(one[0])], words)
     unfit = [tags.option(text, value=n, selected=_selected(n == chosen)) for n, text in named if reasons.get(n)]
     listed_.append(tags.optgroup(*unfit, label="Not with the other choices") if unfit else None)
+    why = [tags.li(f"{text}: {forms.in_titles(reasons[n])}.") for n, text in named if reasons.get(n)]
     level = forms.level_of(kind) if family == "privacy" else None
     boxes = [_box(decisions, family, chosen, f) for f in forms.fields_of(kind) if level is None or f.name != level.name]
     return tags.fieldset(
         tags.legend(words),
         listed_,
         tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
-        tags.p(reasons[chosen], class_="soft") if reasons.get(chosen) else None,
+        tags.p(forms.in_titles(reasons[chosen]), class_="soft") if reasons.get(chosen) else None,
+        tags.details(tags.summary("Why the others cannot be chosen"), tags.ul(*why), class_="soft") if why else None,
         *boxes,
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from postrand.certification.account import mechanism_account
+from postrand.certification.account import add_upper, mechanism_account
 from postrand.certification.certificate import Claim, blocks_of
 from postrand.certification.units import unit_levels
 from postrand.codebook import Codebook
@@ -16,6 +16,7 @@ from postrand.privacy.words import (
     alike_in_plain_words,
     file_in_plain_words,
     in_plain_words,
+    member_sizes,
     members_in_words,
     of_combinations,
     unit_in_plain_words,
@@ -70,6 +71,27 @@ def members_claims(
     """
     names = () if book is None or (unit is not None and unit.household) else book.with_role("household")
     return tuple(members_in_words(epsilon, one.name, largest) for one in names[:1] if epsilon > 0)
+
+
+def household_levels(mechanism: Mechanism, largest: int = 0) -> tuple[tuple[int, float], ...]:
+    """Return the members and the ε, rounded up, of households of some sizes; () where no ε of them is known.
+
+    The levels are those that the plan claims, otherwise ``k`` times that of a record where the codebook names
+    households: what :func:`unit_claims` says in sentences. ``largest`` is the most members of one, 0 if not known.
+    """
+    claimed = unit_levels(mechanism).get("household")
+    if claimed is not None:
+        return tuple((one["records"], one["epsilon"]) for one in claimed.get("levels", ()))
+    book, epsilon = mechanism.codebook, record_epsilon(mechanism)
+    if book is None or not book.with_role("household") or not 0 < epsilon < math.inf:
+        return ()
+    return tuple((k, add_upper(*[epsilon] * k)) for k in (1, *member_sizes(largest)))
+
+
+def household_claims(mechanism: Mechanism, largest: int = 0) -> tuple[str, ...]:
+    """Return the sentences of :func:`unit_claims` that :func:`household_levels` has as figures."""
+    persons = "levels" in unit_levels(mechanism).get("person", {})
+    return unit_claims(mechanism, largest)[int(persons) :] if household_levels(mechanism, largest) else ()
 
 
 def record_epsilon(mechanism: Mechanism) -> float:

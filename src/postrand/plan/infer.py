@@ -71,8 +71,11 @@ _NUMBERS_OF = frozenset(
 """Parts of names of columns that number persons, households or records."""
 LEAST_NUMBERS = 10
 """A column with categories, and fewer than these, numbers no persons or households."""
+_HOUSES = frozenset(("hid", "hhid", "hpid", "idhh", "householdid", "hhno", "hhnr", "hhnum"))
+"""Those of columns that number households."""
 NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
-"""The note on such a column, which gets no role by '*'."""
+HOUSES = "looks like a household number: set role = 'household', or 'drop'"
+"""The notes on such columns, which get no role by '*'."""
 
 
 def infer(
@@ -118,8 +121,21 @@ def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str
     """
     if labels or 0 < len(categories) < LEAST_NUMBERS:
         return False
-    parts = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
-    return any(part.lower().rstrip("0123456789") in _NUMBERS_OF for part in parts)
+    return not _NUMBERS_OF.isdisjoint(_parts_of(name))
+
+
+def number_note(name: str) -> str:
+    """Return what is said of a column that is named like a number of persons or households; empty of others.
+
+    >>> number_note("ori_hid"), number_note("caseid") == NUMBERS, number_note("paid")
+    ("looks like a household number: set role = 'household', or 'drop'", True, '')
+    """
+    return (NUMBERS if _HOUSES.isdisjoint(_parts_of(name)) else HOUSES) if is_number_of(name) else ""
+
+
+def _parts_of(name: str) -> list[str]:
+    """Return the words of a name in small letters, without the digits at their ends."""
+    return [part.lower().rstrip("0123456789") for part in re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)]
 
 
 def numbers_persons(draft: Mapping[str, Any]) -> bool:

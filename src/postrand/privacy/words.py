@@ -96,7 +96,7 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     together = f"{one} {household} shows which records are one household, and how many; its members add up"
     if not math.isfinite(epsilon):
         return f"{together}: what is claimed of one record does not hold for all members together."
-    sizes = [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
+    sizes = member_sizes(largest)
     if not sizes:
         return one
     right = [of_hundred(min(right_guesses(k * epsilon, 0.5), 1 - 1e-12), most=True) for k in sizes]
@@ -107,6 +107,11 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
     own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
     return f"{together}: {levels}; {between}; {more}. This is {own}."
+
+
+def member_sizes(largest: int = 0) -> list[int]:
+    """Return the numbers of members for which levels are told; ``largest``: the most members of one, 0 if not known."""
+    return [k for k in MEMBERS if not largest or k < largest] + ([largest] if largest > 1 else [])
 
 
 def _little(model: Any) -> str:

@@ -51,7 +51,7 @@ class Bands:
     name: ClassVar[str] = "bands"
     marks: ClassVar[tuple[str, ...]] = ("bands",)
     confidential: ClassVar[bool] = False
-    remedy: ClassVar[str] = 'name what lies below: below = "under 15", or list codes for no answer: missing = [99]'
+    remedy: ClassVar[str] = 'name what lies below: below = "lower", or list codes for no answer: missing = [99]'
     bands: tuple[float | str, ...]
     labels: tuple[str, ...] = ()
     below: str = ""

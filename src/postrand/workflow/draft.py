@@ -43,7 +43,7 @@ from postrand.workflow.draft_decisions import (
     with_settled,
 )
 from postrand.workflow.epsilon import above_bound, meaning, shares
-from postrand.workflow.linked import joint_note, parts_of, with_numbers
+from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
@@ -160,8 +160,7 @@ def start(
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
     drafts = [left_open(draft, singling, named) for draft in drafts]
-    weights = [d["name"] for d in drafts if not d["role"] and infer.looks_carried(d["name"])]
-    linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, weights)
+    linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, set_aside(drafts))
     drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"] not in ("", "drop")}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)

@@ -98,7 +98,7 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     ):
         return {**draft, "role": "drop"}
     if draft["name"] not in named and draft["role"] != "drop" and infer.numbers_persons(draft):
-        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.NUMBERS]}
+        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.number_note(draft["name"])]}
     share = singling.get(draft["name"])
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from postrand.plan.infer import is_number_of, looks_carried
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
@@ -75,6 +76,15 @@ def proposed(
         )
     )
     return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint))
+
+
+def set_aside(drafts: Iterable[Draft]) -> list[str]:
+    """Return the columns without a role in which no links are looked for: weights and numbers, by their names.
+
+    Every variable of a household follows from its number, which is released with new numbers, or not at all.
+    """
+    names = [draft["name"] for draft in drafts if not draft["role"]]
+    return [name for name in names if looks_carried(name) or is_number_of(name)]
 
 
 def with_numbers(sample: Sampled, source: Any, drafts: Sequence[Draft]) -> Sampled:

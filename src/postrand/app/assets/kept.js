@@ -28,12 +28,17 @@
       if (found.type === "search") found.setSelectionRange(found.value.length, found.value.length);
       return;
     }
-    /* It is gone, such as the button of a run that has begun: the next Tab goes on from the same part of the page. */
+    /* It is gone, such as the button of a run that has begun: go to the result, to Cancel, or to what stands there.
+       The part itself has no box of its own (display: contents), and cannot have the focus. */
     const root = document.getElementById(last.part);
-    if (!root || root === place) return;
-    place = root;
-    root.tabIndex = -1;
-    root.focus({ preventScroll: true });
+    if (!root || (place && document.contains(place))) return;
+    const usable = Array.from(root.querySelectorAll(FOCUSABLE)).find((control) => !control.disabled);
+    const section = root.closest("section");
+    const words = root.querySelector("[data-here]") || (usable ? null : root.firstElementChild || (section && section.querySelector("h2")));
+    if (!words) return usable && usable.focus();
+    place = words;
+    place.tabIndex = -1;
+    place.focus();
   }
   function reopen() {
     for (const details of document.querySelectorAll(PARTS + " details")) {
