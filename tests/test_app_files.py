@@ -15,7 +15,7 @@ from postrand.app.notes import in_words, without_options
 from postrand.app.plan_server import uploaded
 from postrand.app.tabs import Problem, Tab
 from postrand.formats import ReadSettings, path_of
-from postrand.plan import infer
+from postrand.plan import infer, numbering
 
 ROWS = [("Größe", "Ort"), *(("klein", "Köln"), ("groß", "Zürich")) * 30]
 NAME = "Umfrage (1).csv"
@@ -103,8 +103,8 @@ def test_messages_have_the_name_of_the_persons_file(data: bytes, tab: Tab) -> No
 def test_notes_of_drafts_have_no_syntax_of_a_file() -> None:
     notes = [
         infer.DATES,
-        infer.NUMBERS,
-        infer.HOUSES,
+        numbering.NUMBERS,
+        numbering.HOUSES,
         "pay is a function of age: if you perturb one of them, set role = 'drop' for pay, or perturb both",
         "if these mean no answer, uncomment: missing_codes = [98, 99]",
         "categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense",

@@ -20,7 +20,7 @@ from postrand.app.split_views import PRIOR_WORDS, goal_form, priors, way_form
 from postrand.app.widgets import busy, button, control, copyable, facts, labelled, select, trouble
 from postrand.codebook.variable import ROLES
 from postrand.errors import PostrandError
-from postrand.plan.infer import number_note
+from postrand.plan.numbering import number_note
 from postrand.privacy import DifferentialPrivacy, promise
 from postrand.privacy.words import in_plain_words
 from postrand.report import text

@@ -62,21 +62,6 @@ _NO_ANSWER = frozenset(
 _CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
-_NUMBERS_OF = frozenset(
-    (
-        "id", "ids", "hid", "hhid", "pid", "hpid", "ppid", "uid", "uuid", "guid", "idno", "idnr", "idhh", "caseid",
-        "recid", "respid", "personid", "householdid", "hhno", "hhnr", "hhnum", "pernum", "serial",
-    )
-)  # fmt: skip
-"""Parts of names of columns that number persons, households or records."""
-LEAST_NUMBERS = 10
-"""A column with categories, and fewer than these, numbers no persons or households."""
-_HOUSES = frozenset(("hid", "hhid", "hpid", "idhh", "householdid", "hhno", "hhnr", "hhnum"))
-"""Those of columns that number households."""
-NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
-HOUSES = "looks like a household number: set role = 'household', or 'drop'"
-"""The notes on such columns, which get no role by '*'."""
-
 
 def infer(
     source: Source, *, max_categories: int | None = None, roles: Mapping[str, str] | None = None
@@ -107,40 +92,6 @@ def infer(
 def looks_carried(name: str) -> bool:
     """Return whether a column is a weight, by its name; the values of a weight are not categories."""
     return _WEIGHT.search(name) is not None
-
-
-def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str] = ()) -> bool:
-    """Return whether a column is named like a number of persons or households, whose values are no quantities.
-
-    Labelled categories, and fewer than ``LEAST_NUMBERS``, number nobody: ``PID`` can be a party.
-
-    >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
-    [True, True, True, False, False]
-    >>> is_number_of("PID", [1, 2, 3]), is_number_of("PID", [*range(50)])
-    (False, True)
-    """
-    if labels or 0 < len(categories) < LEAST_NUMBERS:
-        return False
-    return not _NUMBERS_OF.isdisjoint(_parts_of(name))
-
-
-def number_note(name: str) -> str:
-    """Return what is said of a column that is named like a number of persons or households; empty of others.
-
-    >>> number_note("ori_hid"), number_note("caseid") == NUMBERS, number_note("paid")
-    ("looks like a household number: set role = 'household', or 'drop'", True, '')
-    """
-    return (NUMBERS if _HOUSES.isdisjoint(_parts_of(name)) else HOUSES) if is_number_of(name) else ""
-
-
-def _parts_of(name: str) -> list[str]:
-    """Return the words of a name in small letters, without the digits at their ends."""
-    return [part.lower().rstrip("0123456789") for part in re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)]
-
-
-def numbers_persons(draft: Mapping[str, Any]) -> bool:
-    """Return whether the column of a draft seems to number persons or households, as :func:`is_number_of`."""
-    return is_number_of(draft["name"], draft.get("categories", ()), draft.get("labels", ()))
 
 
 def load_codebook(path: str | Path, open_role: str = "") -> Codebook:

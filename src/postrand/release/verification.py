@@ -135,7 +135,6 @@ def verify(
 
     With the ``release_key`` as well, the records are drawn anew, and must be the same; ``record_key`` names the column
     of ids, where the release was drawn by one. ``resources`` say what drawing them may use.
-
     A signature must be valid, and with ``signer``, the PEM file of a public key, one must be by this key.
 
     Completed files of a release are compared with it, record by record. That they were drawn from the release alone is

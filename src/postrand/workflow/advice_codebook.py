@@ -10,7 +10,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.engines.database import open_records
 from postrand.errors import sentence
-from postrand.plan import infer
+from postrand.plan import infer, numbering
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.draft import assign_roles
@@ -39,7 +39,7 @@ def codebook_for(
     drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles))
     named = {name for given in roles.values() for name in given}
     numbers = [
-        d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and infer.numbers_persons(d)
+        d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and numbering.numbers_persons(d)
     ]
     drafts = [{**draft, "role": ""} if draft["name"] in numbers else draft for draft in drafts]
     left = [draft["name"] for draft in drafts if not draft["role"] and draft["name"] not in numbers]

@@ -16,7 +16,8 @@ from postrand.engines import LocalEngine
 from postrand.engines.wants import Count
 from postrand.errors import DataError, PostrandError, UsageError, sentence
 from postrand.formats import Source
-from postrand.plan.infer import is_nested, is_number_of
+from postrand.plan.infer import is_nested
+from postrand.plan.numbering import is_number_of
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW
 from postrand.risk.findings import share_text
 from postrand.risk.sample import Sampled, sampled

@@ -17,7 +17,7 @@ from postrand.certification.plain_words import plain_claims
 from postrand.codebook import Variable
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.plan.infer import is_number_of
+from postrand.plan.numbering import is_number_of
 from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines

@@ -20,7 +20,7 @@ from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.objectives import MutualInformation
-from postrand.plan import infer, load_plan, writing
+from postrand.plan import infer, load_plan, numbering, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -198,7 +198,7 @@ def start(
         starred=tuple(starred),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
-        numbers=tuple(d["name"] for d in drafts if not d["role"] and infer.numbers_persons(d)),
+        numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 
@@ -213,7 +213,9 @@ def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if perturbs(d)]
     return [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"] for d in categorical if not (d["role"] or infer.looks_carried(d["name"]) or infer.numbers_persons(d))
+        d["name"]
+        for d in categorical
+        if not (d["role"] or infer.looks_carried(d["name"]) or numbering.numbers_persons(d))
     ]
 
 

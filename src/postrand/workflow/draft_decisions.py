@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from postrand.codebook.variable import RELEASED_ROLES
-from postrand.plan import infer
+from postrand.plan import infer, numbering
 from postrand.risk.findings import best_guess, settling, share_text
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
@@ -59,7 +59,7 @@ def settled_by(
 
 def _may_leave(draft: Mapping[str, Any]) -> bool:
     name, role = draft["name"], draft["role"]
-    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or infer.numbers_persons(draft))
+    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or numbering.numbers_persons(draft))
 
 
 def with_settled(draft: dict[str, Any], settles: Settles) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
         and draft["name"] not in named
     ):
         return {**draft, "role": "drop"}
-    if draft["name"] not in named and draft["role"] != "drop" and infer.numbers_persons(draft):
-        draft = {**draft, "role": "", "notes": [*draft["notes"], infer.number_note(draft["name"])]}
+    if draft["name"] not in named and draft["role"] != "drop" and numbering.numbers_persons(draft):
+        draft = {**draft, "role": "", "notes": [*draft["notes"], numbering.number_note(draft["name"])]}
     share = singling.get(draft["name"])
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named

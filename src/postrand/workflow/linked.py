@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from postrand.plan.infer import is_number_of, looks_carried
+from postrand.plan.infer import looks_carried
+from postrand.plan.numbering import is_number_of
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
