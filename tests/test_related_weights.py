@@ -7,6 +7,7 @@ import pytest
 import scipy
 
 from postrand.completion.raking import Target, weighted_table
+from postrand.completion.related_scores import settled
 from postrand.completion.related_weights import Aim, weigh
 
 SIZES, OFFSETS = (3, 2), np.array([0, 3, 5])
@@ -62,3 +63,31 @@ def test_sums_that_no_weights_have_spoil_no_others():
     assert np.abs(missing[:2]).max() < 3
     assert np.abs(weighted_table(drawn, weights, (0, 1), SIZES) - tables[0].counts).max() < 6
     assert weights.sum(axis=1) == pytest.approx(np.ones(2_000), abs=1e-5)
+
+
+def test_scores_are_settled_where_variables_share_what_a_column_says():
+    """Two variables that go together: each one's own regression on a column, taken for both, says too much."""
+    rng = np.random.default_rng(7)
+    phi = np.column_stack([np.ones(4_000), rng.normal(size=4_000)]).astype(np.float32)
+    together, offsets = np.log([[0.4, 0.1], [0.1, 0.4]]), np.array([0, 2, 4])
+    aims = [Aim(slice(0, 2), np.arange(2)), Aim(slice(2, 4), np.arange(2))]
+
+    def chances(at, scores):
+        tilt = phi[at] @ scores
+        cells = np.stack([together[a, b] + tilt[:, a] + tilt[:, 2 + b] for a in (0, 1) for b in (0, 1)], axis=1)
+        return scipy.special.softmax(cells, axis=1)
+
+    def draw(at, scores, many):
+        cell = (rng.random((len(phi[at]), many, 1)) > chances(at, scores).cumsum(axis=1)[:, None, :3]).sum(axis=2)
+        return np.stack([cell // 2, cell % 2], axis=2).astype(np.int16)
+
+    def sums(at, scores):
+        p = chances(at, scores)
+        return phi[at].T @ np.column_stack([p[:, 0] + p[:, 1], p[:, 2] + p[:, 3], p[:, 0] + p[:, 2], p[:, 1] + p[:, 3]])
+
+    right = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.8, 0.0, 0.6]])
+    start, every = 1.8 * right, slice(None)
+    found = settled(phi, offsets, aims, lambda at: sums(at, right), start, draw)
+    before, after = (np.abs(sums(every, s) - sums(every, right)).max() for s in (start, found))
+    assert before > 300
+    assert after < 100  # the draws of 2,000 records, two each, move a sum by 30

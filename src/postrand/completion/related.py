@@ -31,6 +31,7 @@ from postrand.completion.raking import CANDIDATES, Candidates, Target, pick
 from postrand.completion.related_basis import Basis, basis_of
 from postrand.completion.related_fit import Logit, fit_logit, given
 from postrand.completion.related_pairs import Acting
+from postrand.completion.related_scores import settled
 from postrand.completion.related_sums import cells_of
 from postrand.completion.related_weights import Aim, weigh
 from postrand.estimate.evidence_variables import Modelled
@@ -40,8 +41,8 @@ from postrand.support.progress import Stage, stage
 Array = NDArray[np.float64]
 MOST_AT_ONCE = 100_000
 """Of more records one regression is fitted after the other, in the memory of one."""
-MARGINS = 12
-"""Steps by which the intercepts give the margins of the mixture."""
+MARGIN_MET = 0.5
+"""Records by which a margin of the regression may differ from the copy's."""
 FLOOR = 1e-4
 """Every category keeps this share of its margin in each class, so that a candidate can have it."""
 
@@ -169,20 +170,27 @@ def related_copy(found: Related, fit: Fit, base: NDArray[np.int32], number: int)
     phi, draw, sizes = found.basis.values, fit.draws[number], fit.evidence.sizes
     packed, group = fit.arranged
     offsets, exactly = packed.offsets, phi.astype(np.float64)
-    wanted, scores = _wanted(found, exactly, base, draw, offsets, rng)
-    drawn = np.empty((len(base), CANDIDATES, base.shape[1]), np.int16)
-    tilts = np.exp(np.clip(phi @ scores.astype(np.float32), -20, 20)).astype(np.float64)
-    candidates(packed, group, draw.weights, _floored(draw), tilts, base.astype(np.int16), drawn, rng)
-    weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
-    every = np.arange(phi.shape[1])
+    coefficients = _coefficients(found, exactly, base, rng)
+    wanted = partial(_wanted, found, exactly, coefficients, offsets)
+    every, theta, own = np.arange(phi.shape[1]), _floored(draw), base.astype(np.int16)
     aims = [Aim(slice(int(offsets[j]), int(offsets[j + 1])), every) for j in found.places]
+
+    def drawing(at: slice, scores: Array, many: int) -> Candidates:
+        drawn = np.empty((len(own[at]), many, own.shape[1]), np.int16)
+        tilts = np.exp(np.clip(phi[at] @ scores.astype(np.float32), -20, 20)).astype(np.float64)
+        candidates(packed, group[at], draw.weights, theta, tilts, own[at], drawn, rng)
+        return drawn
+
+    scores = settled(phi, offsets, aims, wanted, _scores(found, coefficients, draw, offsets), drawing)
+    drawn, sums = drawing(slice(None), scores, CANDIDATES), wanted()
+    weights = np.full(drawn.shape[:2], 1 / CANDIDATES, np.float32)
     tables = _tables(base, sizes, found.places)
-    weigh(phi, drawn, weights, offsets, aims, wanted, tables, sizes)
+    weigh(phi, drawn, weights, offsets, aims, sums, tables, sizes)
     moves = moves_of(found, fit, number)
     if moves:
         turned = {pair: found.directions[pair] for pair in moves}
-        drawn, offsets, more, wanted = _together(exactly, drawn, weights, offsets, sizes, moves, turned, wanted)
-        weigh(phi, drawn, weights, offsets, [*aims, *more], wanted, tables, sizes)
+        drawn, offsets, more, sums = _together(exactly, drawn, weights, offsets, sizes, moves, turned, sums)
+        weigh(phi, drawn, weights, offsets, [*aims, *more], sums, tables, sizes)
     return pick(drawn, weights, rng)[:, : base.shape[1]]
 
 
@@ -238,30 +246,59 @@ def _floored(draw: Draw) -> Array:
     return np.ascontiguousarray(np.concatenate(parts))
 
 
-def _wanted(
-    found: Related,
-    phi: Array,
-    base: NDArray[np.int32],
-    draw: Draw,
-    offsets: NDArray[np.int64],
-    rng: np.random.Generator,
-) -> tuple[Array, Array]:
-    """Return the sums of φ over the records of each category that a copy has to have, (D, rows), and first scores.
-
-    They are those of the regression with coefficients drawn anew and intercepts such that its margins are the copy's.
-    """
-    wanted, scores = np.zeros((phi.shape[1], int(offsets[-1]))), np.zeros((phi.shape[1], int(offsets[-1])))
+def _coefficients(found: Related, phi: Array, base: NDArray[np.int32], rng: np.random.Generator) -> list[Array]:
+    """Return coefficients (D, S_j) of each regression, drawn anew, with intercepts that give the copy's margins."""
+    drawn = []
     for place, likelihood, logit in zip(found.places, found.likelihoods, found.logits, strict=True):
-        rows = slice(int(offsets[place]), int(offsets[place + 1]))
-        margin = np.maximum(np.bincount(base[:, place], minlength=likelihood.shape[1]), 0.5)
         h = logit.drawn(rng)
-        for _ in range(MARGINS):
-            posterior = given(scipy.special.softmax(phi @ h, axis=1), likelihood)
-            h[0] += np.log(np.clip(margin / np.maximum(posterior.sum(axis=0), 0.5), 0.2, 5.0))
-        wanted[:, rows] = phi.T @ given(scipy.special.softmax(phi @ h, axis=1), likelihood)
-        scores[:, rows] = h
-        scores[0, rows] -= np.log(np.maximum(draw.weights @ draw.theta[place], 1e-3))
-    return wanted, scores
+        h[0] += _shift(phi @ h, likelihood, np.bincount(base[:, place], minlength=likelihood.shape[1]))
+        drawn.append(h)
+    return drawn
+
+
+def _wanted(
+    found: Related, phi: Array, coefficients: Sequence[Array], offsets: NDArray[np.int64], at: slice = slice(None)
+) -> Array:
+    """Return the sums of φ over the records ``at`` of each category that the regressions say, (D, rows)."""
+    wanted = np.zeros((phi.shape[1], int(offsets[-1])))
+    for place, likelihood, h in zip(found.places, found.likelihoods, coefficients, strict=True):
+        shares = given(scipy.special.softmax(phi[at] @ h, axis=1), likelihood[at])
+        wanted[:, offsets[place] : offsets[place + 1]] = phi[at].T @ shares
+    return wanted
+
+
+def _scores(found: Related, coefficients: Sequence[Array], draw: Draw, offsets: NDArray[np.int64]) -> Array:
+    """Return first scores of the codes, (D, rows): a regression's, without what the mixture says of the category."""
+    scores = np.zeros((coefficients[0].shape[0], int(offsets[-1])))
+    for place, h in zip(found.places, coefficients, strict=True):
+        scores[:, offsets[place] : offsets[place + 1]] = h
+        scores[0, offsets[place] : offsets[place + 1]] -= np.log(np.maximum(draw.weights @ draw.theta[place], 1e-3))
+    return scores
+
+
+def _shift(scores: Array, likelihood: NDArray[np.float32], margin: NDArray[np.int64]) -> Array:
+    """Return what has to be added to the intercepts (S,) so that the categories of a copy have this margin.
+
+    The minimum of the convex ``Σ_i log Σ_s P(released | s) exp(scores_is + d_s) - margin·d``, by Newton's method: a
+    step by the ratio of margins would be the slower, the less the released values say.
+    """
+    wanted = np.maximum(margin, 0.5)
+    wanted = wanted * (len(scores) / wanted.sum())
+    joint = scores + np.log(np.maximum(likelihood, 1e-30))
+
+    def shares(d: Array) -> Array:
+        return np.asarray(scipy.special.softmax(joint + d, axis=1))
+
+    def value(d: Array) -> tuple[float, Array]:
+        return float(scipy.special.logsumexp(joint + d, axis=1).sum() - wanted @ d), shares(d).sum(axis=0) - wanted
+
+    def curved(d: Array) -> Array:
+        each = shares(d)
+        return np.asarray(np.diag(each.sum(axis=0)) - each.T @ each)
+
+    start, met = np.zeros(len(wanted)), {"gtol": MARGIN_MET}
+    best = scipy.optimize.minimize(value, start, jac=True, hess=curved, method="trust-exact", options=met)
+    return np.asarray(best.x)
 
 
 def _tables(base: NDArray[np.int32], sizes: Sequence[int], places: Sequence[int]) -> list[Target]:

@@ -140,18 +140,22 @@ def lean(codes, offsets, base, scores, weights, shares):  # type: ignore[no-unty
     each record summed to before.
     """
     shares[:] = 0.0
-    logarithms = 0.0
+    logarithms, own = 0.0, np.empty(codes.shape[1])
     for i in range(codes.shape[0]):
+        highest = -np.inf
+        for c in range(codes.shape[1]):
+            own[c] = 0.0
+            for j in range(codes.shape[2]):
+                own[c] += scores[i, offsets[j] + codes[i, c, j]]
+            if base[i, c] > 0.0:
+                highest = max(highest, own[c])
         total = 0.0
         for c in range(codes.shape[1]):
-            score = 0.0
-            for j in range(codes.shape[2]):
-                score += scores[i, offsets[j] + codes[i, c, j]]
-            weights[i, c] = base[i, c] * np.exp(min(max(score, -30.0), 30.0))
-            total += weights[i, c]
-        logarithms += np.log(total)
+            own[c] = base[i, c] * np.exp(min(own[c] - highest, 0.0))  # a weight of 0 stays 0
+            total += own[c]
+        logarithms += np.log(total) + highest
         for c in range(codes.shape[1]):
-            weights[i, c] /= total
+            weights[i, c] = own[c] / total
             for j in range(codes.shape[2]):
                 shares[i, offsets[j] + codes[i, c, j]] += weights[i, c]
     return logarithms

@@ -133,7 +133,7 @@ class _Dual:
         scores, own = self.scores(coordinates), self._own(coordinates)
         tilt = self.phi @ (scores - had).astype(np.float32)
         logarithms = lean(self.drawn, self.offsets, base, tilt, weights, self.shares)
-        missing = self.wanted - _sums(self.phi, self.shares)
+        missing = self.wanted - sums_of(self.phi, self.shares)
         value = float((scores * self.wanted).sum()) - logarithms - self.ridge * sum(one @ one for one in own) / 2
         return value, [aim.of(missing) - self.ridge * one for aim, one in zip(self.aims, own, strict=True)]
 
@@ -149,7 +149,7 @@ class _Dual:
         return [scipy.linalg.solve_triangular(root, part, lower=True, trans="T") for root, part in pairs]
 
 
-def _sums(phi: NDArray[np.float32], shares: NDArray[np.float32]) -> Array:
+def sums_of(phi: NDArray[np.float32], shares: NDArray[np.float32]) -> Array:
     """Return ``φᵀ shares`` (D, rows): in single precision for some records at a time, added in double precision."""
     total = np.zeros((phi.shape[1], shares.shape[1]))
     for start in range(0, len(phi), AT_ONCE):
