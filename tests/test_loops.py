@@ -368,7 +368,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
 from postrand.workflow.pipeline import run
 
-table = {"sex": ["F", "M"] * 600, "place": [f"place {i % 300}" for i in range(1200)]}
+table = {"sex": ["F", "M", "M"] * 200 + ["M", "F", "F"] * 200, "place": [f"place {i % 300}" for i in range(1200)]}
 pq.write_table(pa.table(table), "survey.parquet")
 _, plan = initialise(Path("survey.parquet"), Path("work"), {"key": ["sex", "place"]})
 run(load_plan(plan), Path("release"), release_key=ReleaseKey.from_seed(1))

@@ -66,7 +66,7 @@ class Prior:
         """Return the uniform prior: public, since it says nothing about the data; raises DesignError if S < 2."""
         if not (is_whole(size, 2) and size <= MAX_SIZE):
             fix = "with fewer, nothing can be perturbed: list the others, or take the variable out of the plan"
-            fix = fix if size in (0, 1) else "merge categories"
+            fix = fix if is_whole(size, 0) and size < 2 else "merge categories"
             what, wanted = "invalid number of categories", f"2..{MAX_SIZE}"
             raise DesignError(sentence(what, got=shown(size, repr), wanted=wanted, fix=fix))
         return cls(np.full(size, 1 / size), provenance="public")

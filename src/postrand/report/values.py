@@ -144,7 +144,7 @@ def expected_shares(block: Block, book: Codebook, frequencies: NDArray[np.float6
     released = EXPECTED_RECORDS * (block.matrix.array.T @ frequencies)
     views = _variables(block, book, released, _estimate(block, book, released))
     found = {view.name: view.effective for view in views}
-    return {name: None if m is None else min(1.0, (m - 1) / (EXPECTED_RECORDS - 1)) for name, m in found.items()}
+    return {name: None if m is None else min(1.0, m / (EXPECTED_RECORDS - 1)) for name, m in found.items()}
 
 
 def _estimate(

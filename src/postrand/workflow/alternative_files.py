@@ -19,7 +19,7 @@ from postrand.errors import ReleaseError, SpecificationError, UsageError, neares
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
-from postrand.risk.findings import singling
+from postrand.risk.findings import Findings, singling
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
@@ -83,12 +83,9 @@ def microaggregate_file(
     return _write(microaggregate(table, columns, k, together=together), file, out, told)
 
 
-def _singled(table: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
-    """Return what the columns that stay as they are single out, and warn of it."""
-    told = singling(TableSource(table), [name for name in table.column_names if name not in changed])
-    for text in told.warnings:
-        warnings.warn(text, UnperturbedWarning, stacklevel=3)
-    return told.sentences
+def _singled(table: pa.Table, changed: Sequence[str]) -> Findings:
+    """Return what the columns that stay as they are single out."""
+    return singling(TableSource(table), [name for name in table.column_names if name not in changed])
 
 
 def recheck(folder: str | Path) -> Claims:
@@ -123,7 +120,7 @@ def recheck(folder: str | Path) -> Claims:
     return claims
 
 
-def _write(made: Protected, file: Path | formats.File, out: Path, told: Sequence[str]) -> Claims:
+def _write(made: Protected, file: Path | formats.File, out: Path, told: Findings) -> Claims:
     warn_of_formulas(file, made.frame.column_names)
     suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
@@ -133,10 +130,16 @@ def _write(made: Protected, file: Path | formats.File, out: Path, told: Sequence
             write_table(plain, writer)
         stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
         (folder / CLAIMS).write_bytes(canonical_json.dump({**stated, "claims": made.claims.to_dict()}))
-        lines = [*made.claims.sentences, *(["Found in the columns that stay as they are:"] if told else []), *told]
+        lines = [*made.claims.sentences, *_found(told.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
+    for text in told.warnings:
+        warnings.warn(text, UnperturbedWarning, stacklevel=3)
     return made.claims
+
+
+def _found(sentences: Sequence[str]) -> list[str]:
+    return ["Found in the columns that stay as they are:", *sentences] if sentences else []
 
 
 def _digest(path: Path) -> str:
