@@ -38,7 +38,7 @@ def key(what: str, file: Path, public: Path | None) -> Result:
     try:
         if what == "new":
             held.save(file)
-    except UsageError:
+    except UsageError:  # the private key was not written
         if public is not None:  # of a key that nobody has
             public.unlink()
         raise

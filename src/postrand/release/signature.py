@@ -128,7 +128,7 @@ def load_public(path: str | Path) -> bytes:
     framed = text[:3] == ["-----BEGIN", "PUBLIC", "KEY-----"] and text[-3:] == ["-----END", "PUBLIC", "KEY-----"]
     try:
         der = base64.b64decode(middle, validate=True) if framed else b""
-    except ValueError:
+    except ValueError:  # no base64
         der = b""
     if len(der) != len(_DER) + 32 or not der.startswith(_DER):
         fix = "show it with 'postrand key show office.key --public office.pub'"
@@ -141,7 +141,7 @@ def _read(path: str | Path) -> tuple[bytes, int]:
     try:
         with Path(path).open("rb") as file:
             return file.read(_LONGEST), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: the name has a null character
         got = getattr(error, "strerror", None) or "no name of a file"
         raise UsageError(sentence("the key cannot be read", where=str(path), got=got, fix=_MAKE)) from None
 
@@ -193,7 +193,7 @@ def signers(root: Path) -> list[bytes]:
         found = json.loads(payload)
         keys = [_checked(entry, encoded(payload)) for entry in entries]
         wanted = statement(root)
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):  # another shape
         raise ReleaseError(sentence("not the envelope of a signature", where=SIGNATURE)) from None
     if canonical_json.dump(found) != canonical_json.dump(wanted):
         fix = "do not use this release, or delete the file if you do not need its signature"

@@ -28,7 +28,7 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
         return {}
     try:
         first = _unrecoded(source, truth, codebook)
-    except PostrandError:
+    except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not looked at
         return {}
     return {one.code: one.before for one in _figures(first) if one.before is not None}
 
