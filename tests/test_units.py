@@ -151,12 +151,22 @@ def test_streams_of_households_records_and_numbers_are_apart():
     )  # 0.32 expected, 1 if words were shared
 
 
-def test_members_do_not_stand_together(tmp_path):
-    """The order is that of words of record keys: members follow each other no more often than strangers do."""
-    made = run(planned(tmp_path / "w", table=survey(300, size=4)), tmp_path / "out", release_key=KEY)
+def followers(made):
+    """How often a record of a household follows another one of it: an attacker's count, from the release alone."""
     house = made.frame()["hid"].to_numpy()
-    together = int((house[1:] == house[:-1]).sum())
-    assert together <= 15  # Poisson of mean 3: above 15 with probability 1e-7; 900 in the file's order
+    return int((house[1:] == house[:-1]).sum())
+
+
+def test_members_do_not_stand_together_and_a_kept_order_is_caught(tmp_path):
+    """The order is that of words of record keys: members follow each other no more often than strangers do.
+
+    The defect planted: records in the file's order, in which household follows household.
+    """
+    plan = planned(tmp_path / "w", table=survey(300, size=4))
+    made = run(plan, tmp_path / "out", release_key=KEY)
+    assert followers(made) <= 15  # Poisson of mean 3: above 15 with probability 1e-7
+    kept = dataclasses.replace(plan, release=dataclasses.replace(plan.release, shuffle=False))
+    assert followers(run(kept, tmp_path / "kept", release_key=KEY)) == 900
 
 
 def test_an_engine_that_draws_for_members_is_caught(monkeypatch):
