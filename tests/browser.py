@@ -15,8 +15,11 @@ from urllib.parse import urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+expect.set_options(
+    timeout=20_000
+)  # what is there at once costs nothing; another worker can have both cores for a while
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 
