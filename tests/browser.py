@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 expect.set_options(
     timeout=20_000
-)  # what is there at once costs nothing; another worker can have both cores for a while
+)  # another worker can have both cores for a while
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 
