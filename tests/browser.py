@@ -17,9 +17,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-expect.set_options(
-    timeout=20_000
-)  # another worker can have both cores for a while
+expect.set_options(timeout=20_000)  # another worker can have both cores for a while
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 
