@@ -208,14 +208,19 @@ def ratios(rows):
     return {f"{r['engine']}: protect / copy": r["over_cpu_s"] for r in rows if r["command"] == "protect"}
 
 
+def keep(name, rows, lines):
+    """Write results as Markdown and JSON, and print the former."""
+    text = "\n".join(lines) + "\n"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text)
+    (RESULTS / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print(text)
+
+
 def main(arguments):
     with tempfile.TemporaryDirectory() as made, server() as uri:
         rows = measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]), *arguments[1:])
-    text = "\n".join(markdown(rows)) + "\n"
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "engines.md").write_text(text)
-    (RESULTS / "engines.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(text)
+    keep("engines", rows, markdown(rows))
 
 
 if __name__ == "__main__":

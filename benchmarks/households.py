@@ -10,7 +10,6 @@ results go to benchmarks/results/households.{md,json}.
 """
 
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -22,7 +21,6 @@ import child
 import engines
 import files
 
-RESULTS = Path(__file__).parent / "results"
 ROUNDS = 3
 SIZES = (0.28, 0.35, 0.15, 0.13, 0.06, 0.02, 0.007, 0.003)
 """The shares of households with 1, 2, ... members."""
@@ -193,11 +191,7 @@ def ratios(rows):
 def main(arguments):
     with tempfile.TemporaryDirectory() as made, engines.server() as uri:
         rows = measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]), *arguments[1:])
-    text = "\n".join(markdown(rows)) + "\n"
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "households.md").write_text(text)
-    (RESULTS / "households.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(text)
+    engines.keep("households", rows, markdown(rows))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ def test_where_the_risk_leaves_out_a_key_nothing_is_said_to_be_kept(found):
 
 @pytest.mark.parametrize("largest", [0.26, 0.3, 2.47, 7.9])
 def test_the_level_that_is_found_is_the_largest_to_within_a_tenth(largest):
-    made: Any = lambda level: SimpleNamespace(epsilon=level, candidate=SimpleNamespace(has_epsilon=True))  # noqa: E731
+    def made(level: float) -> Any:
+        return SimpleNamespace(epsilon=level, candidate=SimpleNamespace(has_epsilon=True))
+
     risks: Any = SimpleNamespace(meets=lambda trial, _: trial.epsilon <= largest)
     found, met = within(made(8.0), (), risks, made)
     assert met

@@ -14,7 +14,7 @@ import scipy
 from numpy.typing import NDArray
 
 from postrand.completion.raking import Candidates
-from postrand.completion.related_weights import CLOSE, Aim, sums_of
+from postrand.completion.related_weights import Aim, met, sums_of
 
 Array = NDArray[np.float64]
 Drawing = Callable[[slice, Array, int], Candidates]
@@ -68,7 +68,7 @@ def settled(
 
 def _factor(aim: Aim, phi: NDArray[np.float32], shares: NDArray[np.float32]) -> tuple[Array, bool]:
     curved = aim.curvature(phi, shares)
-    factor: tuple[Array, bool] = scipy.linalg.cho_factor(curved + max(1.0, CLOSE * len(phi)) * np.eye(len(curved)))
+    factor: tuple[Array, bool] = scipy.linalg.cho_factor(curved + met(len(phi)) * np.eye(len(curved)))
     return factor
 
 

@@ -67,7 +67,7 @@ def weigh(
     slope is what is missing, less ρλ. A score of 1 leaves as much missing as counts as met, so sums that no weights
     have are approached as far as few records can, and spoil no others.
     """
-    close = max(1.0, CLOSE * len(phi))
+    close = met(len(phi))
     dual = _Dual.of(phi, drawn, offsets, aims, wanted, close, weights)
     found = np.zeros(sum(map(len, dual.roots)))
     for _ in range(ROUNDS):
@@ -147,6 +147,11 @@ class _Dual:
         parts = np.split(coordinates, np.cumsum([len(root) for root in self.roots])[:-1])
         pairs = zip(self.roots, parts, strict=True)
         return [scipy.linalg.solve_triangular(root, part, lower=True, trans="T") for root, part in pairs]
+
+
+def met(records: int) -> float:
+    """Return by how much a sum over so many records may be off and count as met."""
+    return max(1.0, CLOSE * records)
 
 
 def sums_of(phi: NDArray[np.float32], shares: NDArray[np.float32]) -> Array:
