@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from postrand.completion import diagnostics_relations
 from postrand.completion.diagnostics import Diagnostics, diagnose
-from postrand.completion.diagnostics_relations import Relation, Relations, compare_relations
+from postrand.completion.diagnostics_relations import (
+    Relation,
+    Relations,
+    _Columns,
+    _Question,
+    _relations,
+    compare_relations,
+)
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.predictive import LEVEL
 from postrand.completion.related import relate, related_copy, separated
@@ -202,6 +210,28 @@ def test_a_right_model_seldom_fails_and_its_p_values_are_uniform() -> None:
     assert sum(bool(one.failed(LEVEL)) for one in found) <= 3
     low = sum(relation.p < 0.5 for one in found for relation in one.compared)
     assert low <= 60 * 0.5 + 4 * math.sqrt(60 * 0.25)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("copies", [2, 4, 20])
+def test_copies_of_a_right_model_seldom_fail_however_few_they_are(copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 normal files, 30 sums; copies vary in one direction more than they should. More than 11: probability 5e-5.
+
+    Judged as if few copies said for certain how much copies vary (chi-squared alone), far more fail.
+    """
+    rng, failures, much = RNG(copies), 0, RNG(1).normal(size=30)[:, None] * 2.0
+    spread = 0.1 * np.eye(30) + sum(np.outer(v, v) for v in rng.normal(size=(3, 30)))
+    known = np.diag(rng.uniform(0.2, 3.0, 30) * np.diag(spread))  # of the prior
+    gain = known @ np.linalg.inv(known + spread)
+    within, noise, prior = (np.linalg.cholesky(m) for m in (known - gain @ known, spread, known))
+    for _ in range(300):
+        unbiased = prior @ rng.normal(size=30) + noise @ rng.normal(size=30)
+        drawn = (gain @ unbiased)[:, None] + within @ rng.normal(size=(30, copies)) + much * rng.normal(size=copies)
+        monkeypatch.setattr(diagnostics_relations, "unbiased_sums", lambda *_, u=unbiased: (u[None], spread[None]))
+        one = _Columns(np.zeros((1, 1)), np.zeros((1, 1)), {"y": slice(0, 1)})
+        asked = _Question((0,), [], one, [c[None] for c in drawn.T], [np.zeros((1, 30))])
+        failures += next(_relations(asked, ("a",))).p < LEVEL
+    assert failures <= 11
 
 
 @pytest.mark.statistical

@@ -139,8 +139,9 @@ class Diagnostics:
                 f"The chains are worth only {effective:,.0f} independent draws (wanted {LEAST_EFFECTIVE}): standard "
                 f"errors are rough{same if self._apart else f'. Next: {chains.more}'}."
             )
-        if chains.truncated and not self._misfits:
-            said.append(f"{self._full()} No test says that it is too simple.")
+        if chains.truncated and not self._simple:
+            moved = f"Copies were moved for what it misses; more may miss less. {self._more_classes}"
+            said.append(f"{self._full()} {moved if self._misfits else 'No test says that it is too simple.'}")
         if self.relations is not None and self.relations.together:
             what = "The copies were moved to what two perturbed variables do together to an unperturbed column"
             said.append(f"{what}, as the release shows it: {_several(self.relations.together)}.")
@@ -187,14 +188,23 @@ class Diagnostics:
                 f"The chains have not converged: R-hat of {chains.traced[chains.worst]} is {worst:.3f}, wanted at most "
                 f"{MOST_R_HAT}. Next: {chains.more}."
             )
-        if chains.truncated and self._misfits:
-            said.append(f"{self._full()} It is too simple. Next: ask for {2 * chains.classes} classes.")
+        if chains.truncated and self._simple:
+            said.append(f"{self._full()} It is too simple. {self._more_classes}")
         return said
 
     @property
     def _apart(self) -> bool:
         """Whether the chains do not agree."""
         return not float(self.chains.r_hat[self.chains.worst]) <= MOST_R_HAT
+
+    @property
+    def _simple(self) -> bool:
+        """Whether something that moving the copies does not mend speaks against the model."""
+        return any(not mended for _, mended in self._misfits)
+
+    @property
+    def _more_classes(self) -> str:
+        return f"Next: ask for {2 * self.chains.classes} classes."
 
     def _full(self) -> str:
         return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."

@@ -21,6 +21,8 @@ from postrand.support.progress import Stage, stage
 Array = NDArray[np.float64]
 ENOUGH = 3
 """Copies that the variance of unbiased sums is computed from."""
+MOST_FREE = 1e9
+"""More degrees of freedom than this are as good as known for certain."""
 CERTAIN = 0.95
 """A pair that acts together with at least this probability is named: most have .7 before anything is seen."""
 
@@ -145,19 +147,27 @@ def _questions(related: Related, seen: Seen) -> Iterator[_Question]:
 
 
 def _relations(asked: _Question, names: Sequence[str]) -> Iterator[Relation]:
-    """Yield ``|U − C|²/tr(V − B)`` of each column and its p-value; C and B are mean and variance of the copies' sums.
+    """Yield ``|U − C|²/tr(V − B (1 − 1/m))`` of each column and its p-value; C, B: mean, variance of m copies' sums.
 
     U has the variance V given the true records, ``Σ z² c cᵀ`` less a diagonal of sums of z²; B of it the copies know.
-    The ratio has nearly the distribution of ``χ²/f``, with ``f = tr(V)²/tr(V²)`` degrees of freedom.
+    The ratio has nearly the F distribution of ``f = tr(V)²/tr(V²)`` degrees of freedom (Satterthwaite 1946) and, since
+    m copies say only roughly what B is, ``(m − 1) tr(V − B (1 − 1/m))²/((1 − 1/m)² tr(B²))``. For few copies these are
+    few; gross differences are then seen by ``|U − C|²/tr(V + B/m)``, at most ``χ²/f``. The p-value is twice the less.
     """
     unbiased, spread = unbiased_sums(asked.shows, asked.columns.values)
     second, copies = np.mean(asked.squares, axis=0), np.array(asked.sums)
     spread = spread - second[:, :, None] * np.eye(second.shape[1])
     own = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-12)
-    left = np.maximum(own - copies.var(axis=0, ddof=1) * (1 - 1 / len(copies)), LEAST_SHARE * own)
+    m, apart = len(copies), copies - copies.mean(axis=0)
+    known, between = 1 - 1 / m, copies.var(axis=0, ddof=1)
+    left = np.maximum(own - between * known, LEAST_SHARE * own)
+    grams = np.einsum("mdk,ndk->dmn", apart, apart, optimize=True) * known / (m - 1)
     squared = (unbiased - copies.mean(axis=0)) ** 2
     told = tuple(names[p] for p in asked.places)
     for name, part in asked.columns.parts.items():
-        ratio = float(squared[part].sum() / left[part].sum())
+        far, near = float(squared[part].sum()), float(left[part].sum())
         free = float(own[part].sum() ** 2 / max(float((spread[part] ** 2).sum()), 1e-300))
-        yield Relation(told, name, ratio, float(scipy.stats.chi2.sf(ratio * free, free)))
+        loose = min((m - 1) * near**2 / max(float((grams[part] ** 2).sum()), 1e-300), MOST_FREE)
+        gross = far / float((own + between / m)[part].sum())
+        p = 2 * min(scipy.stats.f.sf(far / near, free, loose), scipy.stats.chi2.sf(gross * free, free))
+        yield Relation(told, name, far / near, min(1.0, float(p)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from postrand.mixture.chances import draw_class, product, put_all
+from postrand.mixture.chances import draw_class, put_all
 from postrand.mixture.loops import draw_code, put
 from postrand.mixture.truncation import impossible
 from postrand.support.jit import compiled
@@ -21,7 +21,7 @@ def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: i
     """
     classes, variables = weights.size, packed.offsets.size - 1
     bent, totals = np.empty(theta.shape, np.float64), np.empty((variables, classes))
-    p, q, full = np.empty(classes), np.empty(classes), np.empty(classes)
+    p, q, full, room = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
     covered, x = np.empty(variables, np.bool_), np.empty(variables, np.int64)
     for i in range(group.size):
         g = group[i]
@@ -34,7 +34,7 @@ def candidates(packed, group, weights, theta, tilts, base, out, rng):  # type: i
             for k in range(classes):
                 p[k] *= bent[packed.exact[e], k]
         for s in range(packed.seen_start[g], packed.seen_start[g + 1]):
-            _seen(packed, packed.seen[s], bent, totals, covered, q, full)
+            _seen(packed, packed.seen[s], bent, totals, covered, q, full, room)
             for k in range(classes):
                 p[k] *= q[k] + full[k]
         for j in range(variables):
@@ -58,28 +58,63 @@ def _bend(packed, theta, tilt, bent, totals):  # type: ignore[no-untyped-def]  #
 
 
 @compiled
-def _seen(packed, y, bent, totals, covered, q, full):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Fill ``q`` (K,) with what the released cell y has from its sources, ``full`` with what it has from all cells."""
-    law = packed.law_of[y]
-    for at in range(packed.places_start[law], packed.places_start[law + 1]):
-        covered[packed.places[at]] = True
+def _seen(packed, y, bent, totals, covered, q, full, room):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Fill ``q`` (K,) with what the released cell y has from its sources, ``full`` with what it has from all cells.
+
+    All classes at once, without calls: a call passes every array of ``packed``, which takes longer than the product.
+    """
+    law, noise = packed.law_of[y], packed.noise[y]
+    first, last = packed.places_start[law], packed.places_start[law + 1]
     for k in range(q.size):
-        q[k] = 0.0
-        for e in range(packed.source_start[y], packed.source_start[y + 1]):
-            q[k] += packed.extra[e] * product(packed, packed.source[e], bent, k)
-        full[k] = packed.noise[y] * _all(packed, law, k, bent, totals)
+        q[k], full[k] = 0.0, 0.0
+    for at in range(first, last):
+        covered[packed.places[at]] = True
+    for e in range(packed.source_start[y], packed.source_start[y + 1]):
+        _add_cell(packed.rows, packed.row_start, packed.source[e], packed.extra[e], bent, room, q)
+    if packed.partial[law] >= 0:
+        for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
+            _add_cell(packed.rows, packed.row_start, cell, noise, bent, room, full)
+        return
+    for k in range(full.size):
+        full[k] = noise
+    for at in range(first, last):
+        j = packed.places[at]
+        for k in range(full.size):
+            full[k] *= totals[j, k]
+
+
+@compiled
+def _add_cell(rows, row_start, cell, factor, bent, room, out):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Add ``factor`` times the chances (K,) of one true cell to ``out``."""
+    for k in range(out.size):
+        room[k] = factor
+    for r in range(row_start[cell], row_start[cell + 1]):
+        row = rows[r]
+        for k in range(out.size):
+            room[k] *= bent[row, k]
+    for k in range(out.size):
+        out[k] += room[k]
+
+
+@compiled
+def _chance(rows, row_start, cell, bent, k):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Return the chance of one true cell in class k."""
+    found = 1.0
+    for r in range(row_start[cell], row_start[cell + 1]):
+        found *= bent[rows[r], k]
+    return found
 
 
 @compiled
 def _all(packed, law, k, bent, totals):  # type: ignore[no-untyped-def]  # numba finds the types
+    value = 1.0
     if packed.partial[law] < 0:
-        value = 1.0
         for at in range(packed.places_start[law], packed.places_start[law + 1]):
             value *= totals[packed.places[at], k]
         return value
     value = 0.0
     for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
-        value += product(packed, cell, bent, k)
+        value += _chance(packed.rows, packed.row_start, cell, bent, k)
     return value
 
 
@@ -110,17 +145,17 @@ def _draw_cell(packed, y, k, bent, totals, x, rng):  # type: ignore[no-untyped-d
     full = packed.noise[y] * _all(packed, law, k, bent, totals)
     sources = 0.0
     for e in range(packed.source_start[y], packed.source_start[y + 1]):
-        sources += packed.extra[e] * product(packed, packed.source[e], bent, k)
+        sources += packed.extra[e] * _chance(packed.rows, packed.row_start, packed.source[e], bent, k)
     left = rng.random() * (full + sources)
     for e in range(packed.source_start[y], packed.source_start[y + 1]):
-        left -= packed.extra[e] * product(packed, packed.source[e], bent, k)
+        left -= packed.extra[e] * _chance(packed.rows, packed.row_start, packed.source[e], bent, k)
         if left < 0:
             _set(packed, packed.source[e], x)
             return
     if packed.partial[law] < 0:
         return  # what stays -1 is drawn code by code
     for cell in range(packed.cell_start[law], packed.cell_start[law + 1]):
-        left -= packed.noise[y] * product(packed, cell, bent, k)
+        left -= packed.noise[y] * _chance(packed.rows, packed.row_start, cell, bent, k)
         if left < 0 or cell == packed.cell_start[law + 1] - 1:
             _set(packed, cell, x)
             return
