@@ -16,11 +16,12 @@ from benchmarks.audit.runs import Case
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What is broken, ``plant``, and the case in which it is looked for; None: two whole folders."""
+    """What is broken, ``plant``, and the case in which it is looked for, with ``copies``; None: two whole folders."""
 
     name: str
     plant: Callable
     case: Case | None
+    copies: int | None = 10_000
 
 
 DEFECTS = (
@@ -29,7 +30,7 @@ DEFECTS = (
     Defect("the row of the next category", draws.row_off_by_one, of_records.OWN_MATRIX),
     Defect("rows and columns exchanged", draws.rows_for_columns, of_records.OWN_MATRIX),
     Defect("released codes shifted", draws.released_shifted, of_records.RESPONSE),
-    Defect("words begin anew with each batch", draws.batch_restarted, of_records.RESPONSE),
+    Defect("words begin anew with each batch", draws.batch_restarted, of_records.RESPONSE, 40_000),
     Defect("missing values stay missing", draws.missing_stays, of_records.RESPONSE),
     Defect("weights that leak", draws.weight_leaks, of_records.RESPONSE),
     Defect("the order of the file kept", draws.order_kept, of_records.RESPONSE),
@@ -44,7 +45,7 @@ DEFECTS = (
     Defect("the same words for two waves", files.same_words, of_units.SERIES),
     Defect("a ledger that forgets", files.ledger_forgets, of_units.SERIES),
     Defect("one word of 2^53 too many", draws.one_word_more, of_records.MANY),
-    Defect("nothing is drawn", draws.nothing_drawn, dataclasses.replace(of_records.RECOGNITION, runs=40)),
+    Defect("nothing is drawn", draws.nothing_drawn, dataclasses.replace(of_records.RECOGNITION, runs=30), 1),
     Defect("half of the ranks kept", files.ranks_kept, of_records.RANKS),
     Defect("one key for all releases", files.key_fixed, None),
     Defect("a report that leaks", files.report_leaks, None),

@@ -27,7 +27,7 @@ class Bound:
     @property
     def broken(self):
         """Whether the release promises more than it does, but for the error of the bound."""
-        return self.measured < self.stated if self.least else self.measured > self.stated
+        return bool(self.measured < self.stated if self.least else self.measured > self.stated)
 
     @property
     def share(self):

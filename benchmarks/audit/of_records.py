@@ -108,8 +108,8 @@ STRATA = Case(
     (
         (
             plan(
-                dp(2.0),
-                block("happy", given=["year"], prior="file", privacy=dp(2.0), structure="general"),
+                dp(1.0),
+                block("happy", given=["year"], prior="file", privacy=dp(1.0), structure="general"),
                 as_is=("serial", "year"),
             ),
             tuple(one(year=y, happy=h) for y, h in ("1n", "1n", "1n", "1s", "1v", "2n", "2s", "2s", "2s", "2v")),
@@ -226,7 +226,7 @@ RECOGNITION = Case(
     ("sex", "area", "job"),
     (Posterior("posterior of recognition", 0, {"sex": 0, "area": 0, "job": 0}, stated("recognition")),),
     copies=1,
-    runs=150,
+    runs=100,
 )
 MANY = Case(
     "many categories",

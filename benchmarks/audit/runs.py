@@ -46,7 +46,7 @@ class Case:
     waves: tuple
     see: tuple[str, ...]
     claims: tuple[Callable, ...]
-    copies: int = 60_000
+    copies: int = 50_000
     numbers: tuple[str, ...] = ()
     pairs: tuple[tuple[int, int], ...] | None = None
     runs: int = 1
