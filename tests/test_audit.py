@@ -1,4 +1,4 @@
-"""The audit of what releases promise: its bounds against exact tails, its exact sampler, and one defect that it finds."""
+"""The audit of what releases promise: its bounds against exact tails, its exact sampler, one defect that it finds."""
 
 import itertools
 import math
@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import binom, entropy
-
 from benchmarks.audit import audit, bounds, checks, of_records, planted_draws
 from benchmarks.audit.cases import CASES
 from benchmarks.audit.defects import DEFECTS
+from scipy.stats import binom, entropy
+
 from postrand import ReleaseKey, randomised_response
 from postrand.designers import STRUCTURES
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
