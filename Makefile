@@ -11,7 +11,7 @@ EXTENSION := setup.py src/postrand/support/_loops.c
 LOWEST := $(VENV)-lowest
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest wheel services bench studies check format lock clean
+.PHONY: help demo env fast slow test coverage lowest wheel services bench studies audit check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -66,6 +66,9 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 	$(BIN)/python benchmarks/completed_misfit.py
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_squares.py)
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_files.py completed_files.jsonl)
+
+audit: env  ## run the program on neighbouring files, bound from below what its releases promise, and find planted defects
+	$(BIN)/python -m benchmarks.audit $(AUDIT)
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check

@@ -1,0 +1,1 @@
+"""The empirical audit of what releases promise: ``python -m benchmarks.audit``, and docs/audit.md."""
