@@ -46,7 +46,8 @@ def said(name: str) -> str:
     held = metadata(name)
     classes = [line.split(" :: ")[-1] for line in held.get_all("Classifier", []) if line.startswith("License ::")]
     classes = [one for one in classes if one != "OSI Approved"]
-    return held.get("License-Expression") or " AND ".join(classes) or (held.get("License") or "").split("\n")[0]
+    expression, text = (next(iter(held.get_all(field, [])), "") for field in ("License-Expression", "License"))
+    return expression or " AND ".join(classes) or text.partition("\n")[0]
 
 
 def problems(found: dict[str, str]) -> Iterator[str]:
