@@ -9,9 +9,11 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 FAST := --hypothesis-profile=fast -m "not (slow or statistical or spark or browser or postgres or r)"
 EXTENSION := setup.py src/postrand/support/_loops.c
 LOWEST := $(VENV)-lowest
+NEWEST := $(VENV)-newest
+TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest wheel services bench studies audit check format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -31,15 +33,28 @@ coverage: env  ## run the fast tests, and say which lines they do not reach
 	$(BIN)/pytest -n 2 $(FAST) --cov --cov-report=term
 
 lowest: env  ## run the fast tests with the lowest versions that pyproject.toml allows
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
-	$(BIN)/uv pip compile --quiet --resolution lowest-direct --all-extras --group dev --output-file $(LOWEST)/lowest.txt pyproject.toml
-	$(BIN)/uv pip install --quiet --python $(LOWEST) -r $(LOWEST)/lowest.txt
-	$(BIN)/uv pip install --quiet --python $(LOWEST) --no-deps --editable .
-	$(LOWEST)/bin/pytest -n 2 -p no:cacheprovider $(FAST)
+	$(call tested_with,$(LOWEST),lowest-direct)
 
-wheel: env  ## build the wheel, install it alone without extras, and protect and verify a small file with it
+newest: env  ## run the fast tests with the newest versions that there are today
+	$(call tested_with,$(NEWEST),highest)
+
+define tested_with
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(1)
+	$(BIN)/uv pip compile --quiet --resolution $(2) --all-extras --group dev --output-file $(1)/versions.txt pyproject.toml
+	$(BIN)/uv pip install --quiet --python $(1) -r $(1)/versions.txt
+	$(BIN)/uv pip install --quiet --python $(1) --no-deps --editable .
+	$(1)/bin/pytest -n 2 -p no:cacheprovider $(FAST)
+endef
+
+# The time of the last commit, so that the same sources give the same bytes, whenever and in whatever folder.
+wheel: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),1700000000)
+wheel: env  ## build the wheel twice, compare, install it alone without extras, and protect and verify a small file with it
 	rm -rf build dist $(WHEEL)
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build
+	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL)/again .
+	cmp dist/*.whl $(WHEEL)/again/*.whl
+	sha256sum dist/*.whl
 	$(PYTHON) -m venv $(WHEEL)
 	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(WHEEL)/versions.txt  # a wheel just built has no hash to ask for
 	$(WHEEL)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(WHEEL)/versions.txt dist/*.whl
@@ -70,11 +85,27 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 audit: env  ## run the program on neighbouring files, bound from below what its releases promise, and find planted defects
 	$(BIN)/python -m benchmarks.audit $(AUDIT)
 
-check: env  ## lint, format, types, spelling
+check: env  ## lint, format, types, spelling, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src  # what Windows lacks is an error
 	$(BIN)/typos
+	$(BIN)/python -m tests.licences
+
+sbom: $(TOOLS)/.audit  ## list the locked packages with their digests in dist/sbom.json (CycloneDX); needs no network
+	mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py requirements locks/dev.txt --pyproject pyproject.toml --mc-type application \
+	  --output-reproducible --output-file dist/sbom.json
+
+vulnerabilities: $(TOOLS)/.audit  ## look for published vulnerabilities of the locked packages; needs a network
+	@$(TOOLS)/bin/pip-audit --requirement locks/dev.txt --require-hashes --disable-pip --strict --progress-spinner off || { \
+	  echo "either a package above has a vulnerability, or the list of known ones could not be asked: then nothing was checked" >&2; exit 1; }
+
+$(TOOLS)/.audit: locks/audit.txt | $(BIN)/python
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r locks/audit.txt
+	touch $@
 
 format: env  ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only
@@ -84,9 +115,10 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) pyproject.toml $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file locks/dev.txt
 	$(LOCK) pyproject.toml --constraints locks/dev.txt --extra demo --output-file locks/demo.txt
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
+	$(LOCK) $(if $(UPGRADE),--upgrade) --group audit --output-file locks/audit.txt
 
 clean:  ## remove the environment and the caches
-	rm -rf $(VENV) $(LOWEST) $(WHEEL) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(TOOLS) $(WHEEL) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\

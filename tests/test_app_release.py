@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -388,10 +387,12 @@ def test_a_killed_workbench_leaves_nothing_after_the_next_start(
     assert [p.read_text() for p in killed.rglob("upload.csv")] == ["secret"]
     held[0].send_signal(signal.SIGKILL)
     held[0].wait()
-    reused = tmp_path / f"{private_folder.PREFIX}reused"  # its process number is another process's now
-    reused.mkdir(mode=0o700)
-    (reused / private_folder.OWNER).write_text(json.dumps({"process": os.getpid(), "started": "long ago"}))
-    assert private_folder.remove_left(tmp_path) == sorted([killed, reused])
+    making = tmp_path / f"{private_folder.PREFIX}making"  # its process is just about to lock it
+    making.mkdir(mode=0o700)
+    (making / private_folder.OWNER).touch()
+    assert private_folder.remove_left(tmp_path) == [killed]
+    os.utime(making, (0, 0))
+    assert private_folder.remove_left(tmp_path) == [making]
     assert [alive.exists(), killed.exists()] == [True, False]
     held[1].send_signal(signal.SIGKILL)
     held[1].wait()

@@ -359,6 +359,7 @@ def test_every_schema_is_carried() -> None:
     written += sorted(set(earlier.MECHANISMS.values()))
     names = {"-".join(schema.split("/")[1:]) for schema in written}
     numbers = [schema.rpartition("/")[2] for schema in whole_columns.SCHEMAS]
+    names |= {"signatures-1"}  # which name no schema: DSSE has no field for it
     names |= {f"columns-{kind}-{number}" for kind in ("manifest", "certificate") for number in numbers}
     assert found == names
     for name in found:

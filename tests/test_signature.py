@@ -14,11 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from postrand import release
 from postrand.cli import main
 from postrand.errors import ReleaseError, UsageError
-from postrand.release import canonical_json
+from postrand.release import canonical_json, fields
 from postrand.release.signature import SigningKey, encoded, load_public, signers
 from postrand.release.signing import sign
 from tests.both_verifiers import ALONE
 from tests.conftest import ROOT
+from tests.json_schema import problems
 from tests.release_case import CLAIMS, make
 
 # RFC 8032, 7.1: public key, message, signature of TEST 1, 2 and 3.
@@ -146,6 +147,20 @@ def test_no_entry_of_the_envelope_is_free(office: Path, tmp_path: Path) -> None:
         assert refused(), change
     path.write_bytes(held + b" ")
     assert refused()
+
+
+def test_what_is_signed_fits_its_schema(office: Path) -> None:
+    envelope = json.loads((office / "release" / "signatures.json").read_bytes())
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    schema = fields.schema("signatures", 1)
+    assert schema is not None
+    for data, part in ((envelope, schema), (statement, schema["$defs"]["statement"])):
+        assert list(problems(data, part, schema)) == []
+        assert list(problems({**data, "more": 1}, part, schema)) == ["$: unknown more"]
+        assert all(list(problems({k: v for k, v in data.items() if k != name}, part, schema)) for name in data)
+    (entry,) = envelope["signatures"]
+    for name in entry:
+        assert list(problems({**envelope, "signatures": [{**entry, name: "e30"}]}, schema, schema))
 
 
 def test_a_second_key_adds_its_signature_and_the_first_stays(office: Path, tmp_path: Path) -> None:

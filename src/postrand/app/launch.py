@@ -20,10 +20,13 @@ from starlette.routing import Mount, Route
 from postrand.app.door import HOST, ICON, POLICY, Guard, Keys, file_policy, page_policy
 from postrand.app.page import page, served
 from postrand.app.private_folder import private_folder
+from postrand.support.signals import SIGNALS
 
 if TYPE_CHECKING:
     from postrand.app.tabs import Store
 
+_ALONE = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+"""On Windows, what the others call reuse would let another program take the same port."""
 _SHOWN = {".html": "text/html", ".toml": "text/plain; charset=utf-8", ".zip": "application/zip"}
 
 
@@ -119,12 +122,12 @@ def _leave(number: int, frame: Any) -> None:
 
 def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callable[[str], None] = print) -> None:
     """Serve until interrupted; print the address with its token first; remove all working files at the end."""
-    for name in ("SIGTERM", "SIGHUP"):  # by default they end the process at once, and the working files would remain
-        signal.signal(getattr(signal, name), _leave)
+    for number in SIGNALS:  # by default they end the process at once, and the working files would remain
+        signal.signal(number, _leave)
     signal.set_wakeup_fd(-1)  # the watcher of the command line would not wait until the working files are removed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # here Ctrl-C is the normal end, not an interrupted run
     with private_folder() as folder, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, _ALONE, 1)
         listener.bind((HOST, port))
         listener.listen(128)  # from here on a browser waits and is not refused
         port, keys = listener.getsockname()[1], Keys()

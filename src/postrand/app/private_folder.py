@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import stat
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from postrand.support.system import is_own, lock
+
 PREFIX = "postrand-app-"
-OWNER = "owner.json"
+OWNER = "in-use"
+"""A file that the workbench has locked while it runs: the system ends the lock with the process, however that ends."""
 _FRESH = 60.0
-"""Seconds in which a folder without a note of its process is taken for one that is being made."""
+"""Seconds in which a folder without a complete file of this name is taken for one that is being made."""
 
 
 @contextmanager
@@ -28,12 +28,14 @@ def private_folder() -> Iterator[Path]:
     remove_left(Path(tempfile.gettempdir()))
     folder, before = Path(tempfile.mkdtemp(prefix=PREFIX)), tempfile.tempdir
     try:
-        owner = {"process": os.getpid(), "started": started(os.getpid())}
-        (folder / f".{OWNER}").write_text(json.dumps(owner), encoding="utf-8")
-        (folder / f".{OWNER}").replace(folder / OWNER)  # another start never reads a part of it
-        (folder / "temporary").mkdir(mode=0o700)
-        tempfile.tempdir = str(folder / "temporary")  # uploads too: they are written before they reach the workbench
-        yield folder
+        with (folder / OWNER).open("w", encoding="utf-8") as held:
+            with suppress(OSError):  # a file system without locks: nobody else gets one, and the folder stays
+                lock(held)
+            held.write("locked")  # from here on the lock counts
+            held.flush()
+            (folder / "temporary").mkdir(mode=0o700)
+            tempfile.tempdir = str(folder / "temporary")  # of uploads too, before they reach the workbench
+            yield folder
     finally:
         tempfile.tempdir = before
         shutil.rmtree(folder, ignore_errors=True)
@@ -53,44 +55,13 @@ def _is_left(folder: Path) -> bool:
     """Whether a folder is this person's own, and its process has ended."""
     try:
         found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or not is_own(found):
+            return False
+        is_fresh = time.time() - found.st_mtime < _FRESH
     except OSError:  # another start has removed it
         return False
     try:
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            return False
-        owner = json.loads((folder / OWNER).read_text("utf-8"))
-        process, since = int(owner["process"]), str(owner["started"])
-    except (OSError, ValueError, KeyError, TypeError):  # killed before the note was written, or just about to write it
-        return folder.is_dir() and time.time() - found.st_mtime > _FRESH
-    return not is_running(process) or (bool(since) and started(process) != since)
-
-
-def is_running(process: int) -> bool:
-    """Whether a process of this number exists."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OverflowError:
-        return False
-    except PermissionError:
-        return True  # it is another person's
-    return True
-
-
-def started(process: int) -> str:
-    """Return when a process began, in the words of the system; an empty text where it does not say.
-
-    Numbers of processes are given again after some time: a number with another beginning is another process.
-    """
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
-        return f"{boot} {fields[19]}"
-    except (OSError, IndexError):
-        pass
-    try:
-        asked = ["ps", "-o", "lstart=", "-p", str(process)]
-        return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
+        with (folder / OWNER).open("r+", encoding="utf-8") as held:
+            return lock(held, wait=False) and (bool(held.read(1)) or not is_fresh)
+    except OSError:  # killed before the file was made, or just about to make it
+        return not is_fresh

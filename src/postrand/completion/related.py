@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from postrand.completion.related_weights import Aim, weigh
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Draw, Evidence, Fit, Law
 from postrand.support.progress import Stage, stage
+from postrand.support.system import processors
 
 Array = NDArray[np.float64]
 MOST_AT_ONCE = 100_000
@@ -118,7 +118,7 @@ def relate(fit: Fit, columns: Modelled, codes: NDArray[np.int32]) -> Related | N
 def _fitted(basis: Basis, seen: Sequence[NDArray[np.float32]], lines: int) -> tuple[Logit, ...]:
     """Return the regression of each variable, some at a time: a regression has one thread, which waits for no other."""
     tell, found = stage(Stage.RELATING, len(seen), "variables"), []
-    at_once = 1 if len(basis.values) > MOST_AT_ONCE else len(os.sched_getaffinity(0))
+    at_once = 1 if len(basis.values) > MOST_AT_ONCE else processors()
     fitted = partial(fit_logit, basis.values, basis.of, lines=lines)
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(at_once, thread_name_prefix="postrand") as pool:
         for one in pool.map(fitted, seen):

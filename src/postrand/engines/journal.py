@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -20,6 +19,7 @@ from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.engines.order import WORDS
 from postrand.errors import ReleaseError, UsageError, sentence
 from postrand.formats import Source
+from postrand.support.system import flush, others_may
 
 Released = tuple[pa.RecordBatch, NDArray[np.uint64] | None]
 """A batch of released codes, with the two words of each record where they are wanted."""
@@ -78,7 +78,7 @@ def identity_of(source: Source, secret: bytes, choices: list[Any]) -> str:
 
 def _claim(folder: Path, identity: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+    if others_may(folder.stat()):
         what, fix = "other users can read the folder, which links true records to released ones", f"chmod 700 {folder}"
         raise UsageError(sentence(what, where=str(folder), fix=fix))
     for path in folder.glob("*.partial"):
@@ -116,11 +116,7 @@ def _complete(path: Path) -> Iterator[BinaryIO]:
         file.flush()
         os.fsync(file.fileno())
     partial.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    flush(path.parent)
 
 
 def _for_owner(path: str, flags: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +26,7 @@ from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.support.progress import Progress, Stage, passing, silent, stage
 from postrand.support.randomness import ReleaseKey, duplicate_keys
+from postrand.support.system import processors
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -170,7 +170,7 @@ class LocalEngine(Engine):
     @property
     def workers(self) -> int:
         """How many batches are worked on at a time."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or processors()
 
     def _map(
         self, pool: ThreadPoolExecutor, work: Callable[[_Task], _Result], tasks: Iterable[_Task]

@@ -93,7 +93,7 @@ def local_session(master: str = "local[*]", **conf: str) -> Any:
     except BaseException:  # Java that is interrupted while it starts does not end by itself
         for child in _children() - before:
             with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, getattr(signal, "SIGKILL", signal.SIGTERM))
         raise
 
 

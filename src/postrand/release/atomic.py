@@ -14,6 +14,7 @@ from pathlib import Path
 
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.support.signals import unfinished
+from postrand.support.system import flush
 
 PUBLIC, PRIVATE = 0o777, 0o700
 _SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
@@ -68,8 +69,8 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
         yield tuple(staged)
         for staging in staged:
             for path in staging.rglob("*"):
-                _flush(path)
-            _flush(staging)
+                flush(path)
+            flush(staging)
         for staging, (_, mode) in zip(staged, targets, strict=True):
             staging.chmod(_under_umask(staging, mode))
         _rename_all(staged)
@@ -89,7 +90,7 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
             shutil.rmtree(staging, ignore_errors=True)
     with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
         for parent in {directory.parent for directory in staged.values()}:
-            _flush(parent)
+            flush(parent)
 
 
 def _rename_all(staged: Mapping[Path, Path]) -> None:
@@ -151,11 +152,3 @@ def nesting_problems(*directories: Path) -> list[str]:
 
 def _inside(inner: Path, outer: Path) -> bool:
     return Path(os.path.realpath(inner)).is_relative_to(os.path.realpath(outer))
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,11 +8,10 @@ release key has a ledger beside it; a plan can name one for a population, whatev
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -33,6 +32,7 @@ from postrand.release.ledger_lines import (
 from postrand.release.ledger_terms import Terms as Terms  # who charges states them
 from postrand.release.ledger_terms import at_delta, left_of, limit_words
 from postrand.support.entropy import format_lower
+from postrand.support.system import flush, lock
 
 _LONGEST = 1 << 26  # bytes
 
@@ -103,7 +103,7 @@ class Ledger:
         if not os.path.lexists(self.path):
             return Book()
         with self._opened("r") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+            lock(file, shared=True)
             return self._parsed(file)
 
     def entries(self) -> tuple[Entry, ...]:
@@ -140,7 +140,7 @@ class Ledger:
         """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""
         terms = terms or Terms()
         with self._opened("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             file.seek(0)
             book = self._parsed(file)
             if _noted(book, entry, terms) is not None:
@@ -161,7 +161,8 @@ class Ledger:
         """Raise UsageError, before any work, where a new ledger could not be made."""
         if not os.path.lexists(self.path):
             with self._opened("x"):
-                self.path.unlink()
+                pass
+            self.path.unlink(missing_ok=True)
 
     def _text(self, file: IO[str]) -> str:
         file.seek(0)
@@ -177,7 +178,8 @@ class Ledger:
         except BaseException:
             os.ftruncate(file.fileno(), size)
             raise
-        _flush_folder(self.path.parent)
+        with suppress(OSError):  # the name of a new file; some file systems cannot flush it
+            flush(self.path.parent)
 
     def _charged(self, book: Book, entry: Entry, terms: Terms) -> Charge:
         same = _noted(book, entry, terms)
@@ -268,20 +270,6 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
         fix = f"at most ε = {format_lower(left)} is left for a release of these records"
         what, wanted = "the release would pass the limit of the ledger", f"at most {limit_words(terms)}"
         yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush the name of a new file; some file systems cannot."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def _for_owner(path: str, flags: int) -> int:

@@ -185,9 +185,16 @@ def compact(value: Any) -> str:
 
 # -- the shapes of the files: ? may be absent, * any other name -------------------------------------------------------
 
+
+def named(names: str, shape: Any) -> dict[str, Any]:
+    """Return an object's fields, which have one shape."""
+    return dict.fromkeys(names.split(), shape)
+
+
 SHA, COUNT, NUMBER, TEXT, TRUTH = "sha", "count", "number", "text", "truth"
 NAMES: Any = [TEXT]
 EMPTY: Any = (None, "", [], {})
+NOTHING = ("one of", *EMPTY)
 PLAIN = ("either", TEXT, NUMBER, TRUTH)
 ORIGIN = ("one of", *ORIGINS)
 MODEL = {"model": TEXT, "*": "any"}
@@ -196,198 +203,135 @@ FORM = ("one of", "permute", "average")
 LISTED = {"*": {"bytes": COUNT, "sha256": SHA}}
 PACKAGE = {"name": ("one of", "postrand"), "version": TEXT}
 EPSILON = ("either", NUMBER, ("one of", None))
+LEVELS = {"epsilon": EPSILON, "delta?": NUMBER}
+MISSING = ("one of", "error", "category", "keep")
 LIMIT: dict[str, Any] = {
-    "code": TEXT,
-    "variables?": NAMES,
-    "variable?": TEXT,
-    "block?": NAMES,
-    "blocks?": [NAMES],
-    "given?": NAMES,
+    **{"code": TEXT, "variable?": TEXT, "blocks?": [NAMES], "members?": [NAMES]},
+    **named("variables? block? given?", NAMES),
+    **named("cells? combinations? classes? values?", COUNT),
+    **named("plain? learnt?", NUMBER),
 }
-LIMIT.update({"cells?": COUNT, "combinations?": COUNT, "classes?": COUNT, "members?": [NAMES], "values?": COUNT})
-LIMIT.update({"plain?": NUMBER, "learnt?": NUMBER})
 WEIGHTS = (
     "either",
     [[COUNT]],
-    {"diagonal": [COUNT], "off": [COUNT]},
-    {"usual": [COUNT], "columns": [[COUNT]], "weights": [[COUNT]]},
-    {"size": COUNT, "diagonal": COUNT, "off": COUNT},
+    named("diagonal off", [COUNT]),
+    {"usual": [COUNT], **named("columns weights", [[COUNT]])},
+    named("size diagonal off", COUNT),
 )
 BLOCK: dict[str, Any] = {
-    "variables": NAMES,
-    "provenance": ORIGIN,
-    "weights": WEIGHTS,
-    "cells?": [[COUNT]],
-    "given?": NAMES,
+    **{"variables": NAMES, "provenance": ORIGIN, "weights": WEIGHTS, "cells?": [[COUNT]], "given?": NAMES},
+    **{"prior_epsilon?": NUMBER, "budget?": ORIGIN, "unit?": ("one of", *EMPTY, "person", "household")},
+    **named("one? at_most_one? weight?", COUNT),
 }
-BLOCK.update(
-    {"prior_epsilon?": NUMBER, "budget?": ORIGIN, "unit?": ("one of", None, "", [], {}, "person", "household")}
-)
-BLOCK.update({"one?": COUNT, "at_most_one?": COUNT, "weight?": COUNT})
-UNITS = {"household?": TEXT, "largest_household?": COUNT, "person?": TEXT, "most_records?": COUNT}
+UNITS = {**named("household? person?", TEXT), **named("largest_household? most_records?", COUNT)}
+
+
+def schemas(kind: str, last: int) -> tuple[str, ...]:
+    """Return the shape of the field that names the schema of a kind of file."""
+    return ("one of", *(f"postrand/{kind}/{number}" for number in range(1, last + 1)))
+
+
 SHAPES: dict[str, Any] = {
     "manifest.json": {
-        "schema": ("one of", "postrand/release/1", "postrand/release/2", "postrand/release/3"),
-        "package": PACKAGE,
-        "rendering_sha256?": SHA,
-        "written_with": TEXT,
-        "data": TEXT,
-        "files": LISTED,
-        "completed?": ("one of", *EMPTY),
-        "signatures?": ("one of", *EMPTY),
+        **{"schema": schemas("release", 3), "package": PACKAGE, "rendering_sha256?": SHA, "files": LISTED},
+        **named("written_with data", TEXT),
+        **named("completed? signatures?", NOTHING),
     },
     "mechanism.json": {
-        "schema": ("one of", "postrand/mechanism/1", "postrand/mechanism/2"),
+        "schema": schemas("mechanism", 2),
         "unit": ("one of", "2^-53"),
         "orientation": ("one of", "rows true, columns released"),
         "blocks": [BLOCK],
-        "variables?": [{"name": TEXT, "categories": [PLAIN], "missing": ("one of", "error", "category", "keep")}],
+        "variables?": [{"name": TEXT, "categories": [PLAIN], "missing": MISSING}],
         "numerical?": [{"variable": TEXT, "method": MODEL, "form": FORM, "records": COUNT, "level?": RANKED}],
-        "split?": ("either", ("one of", *EMPTY), {"subsets": [BLOCK]}),
-        "units?": ("either", ("one of", *EMPTY), UNITS),
+        "split?": ("either", NOTHING, {"subsets": [BLOCK]}),
+        "units?": ("either", NOTHING, UNITS),
     },
     "codebook.json": {
-        "schema": ("one of", "postrand/codebook/1", "postrand/codebook/2", "postrand/codebook/3"),
+        "schema": schemas("codebook", 3),
         "variables": [
             {
-                "name": TEXT,
                 "role": ("one of", "key", "sensitive", "other", "weight", "household", "record_key", "drop"),
-                "categories?": [PLAIN],
-                "labels?": NAMES,
-                "type?": TEXT,
-                "ordered?": TRUTH,
-                "missing?": ("one of", "error", "category", "keep"),
-                "missing_codes?": [PLAIN],
-                "label?": TEXT,
-                "unit?": ("one of", *EMPTY),
+                **{"labels?": NAMES, "ordered?": TRUTH, "missing?": MISSING, "unit?": NOTHING},
+                **named("name type? label?", TEXT),
+                **named("categories? missing_codes?", [PLAIN]),
                 "not_released?": ("either", TEXT, NUMBER),
             }
         ],
         "rules?": [{"*": ("either", PLAIN, [PLAIN])}],
         "recodes?": [{"variable": TEXT, "*": "any"}],
-        "units?": ("one of", *EMPTY),
+        "units?": NOTHING,
         "survey?": {"*": "any"},
     },
     "certificate.json": {
-        "schema": ("one of", "postrand/certificate/1", "postrand/certificate/2", "postrand/certificate/3"),
-        "mechanism_sha256": SHA,
-        "codebook_sha256?": SHA,
+        "schema": schemas("certificate", 3),
+        **named("mechanism_sha256 codebook_sha256?", SHA),
         "claims": [
             {
-                "privacy": MODEL,
-                "variables": NAMES,
-                "within?": ("one of", True),
-                "level": NUMBER,
-                "recomputable?": ("one of", False),
+                **{"privacy": MODEL, "variables": NAMES, "level": NUMBER, "sentence?": TEXT, "unit?": NOTHING},
+                **{"within?": ("one of", True), "recomputable?": ("one of", False)},
                 "figures?": {"*": ("either", NUMBER, TEXT, NAMES)},
-                "sentence?": TEXT,
-                "unit?": ("one of", *EMPTY),
             }
         ],
         "numerical?": [
             {
-                "variables": NAMES,
-                "method": MODEL,
-                "form": FORM,
-                "records": COUNT,
-                "level?": RANKED,
-                "beta": NUMBER,
-                "bits?": NUMBER,
-                "shared?": COUNT,
-                "sentence?": TEXT,
+                **{"variables": NAMES, "method": MODEL, "form": FORM, "level?": RANKED, "sentence?": TEXT},
+                **named("beta bits?", NUMBER),
+                **named("records shared?", COUNT),
             }
         ],
-        "blocks": ["charge"],
-        "split?": ["charge"],
+        **named("blocks split?", ["charge"]),
         "account": {"blocks": [EPSILON], "priors": [NUMBER], "total": EPSILON},
         "not_covered": [("either", LIMIT, TEXT)],
         "facts": {
-            "key_is_private": TRUTH,
-            "order_is_shuffled": TRUTH,
-            "ids_are_released": TRUTH,
-            "households_are_renumbered?": TRUTH,
-            "key_is_reused?": TRUTH,
-            "differing_are_settled?": TRUTH,
+            **named("key_is_private order_is_shuffled ids_are_released", TRUTH),
+            **named("households_are_renumbered? key_is_reused? differing_are_settled?", TRUTH),
         },
         "file?": {
-            "records": COUNT,
-            "delta": NUMBER,
-            "epsilon?": NUMBER,
-            "bound?": ("one of", "clones", "blanket"),
-            "bounds?": {"clones": NUMBER, "blanket": NUMBER},
+            **{"records": COUNT, "delta": NUMBER, "epsilon?": NUMBER, "bound?": ("one of", "clones", "blanket")},
+            "bounds?": named("clones blanket", NUMBER),
             "fails?": [{"code": TEXT, "variables?": NAMES, "blocks?": [NAMES]}],
         },
-        "units?": {"household?": "unit", "person?": "unit"},
+        "units?": named("household? person?", "unit"),
         "series?": {
-            "population": TEXT,
-            "number": COUNT,
             "kind": ("one of", "first", "wave", "corrected", "supplement"),
-            "previous": SHA,
-            "level": {"epsilon": EPSILON, "delta?": NUMBER},
-            "total": {"epsilon": EPSILON, "delta?": NUMBER},
-            "disjoint?": TEXT,
+            **{"population": TEXT, "disjoint?": TEXT, "number": COUNT, "previous": SHA},
+            **named("level total", LEVELS),
         },
     },
     "description.json": {
-        "schema": ("one of", "postrand/description/1"),
-        **{f"{name}?": TEXT for name in ("title", "description", "creator", "publisher", "license", "url", "citation")},
-        **{f"{name}?": TEXT for name in ("date_published", "version")},
+        "schema": schemas("description", 1),
+        **named("title? description? creator? publisher? license? url? citation? date_published? version?", TEXT),
     },
     "charge": {
-        "variables": NAMES,
-        "given?": NAMES,
-        "classes?": COUNT,
-        "matrix_sha256": SHA,
-        "epsilon": EPSILON,
-        "prior": ORIGIN,
-        "prior_epsilon?": NUMBER,
-        "budget?": ORIGIN,
-        "unit?": ("one of", "person", "household"),
-        "weight?": COUNT,
+        **{"variables": NAMES, "given?": NAMES, "matrix_sha256": SHA, "epsilon": EPSILON, "prior_epsilon?": NUMBER},
+        **{"prior": ORIGIN, "budget?": ORIGIN, "unit?": ("one of", "person", "household")},
+        **named("classes? weight?", COUNT),
     },
     "unit": {
-        "column": TEXT,
-        "variables": NAMES,
-        "member?": NAMES,
+        **{"column": TEXT, "variables": NAMES, "member?": NAMES, "infinite?": [NAMES], "within?": TRUTH},
         "levels?": [{"records": COUNT, "epsilon": NUMBER}],
-        "infinite?": [NAMES],
-        "within?": TRUTH,
     },
     "columns manifest": {
-        "schema": ("one of", "postrand/columns/1", "postrand/columns/2", "postrand/columns/3"),
-        "package": PACKAGE,
-        "rendering_sha256?": SHA,
-        "written_with": TEXT,
-        "files": LISTED,
-        "signatures?": ("one of", *EMPTY),
+        **{"schema": schemas("columns", 3), "package": PACKAGE, "rendering_sha256?": SHA, "written_with": TEXT},
+        **{"files": LISTED, "signatures?": NOTHING},
     },
     "columns certificate": {
-        "schema": ("one of", "postrand/columns/1", "postrand/columns/2", "postrand/columns/3"),
-        "method": MODEL,
-        "columns": NAMES,
+        **{"schema": schemas("columns", 3), "method": MODEL, "columns": NAMES, "units?": NOTHING},
         "claims": [
             {
-                "column": ("either", TEXT, NAMES),
-                "values?": COUNT,
-                "beta": NUMBER,
-                "bits": NUMBER,
-                "most_bits": NUMBER,
-                "level?": RANKED,
-                "shared?": COUNT,
-                "sentence?": TEXT,
+                **{"column": ("either", TEXT, NAMES), "level?": RANKED, "sentence?": TEXT},
+                **named("beta bits most_bits", NUMBER),
+                **named("values? shared?", COUNT),
             }
         ],
         "details": {
-            "records": COUNT,
-            "classes?": COUNT,
-            "smallest_class?": COUNT,
-            "distinct_diversity?": {"*": NUMBER},
-            "entropy_diversity?": {"*": NUMBER},
+            **named("records classes? smallest_class?", COUNT),
+            **named("distinct_diversity? entropy_diversity?", {"*": NUMBER}),
             "link_rates?": {"*": [NUMBER]},
         },
         "not_covered": [("either", LIMIT, TEXT)],
         "facts": {"key_is_private?": TRUTH},
-        "units?": ("one of", *EMPTY),
     },
 }
 

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from postrand.release import canonical_json
 from postrand.release.bundle import CERTIFICATE, DESCRIPTION, MANIFEST, SIGNATURE, file_digest
 from postrand.release.checks import Audit, Phrase
 from postrand.support import saving
+from postrand.support.system import others_may
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "urn:postrand:release-statement:1"
@@ -71,8 +71,8 @@ class SigningKey:
         from cryptography.hazmat.primitives import serialization  # slow to load: only who signs needs it
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        held, mode = _read(path)
-        if mode & 0o077:
+        held, shared = _read(path)
+        if shared:
             what, fix = "others can read this key, and can sign as its owner", f"chmod 600 {Path(path).name}"
             raise UsageError(sentence(what, where=Path(path).name, fix=f"{fix}, or make another one"))
         try:
@@ -137,10 +137,10 @@ def load_public(path: str | Path) -> bytes:
     return der[len(_DER) :]
 
 
-def _read(path: str | Path) -> tuple[bytes, int]:
+def _read(path: str | Path) -> tuple[bytes, bool]:
     try:
         with Path(path).open("rb") as file:
-            return file.read(_LONGEST), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            return file.read(_LONGEST), others_may(os.fstat(file.fileno()))
     except (OSError, ValueError) as error:  # ValueError: the name has a null character
         got = getattr(error, "strerror", None) or "no name of a file"
         raise UsageError(sentence("the key cannot be read", where=str(path), got=got, fix=_MAKE)) from None

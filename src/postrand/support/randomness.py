@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, sentence
 from postrand.support import saving
+from postrand.support.system import others_may
 
 KEY_BYTES = 32
 _LONGEST_KEY = 1024  # bytes that are read of a file that should contain a key
@@ -97,7 +97,7 @@ class ReleaseKey:
         try:
             with Path(path).open("rb") as file:
                 held = file.read(_LONGEST_KEY)
-                shared = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
+                shared = others_may(os.fstat(file.fileno()))
         except (OSError, ValueError) as error:
             got = getattr(error, "strerror", None) or "not a valid file name"
             raise UsageError(sentence("the release key cannot be read", where=str(path), got=got)) from None

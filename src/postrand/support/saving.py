@@ -65,7 +65,7 @@ def _claim(partial: Path, path: Path) -> None:
         os.link(partial, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except (OSError, AttributeError):  # a file system, or a system, without links
         if os.path.lexists(path):
             raise FileExistsError from None
 

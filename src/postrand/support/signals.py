@@ -101,7 +101,8 @@ def watch() -> None:
     as an event loop does, also takes over the signals.
     """
     heard, told = os.pipe()
-    os.set_blocking(told, False)
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     threading.Thread(target=_wait, args=(heard,), daemon=True, name="postrand-signals").start()
 
