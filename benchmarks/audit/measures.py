@@ -57,8 +57,8 @@ class Differential:
         epsilon, delta = self.level(seen.release, *event.pair)
         codes = seen.views[event.view][0]
         inside = [event.outcomes[codes[~training & (seen.of == unit)]] for unit in event.pair]
-        hits, trials = [int(found.sum()) for found in inside], [found.size for found in inside]
-        measured = float(epsilon_lower(*hits, trials, alpha, delta))
+        hits, sizes = [int(found.sum()) for found in inside], (inside[0].size, inside[1].size)
+        measured = float(epsilon_lower(hits[0], hits[1], sizes, alpha, delta))
         named = f"{event.view}: {int(event.outcomes.sum())} of {event.outcomes.size} outcomes"
         label = self.name + (f", δ = {delta:.3g}" if delta else "")
         return Bound(label, epsilon, measured, f"{named}, units {event.pair[0] + 1} and {event.pair[1] + 1}")

@@ -25,7 +25,8 @@ _WORD = re.compile(r"[^\s<>\"',;=()]+")
 
 def folders(folder, runs, by_command=True):
     """Release two files ``runs`` times each; returns what was seen of each folder by file, and the last release."""
-    seen, release = ([], []), None
+    seen: tuple[list, list] = ([], [])
+    release = None
     for world, value in enumerate("FM"):
         people = ["F", "M"] * (OTHERS // 2) + ["F"] * (OTHERS % 2) + [value]
         table = pa.table({"sex": people})
@@ -56,7 +57,7 @@ def bounds(seen, release, alpha):
     """Return the bounds of both claims: by the mark, there or not, that the first half of the releases choose."""
     half = len(seen[0]) // 2
     claims = (("ε of a record", claimed()(release)), ("(ε, δ) of the file", of_file(release)))
-    return [_bound(seen, half, name, *level, alpha / len(claims)) for name, level in claims]
+    return [_bound(seen, half, name, level, alpha / len(claims)) for name, level in claims]
 
 
 def of_file(release):
@@ -65,7 +66,8 @@ def of_file(release):
     return claim["privacy"]["epsilon"], claim["level"]
 
 
-def _bound(seen, half, name, epsilon, delta, alpha):
+def _bound(seen, half, name, level, alpha):
+    epsilon, delta = level
     counts = [Counter(mark for marks in world[:half] for mark in marks) for world in seen]
     marks = sorted(set(counts[0]) | set(counts[1]))
     hits = np.array([[world[mark] for mark in marks] for world in counts])

@@ -220,7 +220,7 @@ RECOGNITION = Case(
     (
         (
             plan(ALPHA, block("sex", "area", "job", privacy=ALPHA, structure="least-loss")),
-            tuple(one(sex=s, area=a, job=j) for (s, a, j), many in TYPES.items() for _ in range(many)),
+            tuple(one(sex=t[0], area=t[1], job=t[2]) for t, many in TYPES.items() for _ in range(many)),
         ),
     ),
     ("sex", "area", "job"),

@@ -1,5 +1,6 @@
 """What an audit found, as a table for the terminal and as docs/audit.md."""
 
+import math
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
@@ -58,7 +59,7 @@ def text(result):
         claims=table(CLAIMS, claim_rows(cases)),
         tests=f"contradicted in {', '.join(wrong)}" if wrong else "none was contradicted in any case",
         defects=table(FOUND, defect_rows(defects)),
-        minutes=f"about {max(1, round(result['processor_seconds'] / 60))} minutes",
+        minutes=math.ceil(result["processor_seconds"] / 60) + 1,  # the commands' own processes are not counted
     )
 
 

@@ -13,8 +13,8 @@ from postrand.engines import records, split_records, unit_members
 from postrand.engines.split_records import SplitDraws
 from postrand.engines.unit_members import OneTally
 from postrand.engines.units import BlockDraws
-from postrand.ranks import apply
 from postrand.release import bundle
+from postrand.support import loops
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline, series
 
@@ -112,7 +112,7 @@ def ranks_kept():
 
         return shuffle
 
-    return replaced(apply.loops, "shuffle_runs", make)
+    return replaced(loops, "shuffle_runs", make)
 
 
 def key_fixed():
