@@ -202,5 +202,3 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
     options: dict[str, Any] = {"mechanism": lambda _: law, "levels": (1.0, 2.0), "draws": 2, "household": "hid"}
     with pytest.raises(UsageError, match="its numbers are not given"):
         tune(data, ["region", "age"], "correct matches <= 1", **options)
-    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
-        tune(data, ["region", "age"], "household_risk <= 0.01", units=units, **options)

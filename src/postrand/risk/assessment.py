@@ -21,7 +21,7 @@ from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
 from postrand.risk.split_law import SplitLaw, law_of
-from postrand.risk.weights import household_risk
+from postrand.risk.weights import cell_inclusion, household_risk
 from postrand.support.progress import Stage, stage
 
 
@@ -111,8 +111,12 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
     """
     stage(Stage.RISK)
     keys, cells, frequency = file.keys, file.cells, file.frequency()
-    law = None if mechanism is None else law_of(mechanism, keys.names, true_shape(keys, mechanism.partly))
-    result = file.modelled() if law is None else modelled(keys, cells, file.inclusion(), file.model, file.rules, law)
+    law, inclusion = None, file.inclusion()
+    if mechanism is not None:
+        law = law_of(mechanism, keys.names, true_shape(keys, mechanism.partly), file.household)
+    if isinstance(law, SplitLaw) and law.household is not None and file.has_inclusion:
+        inclusion = cell_inclusion(cells, file.inclusion_weights() * law.standing(keys))
+    result = file.modelled() if law is None else modelled(keys, cells, inclusion, file.model, file.rules, law)
     risk = None if file.weights is None or keys.has_wildcards else file.individual()
     of_member = None
     if file.household is not None and file.has_inclusion and not keys.has_wildcards:

@@ -146,11 +146,17 @@ class KeyLaw:
             table = np.moveaxis(out.reshape(moved.shape), last, axes)
         return table if self.blend is None else self.blend.apply(table, variables, adjoint=adjoint)
 
-    def diagonal(self, codes: IntArray) -> FloatArray:
-        """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay."""
+    def diagonal(self, codes: IntArray, unit: Unit | None = None) -> FloatArray:
+        """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay.
+
+        With a ``unit`` that of the keys that are drawn for it, all others left aside.
+        """
         stay = np.ones(codes.shape[0])
         for b, rows in enumerate(self.groups(codes).T):
-            stay *= self.matrices[b][rows, rows]
+            if unit is None or self.units[b] == unit:
+                stay *= self.matrices[b][rows, rows]
+        if unit is not None and unit != "record":
+            return stay
         return stay if self.blend is None else stay * self.blend.diagonal(codes[:, list(self.blend.positions)])
 
 
@@ -201,6 +207,15 @@ def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
 
 Members = Mapping[Unit, IntArray]
 """The number of each record's household, or person, from 0, shape (n,); nothing where all draws are independent."""
+
+
+def together(household: IntArray | None) -> Members:
+    """Return who shares the draws of a household; nobody where households are not known.
+
+    >>> together(np.array([7, 7, 3]))["household"].tolist()
+    [1, 1, 0]
+    """
+    return {} if household is None else {"household": np.unique(household, return_inverse=True)[1]}
 
 
 def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members | None = None) -> Iterator[KeyCodes]:

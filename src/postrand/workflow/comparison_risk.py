@@ -20,7 +20,7 @@ from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
-from postrand.risk.split_law import Law, law_of
+from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
 
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
@@ -100,7 +100,7 @@ class Exposures:
             return None
         before = truth.exposure()
         try:
-            law = law_of(mechanism, truth.keys.names, truth.keys.shape)
+            law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
             return cls(before, truth.exposure(mechanism), law)
         except PostrandError as error:
             return cls(before, None, None, str(error))
@@ -223,8 +223,8 @@ def _taus(
 
 
 def _tau(keys: KeyCodes, weights: Any, law: Law, which: int) -> float:
-    cells = table(keys)
-    found = modelled(keys, cells, cell_inclusion(cells, weights), law=law)
+    cells, standing = table(keys), law.standing(keys) if isinstance(law, SplitLaw) else 1.0
+    found = modelled(keys, cells, cell_inclusion(cells, weights * standing), law=law)
     estimate = (found.tau1, found.tau2)[which]
     return 0.0 if estimate is None else estimate.corrected
 
