@@ -552,8 +552,7 @@ def test_clusters_that_hold_households_give_the_error_of_shared_draws(made):
 
 def test_an_explanation_has_the_levels_of_the_units_and_a_search_keeps_their_budget(tmp_path):
     plan = planned(tmp_path / "w", ("[unit]", "[unit]\nepsilon = 30.0"))
-    with pytest.warns(SharedDrawsWarning):
-        told = str(explain(plan, figures_of(plan)))
+    told = str(explain(plan, figures_of(plan)))  # its risks know who draws together
     assert "A household with up to 6 records, all that it has in them together" in told
     assert "members add up" not in told
     assert ways(mechanism_of(plan, design_blocks(plan))) == ({}, "")  # no other way keeps the household's level

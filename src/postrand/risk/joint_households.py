@@ -171,7 +171,7 @@ class _Members:
 
     def __init__(self, law: Law, true: IntArray, released: IntArray) -> None:
         self.of = law.shown(released) if isinstance(law, SplitLaw) else np.zeros(released.shape[0], dtype=np.int64)
-        self.shared = isinstance(law, KeyLaw) and "household" in law.units
+        self.shared = isinstance(law, KeyLaw) and law.shares_households
         self.parts = [
             PartLaw.of(part, true, released, self.of == k, shared=self.shared)
             for k, part in enumerate(law.parts if isinstance(law, SplitLaw) else (Part(1.0, _every(true), law),))

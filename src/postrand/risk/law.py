@@ -119,6 +119,11 @@ class KeyLaw:
         """Whether nothing changes."""
         return self.blend is None and all(np.array_equal(m, np.eye(m.shape[0])) for m in self.matrices)
 
+    @property
+    def shares_households(self) -> bool:
+        """Whether keys are drawn once for a household, and none for a person: households tell who draws together."""
+        return "household" in self.units and "person" not in self.units
+
     def moves(self, variables: Iterable[int]) -> bool:
         """Whether a released value of one of these keys can differ from the true one."""
         blended = () if self.blend is None else self.blend.positions

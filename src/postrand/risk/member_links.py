@@ -38,7 +38,7 @@ def register_members(
     if isinstance(law, SplitLaw) and law.household is not None:
         return _one_shown(keys, weights, of, law)
     risk, stay = register_risk(keys, weights, law), np.ones(keys.records)
-    if isinstance(law, KeyLaw) and "household" in law.units:
+    if isinstance(law, KeyLaw) and law.shares_households:
         cells = table(keys)
         stay = law.diagonal(cells.codes, "household")[cells.record_cell]
         risk = np.divide(risk, stay, out=np.zeros_like(risk), where=stay > 0)

@@ -289,11 +289,15 @@ Law = KeyLaw | SplitLaw
 def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], household: IntArray | None = None) -> Law:
     """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError.
 
-    ``household`` (n,) are the households of the file's records, for a split of which one member of each shows a subset.
+    ``household`` (n,) are the households of the file's records, for a split of which one member of each shows a subset,
+    and for keys that are drawn once for them. Warns with SharedDrawsWarning where it is not known who draws together.
     """
-    warn_shared(mechanism, names)
     if mechanism.split is None:
-        return KeyLaw.of(mechanism, names, shape)
+        law = KeyLaw.of(mechanism, names, shape)
+        if household is None or not law.shares_households:
+            warn_shared(mechanism, names)
+        return law
+    warn_shared(mechanism, names)
     return SplitLaw.of(mechanism, names, shape, household)
 
 

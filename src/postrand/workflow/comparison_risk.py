@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
@@ -120,7 +120,7 @@ def risk_figures(
     if truth is None or attacks is None:
         why = NO_KEYS if truth is None else "the file has no records"
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
-    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth.keys))
+    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     return (
         *exposure_figures(attacks.before, attacks.after, attacks.why),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
@@ -210,7 +210,9 @@ def _taus(
     known = report is not None and report.tau1_estimate is not None and truth.weights is not None
     left: Sequence[float] = ()
     if known and isinstance(law, KeyLaw):
-        left = left_right(ExpectedMatches.both(truth.keys, None, truth.weights, "two-way"), mechanism, draws, 0)
+        both = ExpectedMatches.both(truth.keys, None, truth.weights, "two-way")
+        shared = together(truth.household) if law.shares_households else {}
+        left = left_right([replace(one, members=shared) for one in both], mechanism, draws, 0)
     for k, (code, text) in enumerate(_TAUS):
         estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
         if estimate is None or truth.weights is None:
@@ -229,9 +231,9 @@ def _tau(keys: KeyCodes, weights: Any, law: Law, which: int) -> float:
     return 0.0 if estimate is None else estimate.corrected
 
 
-def _drawn(law: Law, keys: KeyCodes) -> Iterator[KeyCodes]:
-    seeds = range(3)
-    yield from releases(law, keys, seeds) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
+def _drawn(law: Law, truth: TrueFile) -> Iterator[KeyCodes]:
+    keys, seeds, shared = truth.keys, range(3), together(truth.household)
+    yield from releases(law, keys, seeds, shared) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
 
 
 def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
