@@ -29,7 +29,8 @@ class KeyLaw:
     that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
     given, a stratum, is in the group of each: their matrices are 0 between its values. ``changed[b]`` are the keys that
     the group can change. ``blend`` is the law of further keys, which are in no group: those of one subset of a split.
-    ``units[b]`` is what shares a draw of group b: the household, the person, or no one but the record itself.
+    ``units[b]`` is what shares a draw of group b: the household, the person, or no one but the record itself. Where one
+    member of a household has a category by a rule, its records are taken as if they drew apart.
     """
 
     shape: tuple[int, ...]
@@ -78,7 +79,7 @@ class KeyLaw:
             elif inside:
                 taken |= set(inside)
                 parts.append(group_of(block, names, shape, problems))
-                units.append(block.unit)
+                units.append(block.unit if block.one is None else "record")  # a rule across members: no common value
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
         positions, matrices, cells, order = zip(*parts, strict=True) if parts else ((), (), (), ())

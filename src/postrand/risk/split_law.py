@@ -294,7 +294,8 @@ def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], hou
     """
     if mechanism.split is None:
         law = KeyLaw.of(mechanism, names, shape)
-        if household is None or not law.shares_households:
+        ruled = any(block.one is not None and set(block.perturbed) & set(names) for block in mechanism.blocks)
+        if household is None or ruled or not law.shares_households:
             warn_shared(mechanism, names)
         return law
     warn_shared(mechanism, names)
