@@ -107,7 +107,7 @@ class SplitLaw:
                 more = () if law is None else (law,)
                 whole = KeyLaw.of_blocks(mechanism.blocks, inner, sizes, *more) if shown else None
                 parts.append(Part(sum(one.probability for one in members), shown, whole))
-        if split.of_members and household is None:
+        if split.of_members and (household is None or not household.size):
             what = f"one random member of each household shows {few(split.variables)}, and the households "
             fix = "name the column of household numbers: household=..., or the role 'household'"
             problems.append(sentence(f"{what}are not known", fix=fix))
