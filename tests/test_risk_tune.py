@@ -12,7 +12,7 @@ from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, tune
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.data import code_data, key_codes
-from postrand.risk.expected import ExpectedMatches
+from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.informed import informed
 from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import KeyLaw, release, releases
@@ -190,6 +190,7 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
         number = drawn[0] * 8 + drawn[1]
         alone = np.bincount(number, minlength=72)[number] == 1
         totals.append(risk[alone & (drawn == true).all(axis=0)].sum())
+    assert left_right([held], law, 20, 1) == pytest.approx([held.under(law, 20, 1)[0]], rel=1e-12)
     simulated, spread = np.mean(totals), np.std(totals) / np.sqrt(len(totals))
     assert abs(mean - simulated) < 4 * np.hypot(error, spread)
     apart = Mechanism([Block("region", laws[0]), Block("age", laws[1])])
@@ -202,5 +203,3 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
     options: dict[str, Any] = {"mechanism": lambda _: law, "levels": (1.0, 2.0), "draws": 2, "household": "hid"}
     with pytest.raises(UsageError, match="its numbers are not given"):
         tune(data, ["region", "age"], "correct matches <= 1", **options)
-    with pytest.raises(UsageError, match="takes the draws of all records as independent"):
-        tune(data, ["region", "age"], "household_risk <= 0.01", units=units, **options)

@@ -21,6 +21,10 @@ from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, Kind, Modelled,
 from postrand.mechanism import Mechanism
 from postrand.mixture import Evidence
 
+_INSTEAD = (
+    "use the estimators with units that hold whole households ('postrand estimate --psu'), or complete a file with one "
+    "record for each unit: docs/households.md, 'Completed files of households'"
+)
 _NUMBERS = {
     "household": "the model does not know which records belong together",
     "record_key": "it numbers the records",
@@ -53,7 +57,7 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     >>> told.sizes, told.exact.tolist(), told.released.tolist(), modelled["pay"].labels
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
-    mechanism.require_own_draws("a joint model")
+    mechanism.require_own_draws("a joint model", _INSTEAD)
     mechanism.require_all_members("a joint model")
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
     table = released_table(frame, needed, mechanism)

@@ -178,7 +178,8 @@ def units_problems(plan: Plan, shapes: Sequence[LinkedCells | None], where: str)
     if plan.release.completed is not None:
         what = "completed files are not made where records share a draw, or one member of a household is shown: their "
         what += "model takes the draws of all records as independent"
-        yield sentence(what, where=f"{where} [release] completed", fix="remove 'completed'")
+        fix = "remove 'completed'; docs/households.md, 'Completed files of households', says what to use instead"
+        yield sentence(what, where=f"{where} [release] completed", fix=fix)
     if plan.file is not None and plan.file.epsilon is not None:
         what = "the file has no level where the records of a unit share a draw, or one member of a household is shown"
         yield sentence(what, where=f"{where} [privacy] file_epsilon", fix="remove file_epsilon and delta")

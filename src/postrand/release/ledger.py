@@ -35,6 +35,7 @@ from postrand.support.entropy import format_lower
 from postrand.support.system import flush, lock
 
 _LONGEST = 1 << 26  # bytes
+_NOTHING = 1e-6  # less than this is what rounding leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,8 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
         yield sentence("with this release there is no finite level of all together", where=where, got=costs, fix=fix)
     if not terms.allows(after):
         left = left_of(Level(0.0, 0.0, 0.0) if entry.disjoint else before, terms)
-        fix = f"at most ε = {format_lower(left)} is left for a release of these records"
+        held = f"at most ε = {format_lower(left)}" if left >= _NOTHING else "nothing"  # levels are rounded up
+        fix = f"{held} is left for a release of these records"
         what, wanted = "the release would pass the limit of the ledger", f"at most {limit_words(terms)}"
         yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Mechanism, SharedDrawsWarning
+from postrand.mechanism.units import warn_shared
 from postrand.risk import loglinear
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.counts import LDiversity, k_anonymity, l_diversity
@@ -21,7 +23,7 @@ from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
 from postrand.risk.split_law import SplitLaw, law_of
-from postrand.risk.weights import household_risk
+from postrand.risk.weights import cell_inclusion, household_risk
 from postrand.support.progress import Stage, stage
 
 
@@ -111,8 +113,16 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
     """
     stage(Stage.RISK)
     keys, cells, frequency = file.keys, file.cells, file.frequency()
-    law = None if mechanism is None else law_of(mechanism, keys.names, true_shape(keys, mechanism.partly))
-    result = file.modelled() if law is None else modelled(keys, cells, file.inclusion(), file.model, file.rules, law)
+    law, inclusion = None, file.inclusion()
+    if mechanism is not None:
+        warn_shared(mechanism, keys.names)  # the model of a release takes draws as independent
+        shape = true_shape(keys, mechanism.partly)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SharedDrawsWarning)  # said above
+            law = law_of(mechanism, keys.names, shape, file.household)
+    if isinstance(law, SplitLaw) and law.household is not None and file.has_inclusion:
+        inclusion = cell_inclusion(cells, file.inclusion_weights() * law.standing(keys))
+    result = file.modelled() if law is None else modelled(keys, cells, inclusion, file.model, file.rules, law)
     risk = None if file.weights is None or keys.has_wildcards else file.individual()
     of_member = None
     if file.household is not None and file.has_inclusion and not keys.has_wildcards:

@@ -115,11 +115,17 @@ class ExpectedMatches:
 
 
 def left_right(held: Sequence[ExpectedMatches], mechanism: Mechanism, draws: int, seed: int) -> list[float]:
-    """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws."""
-    keys, cells = held[0].keys, held[0].cells
+    """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws.
+
+    Without ``members`` all draws are taken as independent.
+    """
+    keys, cells, members = held[0].keys, held[0].cells, held[0].members
     law = KeyLaw.of(mechanism, keys.names, keys.shape)
-    rows, stay, cell = law.groups(cells.codes), law.diagonal(cells.codes), cells.record_cell
-    totals = _drawn(cells, law, rows, [(stay * one.risk)[cell] for one in held], draws, seed, {})
+    rows, cell = law.groups(cells.codes), cells.record_cell
+    stay = law.diagonal(cells.codes)[cell]
+    if members and (together := outermost(law, members)) is not None:
+        stay = stay * apart(law, rows[cell], together)
+    totals = _drawn(cells, law, rows, [stay * one.risk[cell] for one in held], draws, seed, members)
     return [float(column.mean()) for column in totals.T]
 
 

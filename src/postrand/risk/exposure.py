@@ -16,9 +16,10 @@ from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
+from postrand.risk.member_links import register_members
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
-from postrand.risk.weights import check_weights, household_risk, whole_household_risk
+from postrand.risk.weights import check_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Exposure:
     ``register`` is the spread of ``E(1/F | f)`` over the records, ``register_expected`` its sum, ``register_some`` and
     ``register_whole`` that of households with at least one, and all members identified; None where not known.
     ``joint`` and ``register_joint`` are those of households to attackers who know the keys of all members
-    (:mod:`postrand.risk.joint_households`); after a split the latter is None, too. Who knows all members can also look
+    (:mod:`postrand.risk.joint_households`). Who knows all members can also look
     for each by itself, so that they are no smaller than ``file.some_member`` and ``register_some``: of the register
     attacker the larger risk of each household counts, of the informed one the larger of each figure, because simulated
     households have no order.
@@ -84,7 +85,7 @@ class TrueFile:
         UsageError
             If the file has no records, or the mechanism's law on the keys is not known.
         """
-        law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape)
+        law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape, self.household)
         file = informed(self.keys, law, household=self.household)
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
@@ -93,12 +94,10 @@ class TrueFile:
         risk = register_risk(self.keys, self.weights, law)
         some, whole = None, None
         if self.household is not None:
-            _, first = np.unique(self.household, return_index=True)
-            members = household_risk(risk, self.household)[first]
-            some = Spread.of(members)
+            members, every_member = register_members(self.keys, self.weights, self.household, law)
+            some, whole = Spread.of(members), Spread.of(every_member)
             if register_joint is not None:
                 register_joint = np.maximum(register_joint, members)
-            whole = Spread.of(whole_household_risk(risk, self.household)[first])
         every = None if register_joint is None else Spread.of(register_joint)
         return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole, both, every)
 

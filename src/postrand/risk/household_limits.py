@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postrand.errors import UsageError, sentence
+from postrand.errors import DataError, UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.expected import Summary, information
 from postrand.risk.informed import informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.law import KeyLaw
-from postrand.risk.split_risk import register_risk
-from postrand.risk.weights import household_risk
+from postrand.risk.member_links import register_members
+from postrand.support.showing import few
 
 
 def _informed(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
@@ -25,7 +25,7 @@ def _informed(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | 
 
 
 def _register(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    return float(household_risk(register_risk(keys, weights, law), household).max())
+    return float(register_members(keys, weights, household, law)[0].max())
 
 
 def _joint(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
@@ -65,10 +65,25 @@ class HouseholdLimit:
         """Return the summary of a release, by the figures of a policy: these have their own draws and seed."""
         mechanism.require_no_split("the search for a level")
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
-        if shared := sorted({unit for unit in law.units if unit != "record"}):
-            what = f"{self.measure} takes the draws of all records as independent, and keys are drawn for a {shared[0]}"
+        if "person" in law.units:
+            what = f"{self.measure} does not know who draws together of a household, and keys are drawn for a person"
             raise UsageError(sentence(what, fix="search with a limit on tau1, tau2 or correct matches"))
+        self._require_alike(law)
         return self._summary(self._risk(law), law)
+
+    def _require_alike(self, law: KeyLaw) -> None:
+        """Raise DataError where members differ in a key that is drawn once for their household."""
+        _, of = np.unique(self.household, return_inverse=True)
+        at = sorted({j for b, unit in enumerate(law.units) if unit == "household" for j in law.positions[b]})
+        differs = []
+        for j in at:
+            codes = self.keys.codes[j]
+            one = np.zeros(int(of.max()) + 1, dtype=codes.dtype)
+            one[of] = codes
+            differs += [self.keys.names[j]] if (one[of] != codes).any() else []
+        if differs:
+            what = f"records of a household differ in {few(differs)}, which is drawn once for it"
+            raise DataError(sentence(what, fix="correct the file, or take the key out of household_variables"))
 
     def _risk(self, law: KeyLaw | None) -> float:
         return MEASURES[self.measure](self.keys, self.weights, self.household, law)

@@ -11,9 +11,9 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import KeyLaw, releases, together
+from postrand.risk.member_links import claimed_members
 from postrand.risk.split_law import Law, SplitLaw
-from postrand.risk.weights import household_risk, whole_household_risk
 
 THRESHOLD = 0.2
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -107,7 +107,8 @@ class Informed:
     ``anyone``: targets drawn at random from the file. ``unique``: targets whose true keys nobody else in the file has;
     None where there are none. ``individual``: the posterior of the best link of each person, as the attacker states it
     (before perturbation 1/f). ``some_member`` of a household: ``1 − Π(1 − r_i)`` over its members; ``whole`` household:
-    ``Π r_i``; None without household numbers. ``releases`` were drawn, 0 before perturbation.
+    ``Π r_i``; None without household numbers. Where one random member shows a split, both are upper bounds
+    (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
     """
 
     anyone: Matches
@@ -154,7 +155,9 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     if law is None:
         risk = 1 / cells.counts[cells.record_cell]
         anyone, unique = Matches(n, float(risk.mean()), float(risk.mean())), Matches(alone.size, 1.0, 1.0)
-        return Informed(anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household), 0)
+        return Informed(
+            anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household, None), 0
+        )
     return _after(truth, law, household, alone, cells.counts.size, np.random.default_rng(seed))
 
 
@@ -178,7 +181,8 @@ def _after(
     rates: list[FloatArray] = []
     spreads: list[Spread] = []
     known: list[FloatArray] = []
-    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds):
+    shared = together(household)
+    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
         found = link(truth, drawn, law, targets=both, people=people)
         right, claimed = found.correct, found.claimed
         rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
@@ -191,7 +195,7 @@ def _after(
         Matches(n, rate, claim, many * random.size),
         Matches(alone.size, rest[0][0], rest[0][1], many * (both.size - random.size)) if rest else None,
         Spread.together(spreads),
-        *_households(known, None if household is None else household[random]),
+        *_households(known, None if household is None else household[random], law),
         many,
     )
 
@@ -244,13 +248,11 @@ def _sample(n: int, most: int, household: IntArray | None, rng: np.random.Genera
     return np.flatnonzero(drawn[member])
 
 
-def _households(risks: list[FloatArray], household: IntArray | None) -> tuple[Spread | None, Spread | None]:
+def _households(
+    risks: list[FloatArray], household: IntArray | None, law: Law | None
+) -> tuple[Spread | None, Spread | None]:
     """Return the spread over households, each counted once, of the two risks; over all releases."""
     if household is None:
         return None, None
-    _, first = np.unique(household, return_index=True)
-    some, whole = (
-        np.concatenate([measure(risk, household)[first] for risk in risks])
-        for measure in (household_risk, whole_household_risk)
-    )
-    return Spread.of(some), Spread.of(whole)
+    some, whole = zip(*(claimed_members(risk, household, law) for risk in risks), strict=True)
+    return Spread.of(np.concatenate(some)), Spread.of(np.concatenate(whole))

@@ -3,8 +3,11 @@
 The joint key of a household is its size and the multiset of its members' keys. A release links the members by its
 household numbers, so that joint keys can be compared; the order of members is not known. Members are perturbed
 independently, so that true members x are released as z, in any order, with probability ``perm(M[x_i, z_j]) / Π m_k!``:
-the permanent of an s x s matrix, m_k counting equal released members. Where members share a draw this is not their law.
-After a split, ``M[x, z] = π_T M_T[x_T, z_T]`` of a member that shows the keys T.
+the permanent of an s x s matrix, m_k counting equal released members. Keys that are drawn once for the household have
+one value for all its members, true and released: their ``M[x, z]`` counts once, beside the permanent of the others.
+After a split, ``M[x, z] = π_T M_T[x_T, z_T]`` of a member that shows the keys T; keys of a household count for each
+member then, which is not their law. Where one random member of k shows a subset, ``π_T`` stands for the probability
+that he shows T, and that the others are not chosen is the same for all households of k, so that it cancels.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.split_law import Law, Part, SplitLaw
 from postrand.risk.weights import expected_inverse
 
@@ -123,7 +126,8 @@ def informed_joint_risk(
     sized = list(by_size(cells.record_cell, household))
     found = []
     seeds = rng.integers(2**31, size=RELEASES).tolist()
-    for drawn in law.drawn(keys, seeds) if isinstance(law, SplitLaw) else releases(law, keys, seeds):
+    shared = together(household)
+    for drawn in law.drawn(keys, seeds) if isinstance(law, SplitLaw) else releases(law, keys, seeds, shared):
         shown = table(drawn)
         members, risks = _Members(law, cells.codes, shown.codes), []
         for one in sized:
@@ -167,8 +171,9 @@ class _Members:
 
     def __init__(self, law: Law, true: IntArray, released: IntArray) -> None:
         self.of = law.shown(released) if isinstance(law, SplitLaw) else np.zeros(released.shape[0], dtype=np.int64)
+        self.shared = isinstance(law, KeyLaw) and law.shares_households
         self.parts = [
-            PartLaw.of(part, true, released, self.of == k)
+            PartLaw.of(part, true, released, self.of == k, shared=self.shared)
             for k, part in enumerate(law.parts if isinstance(law, SplitLaw) else (Part(1.0, _every(true), law),))
         ]
 
@@ -180,7 +185,7 @@ class _Members:
         for start in range(0, found.size, step):
             x, z = true[start : start + step], released[start : start + step]
             found[start : start + step] = permanent(self._entries(x, z)) / same_orders(z)
-        return found
+        return found * self.parts[0].once(true[:, 0], released[:, 0]) if self.shared else found
 
     def _entries(self, true: IntArray, released: IntArray) -> FloatArray:
         """Return ``M[x_i, z_j]`` of the members of each pair, (m, s) and (m, s) → (m, s, s)."""
@@ -207,15 +212,19 @@ class PartLaw:
     """The law of members that show the same keys: ``true`` and ``released`` are rows of its matrices, by cell.
 
     ``blend`` are the number of each true cell, and of each released one with the probability that it is drawn anew.
+    With ``shared`` the keys that are drawn once for a household are no members' own.
     """
 
     part: Part
     true: IntArray
     released: IntArray
     blend: tuple[IntArray, IntArray, FloatArray] | None
+    shared: bool = False
 
     @classmethod
-    def of(cls, part: Part, true: IntArray, released: IntArray, inside: NDArray[np.bool_]) -> PartLaw:
+    def of(
+        cls, part: Part, true: IntArray, released: IntArray, inside: NDArray[np.bool_], *, shared: bool = False
+    ) -> PartLaw:
         """Take true cells, and those of the released ones that are ``inside`` the part."""
         law, at = part.law, list(part.positions)
         if law is None:
@@ -223,22 +232,35 @@ class PartLaw:
         rows = np.zeros((released.shape[0], len(law.positions)), dtype=np.int32)
         rows[inside] = law.groups(released[inside][:, at])
         if law.blend is None:
-            return cls(part, law.groups(true[:, at]), rows, None)
+            return cls(part, law.groups(true[:, at]), rows, None, shared)
         keys = [at[j] for j in law.blend.positions]
         numbers, redrawn = np.full(released.shape[0], -1), np.zeros(released.shape[0])
         numbers[inside], redrawn[inside] = law.blend.rows(released[inside][:, keys])
-        return cls(part, law.groups(true[:, at]), rows, (law.blend.rows(true[:, keys])[0], numbers, redrawn))
+        blend = law.blend.rows(true[:, keys])[0], numbers, redrawn
+        return cls(part, law.groups(true[:, at]), rows, blend, shared)
 
     def entries(self, true: IntArray, released: IntArray) -> FloatArray:
         """Return ``π_T M_T[x, z]`` of cells x and z, arrays that are broadcast."""
         found = np.full(np.broadcast_shapes(true.shape, released.shape), self.part.probability)
         law = self.part.law
         for b, matrix in enumerate(() if law is None else law.matrices):
-            found *= matrix[self.true[true, b], self.released[released, b]]
+            if not self._is_shared(b):
+                found *= matrix[self.true[true, b], self.released[released, b]]
         if law is not None and law.blend is not None and self.blend is not None:
             own, numbers, redrawn = self.blend
             found *= np.where(own[true] == numbers[released], law.blend.stays, 0.0) + redrawn[released]
         return found
+
+    def once(self, true: IntArray, released: IntArray) -> FloatArray:
+        """Return ``M[x, z]`` of the keys of the household, of cells of one of its members, (m,) and (m,) → (m,)."""
+        found, law = np.ones(true.shape), self.part.require_law()
+        for b, matrix in enumerate(law.matrices):
+            if self._is_shared(b):
+                found *= matrix[self.true[true, b], self.released[released, b]]
+        return found
+
+    def _is_shared(self, group: int) -> bool:
+        return self.shared and self.part.law is not None and self.part.law.units[group] == "household"
 
 
 def same_orders(members: IntArray) -> FloatArray:

@@ -8,7 +8,8 @@ some order. With f such households in the file and F in the population, a link i
     Σ_τ P(τ) Σ_u P(u | x, τ) E(1/F_u | f_u)        over the true releases u of the household's members x
     P(u | x, τ) = perm(M_{T_j}[x_i, z_j]) Π n_T! / (s! Π m_k!)
 
-n_T members show the keys T, m_k show equal keys and values. Within a way all is exact; see ``register_split_risk`` for
+n_T members show the keys T, m_k show equal keys and values. Where one random member shows T and the others are hidden,
+n_T = 1 and the ways are the subsets. Within a way all is exact; see ``register_split_risk`` for
 the ways.
 """
 
@@ -25,8 +26,9 @@ from postrand.risk.joint_households import PartLaw, by_size, permanent, same_ord
 from postrand.risk.split_law import SplitLaw
 from postrand.risk.weights import expected_inverse
 
-LARGEST = 5
-"""A household of more members counts with its risk before: the orders of its members are listed, s! of them."""
+LARGEST, LARGEST_OF_ONE = 5, 12
+"""A household of more members counts with its risk before: the orders of its members are listed, s! of them, or s
+where one of them is shown; and a permanent takes 2^s steps."""
 WAYS, WORK = 100, 500_000
 """The most ways of one size, and the orders of all households that are looked at for them; at least ``LEAST`` ways."""
 LEAST = 2
@@ -51,7 +53,7 @@ def register_split_risk(
         kind = kind.ravel()
         total = np.bincount(kind, weights=weight[one.places]).astype(np.float64)
         size = kinds.shape[1]
-        if size > LARGEST:
+        if size > (LARGEST if law.household is None else LARGEST_OF_ONE):
             of_kind = expected_inverse(counts, counts / total)
         else:
             of_kind = np.zeros(counts.size)
@@ -74,12 +76,33 @@ def _seen(law: SplitLaw, codes: IntArray) -> NDArray[np.int64]:
 def _ways(law: SplitLaw, size: int, kinds: int, rng: np.random.Generator) -> list[tuple[float, tuple[int, ...]]]:
     """Return ways, ascending numbers of parts, with their shares: all with their probabilities, or equally some."""
     chances = np.array([part.probability for part in law.parts])
-    most = max(LEAST, min(WAYS, WORK // (math.factorial(size) * kinds)))
+    orders = math.factorial(size) if law.household is None else size
+    most = max(LEAST, min(WAYS, WORK // (orders * kinds)))
+    if law.household is not None:
+        return _of_one(law, size, most, rng)
     if math.comb(len(chances) + size - 1, size) <= most:
         every = itertools.combinations_with_replacement(range(len(chances)), size)
         return [(_multinomial(way) * math.prod(chances[k] for k in way), way) for way in every]
     drawn = np.sort(rng.choice(len(chances), (most, size), p=chances / chances.sum()), axis=1)
     return [(1 / most, tuple(way)) for way in drawn.tolist()]
+
+
+def _of_one(law: SplitLaw, size: int, most: int, rng: np.random.Generator) -> list[tuple[float, tuple[int, ...]]]:
+    """Return the ways of households of which one member shows a part, the others what the hidden part shows."""
+    chosen = law.chosen()
+    parts, shares = np.flatnonzero(chosen > 0), chosen[chosen > 0]
+    if parts.size > most:
+        parts, shares = rng.choice(parts, most, p=shares), np.full(most, 1 / most)
+    rest = (law.hidden,) * (size - 1)
+    return [(share, (part, *rest)) for share, part in zip(shares.tolist(), parts.tolist(), strict=True)]
+
+
+def _orders(way: tuple[int, ...]) -> IntArray:
+    """Return who shows each place of a way, (orders, s): orders that differ among places of one part are one."""
+    size = len(way)
+    if len({*way[1:]}) <= 1:  # one place is another's
+        return np.array([[i, *(j for j in range(size) if j != i)] for i in range(size)])
+    return np.array(list(itertools.permutations(range(size))))
 
 
 def _multinomial(way: tuple[int, ...]) -> int:
@@ -96,7 +119,7 @@ def _of_way(
 ) -> FloatArray:
     """Return the risk of each kind of household, (K,), given the way; ``counts`` and ``total`` weights of each kind."""
     size, slots = len(way), np.array(way)
-    orders = np.array(list(itertools.permutations(range(size))))
+    orders = _orders(way)
     placed = kinds[:, orders]  # (K, s!, s): who shows each slot
     shown = np.sort(seen[slots, placed], axis=2).reshape(-1, size)
     release, most = np.zeros(len(shown), dtype=np.int64), int(shown.max()) + 1

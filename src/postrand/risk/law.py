@@ -29,7 +29,8 @@ class KeyLaw:
     that the mechanism leaves alone has the identity; so has a missing value that is kept. A variable that blocks are
     given, a stratum, is in the group of each: their matrices are 0 between its values. ``changed[b]`` are the keys that
     the group can change. ``blend`` is the law of further keys, which are in no group: those of one subset of a split.
-    ``units[b]`` is what shares a draw of group b: the household, the person, or no one but the record itself.
+    ``units[b]`` is what shares a draw of group b: the household, the person, or no one but the record itself. Where one
+    member of a household has a category by a rule, its records are taken as if they drew apart.
     """
 
     shape: tuple[int, ...]
@@ -78,7 +79,7 @@ class KeyLaw:
             elif inside:
                 taken |= set(inside)
                 parts.append(group_of(block, names, shape, problems))
-                units.append(block.unit)
+                units.append(block.unit if block.one is None else "record")  # a rule across members: no common value
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
         positions, matrices, cells, order = zip(*parts, strict=True) if parts else ((), (), (), ())
@@ -119,6 +120,11 @@ class KeyLaw:
         """Whether nothing changes."""
         return self.blend is None and all(np.array_equal(m, np.eye(m.shape[0])) for m in self.matrices)
 
+    @property
+    def shares_households(self) -> bool:
+        """Whether keys are drawn once for a household, and none for a person: households tell who draws together."""
+        return "household" in self.units and "person" not in self.units
+
     def moves(self, variables: Iterable[int]) -> bool:
         """Whether a released value of one of these keys can differ from the true one."""
         blended = () if self.blend is None else self.blend.positions
@@ -146,11 +152,17 @@ class KeyLaw:
             table = np.moveaxis(out.reshape(moved.shape), last, axes)
         return table if self.blend is None else self.blend.apply(table, variables, adjoint=adjoint)
 
-    def diagonal(self, codes: IntArray) -> FloatArray:
-        """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay."""
+    def diagonal(self, codes: IntArray, unit: Unit | None = None) -> FloatArray:
+        """Return ``M[j, j]`` of cells with these codes, shape (m, J) → (m,): the probability that all keys stay.
+
+        With a ``unit`` that of the keys that are drawn for it, all others left aside.
+        """
         stay = np.ones(codes.shape[0])
         for b, rows in enumerate(self.groups(codes).T):
-            stay *= self.matrices[b][rows, rows]
+            if unit is None or self.units[b] == unit:
+                stay *= self.matrices[b][rows, rows]
+        if unit is not None and unit != "record":
+            return stay
         return stay if self.blend is None else stay * self.blend.diagonal(codes[:, list(self.blend.positions)])
 
 
@@ -201,6 +213,15 @@ def release(law: KeyLaw, keys: KeyCodes, seed: int) -> KeyCodes:
 
 Members = Mapping[Unit, IntArray]
 """The number of each record's household, or person, from 0, shape (n,); nothing where all draws are independent."""
+
+
+def together(household: IntArray | None) -> Members:
+    """Return who shares the draws of a household; nobody where households are not known.
+
+    >>> together(np.array([7, 7, 3]))["household"].tolist()
+    [1, 1, 0]
+    """
+    return {} if household is None else {"household": np.unique(household, return_inverse=True)[1]}
 
 
 def releases(law: KeyLaw, keys: KeyCodes, seeds: Iterable[int], members: Members | None = None) -> Iterator[KeyCodes]:

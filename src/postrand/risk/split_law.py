@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from postrand.mechanism.units import warn_shared
 from postrand.risk.blend import Blend
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.law import KeyLaw, LawOf, group_of, releases
+from postrand.support.showing import few
 
 MAX_DENSE = 4096
 """The largest matrix of a subset, other than randomised response, that is used: 128 MB."""
@@ -31,7 +32,8 @@ _SAME = 1e-12
 class Part:
     """The records that show the keys ``positions``, with probability ``probability``; ``law`` is that of these keys.
 
-    ``law`` is None where no key is shown.
+    ``law`` is None where no key is shown. Where one member of each household shows a subset, the probability is the
+    mean over the records; see ``SplitLaw.chances``.
     """
 
     probability: float
@@ -53,7 +55,9 @@ class Part:
 class SplitLaw:
     """Hold the parts of a split, whose probabilities sum to 1, for keys of these names and numbers of true codes.
 
-    A released file has one code more, the last, for each key of ``partly``: the record does not show it.
+    A released file has one code more, the last, for each key of ``partly``: the record does not show it. Where one
+    random member of each household shows a subset, ``household`` (n,) are the households of the file's records, from 0,
+    and ``hidden`` is the number of the part of all others.
 
     Examples
     --------
@@ -71,15 +75,20 @@ class SplitLaw:
     shape: tuple[int, ...]
     partly: tuple[int, ...]
     parts: tuple[Part, ...]
+    household: IntArray | None = None
+    hidden: int = -1
 
     @classmethod
-    def of(cls, mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> SplitLaw:
-        """Return the parts on keys of these names and numbers of codes.
+    def of(
+        cls, mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], household: IntArray | None = None
+    ) -> SplitLaw:
+        """Return the parts on keys of these names and numbers of codes; ``household`` (n,) tells who is together.
 
         Raises
         ------
         UsageError
-            As :meth:`KeyLaw.of`; or if the law of a subset's keys depends on variables that are not keys.
+            As :meth:`KeyLaw.of`; or if the law of a subset's keys depends on variables that are not keys, or one member
+            of each household shows a subset and the households are not given.
         """
         split = mechanism.split
         assert split is not None, "a mechanism with a split"
@@ -98,8 +107,60 @@ class SplitLaw:
                 more = () if law is None else (law,)
                 whole = KeyLaw.of_blocks(mechanism.blocks, inner, sizes, *more) if shown else None
                 parts.append(Part(sum(one.probability for one in members), shown, whole))
+        if split.of_members and (household is None or not household.size):
+            what = f"one random member of each household shows {few(split.variables)}, and the households "
+            fix = "name the column of household numbers: household=..., or the role 'household'"
+            problems.append(sentence(f"{what}are not known", fix=fix))
         raise_all(UsageError, problems)
-        return cls(tuple(names), tuple(shape), partly, tuple(parts))
+        found = cls(tuple(names), tuple(shape), partly, tuple(parts))
+        return found if not split.of_members or household is None else found._of_members(mechanism, household)
+
+    def _of_members(self, mechanism: Mechanism, household: IntArray) -> SplitLaw:
+        """Return the law where one random member of each household shows a part, and the others the hidden one."""
+        _, numbers = np.unique(household, return_inverse=True)
+        share = (int(numbers.max()) + 1) / numbers.size
+        parts = [replace(part, probability=share * part.probability) for part in self.parts]
+        rest = tuple(j for j in range(len(self.names)) if j not in self.partly)
+        shown = [part.positions for part in parts]
+        if rest in shown:  # a subset without keys: who shows it cannot be told from the others
+            hidden = shown.index(rest)
+            parts[hidden] = replace(parts[hidden], probability=parts[hidden].probability + 1 - share)
+        else:
+            hidden, inner = len(parts), [self.names[j] for j in rest]
+            law = KeyLaw.of_blocks(mechanism.blocks, inner, [self.shape[j] for j in rest]) if rest else None
+            parts.append(Part(1 - share, rest, law))
+        return replace(self, parts=tuple(parts), household=numbers, hidden=hidden)
+
+    def chosen(self) -> FloatArray:
+        """Return the probability that the member who is shown, or each record, shows each part, shape (T,)."""
+        every = np.array([part.probability for part in self.parts])
+        if self.household is not None:
+            share = (int(self.household.max()) + 1) / self.household.size
+            every[self.hidden] -= 1 - share
+            every = np.maximum(every, 0.0) / share
+        return np.asarray(every / every.sum())
+
+    def sizes(self) -> IntArray | int:
+        """Return how many records each one was chosen among, shape (n,); 1 where each record shows a subset."""
+        return 1 if self.household is None else np.asarray(np.bincount(self.household)[self.household])
+
+    def chances(self) -> Iterator[FloatArray | float]:
+        """Yield for each part the probability that a record shows it: one number, or of each record, shape (n,)."""
+        sizes = self.sizes()
+        for k, chance in enumerate(self.chosen().tolist()):
+            yield chance / sizes + (1 - 1 / sizes if k == self.hidden else 0.0)
+
+    def standing(self, released: KeyCodes) -> FloatArray | float:
+        """Return by what the weight of each released record is multiplied, so that each part stands for all, (n,).
+
+        A record stands for ``w / P(T)`` persons. Where ``P(T)`` is that of the part on average, the factor is 1.
+        """
+        if self.household is None:
+            return 1.0
+        of, factor = self.shown(np.stack(released.codes, axis=1)), np.ones(released.records)
+        for k, (part, chance) in enumerate(zip(self.parts, self.chances(), strict=True)):
+            factor[of == k] = (part.probability / np.maximum(chance, np.finfo(float).tiny))[of == k]
+        return factor
 
     is_identity = False
     """A split hides values, even where it changes none."""
@@ -122,6 +183,8 @@ class SplitLaw:
         UsageError
             If a record shows other keys than any subset does.
         """
+        if not self.partly:
+            return np.zeros(codes.shape[0], dtype=np.int64)
         pattern = np.stack([codes[:, j] != self.shape[j] for j in self.partly], axis=1)
         found = np.full(codes.shape[0], -1)
         for k, part in enumerate(self.parts):
@@ -199,7 +262,7 @@ class SplitLaw:
         """Yield a released version of the true keys for each seed, for risk estimates."""
         for seed in seeds:
             rng = np.random.default_rng([seed, 22])
-            of = rng.choice(len(self.parts), keys.records, p=[part.probability for part in self.parts])
+            of = self._drawn_parts(keys.records, rng)
             codes = [np.full(keys.records, size, np.min_scalar_type(-(size + 1))) for size in self.shape]
             for k, part in enumerate(self.parts):
                 at = np.flatnonzero(of == k)
@@ -210,15 +273,33 @@ class SplitLaw:
                         codes[j][at] = column
             yield KeyCodes(keys.names, self.released_shape, tuple(codes))
 
+    def _drawn_parts(self, records: int, rng: np.random.Generator) -> IntArray:
+        """Return the number of the part that each record shows."""
+        if self.household is None:
+            return rng.choice(len(self.parts), records, p=[part.probability for part in self.parts])
+        of, order = np.full(records, self.hidden), rng.permutation(records)
+        first = order[np.unique(self.household[order], return_index=True)[1]]
+        of[first] = rng.choice(len(self.parts), first.size, p=self.chosen())
+        return of
+
 
 Law = KeyLaw | SplitLaw
 
 
-def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int]) -> Law:
-    """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError."""
+def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], household: IntArray | None = None) -> Law:
+    """Return the law of a mechanism on keys of these names and numbers of true codes; raises UsageError.
+
+    ``household`` (n,) are the households of the file's records, for a split of which one member of each shows a subset,
+    and for keys that are drawn once for them. Warns with SharedDrawsWarning where it is not known who draws together.
+    """
+    if mechanism.split is None:
+        law = KeyLaw.of(mechanism, names, shape)
+        ruled = any(block.one is not None and set(block.perturbed) & set(names) for block in mechanism.blocks)
+        if household is None or ruled or not law.shares_households:
+            warn_shared(mechanism, names)
+        return law
     warn_shared(mechanism, names)
-    mechanism.require_all_members("a figure of risk", "")
-    return (KeyLaw if mechanism.split is None else SplitLaw).of(mechanism, names, shape)
+    return SplitLaw.of(mechanism, names, shape, household)
 
 
 def _law_of(

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
-from postrand.risk.law import KeyLaw
 from postrand.risk.loglinear import Model
 from postrand.risk.perturbed import ReleasedLinks, draws_of
-from postrand.risk.split_law import Law, SplitLaw
+from postrand.risk.split_law import Law, Part, SplitLaw
 from postrand.risk.tau import MODEL_ERROR, Tau, exprel
 from postrand.risk.weights import individual_risk, risk_after
 
@@ -114,9 +113,15 @@ def register_risk(keys: KeyCodes, weights: FloatArray, law: Law | None = None) -
         risk = individual_risk(cells, weights)
         return risk if law is None else risk_after(risk, law.diagonal(cells.codes)[cells.record_cell])
     total = np.zeros(keys.records)
-    for part in law.parts:
-        if isinstance(part.law, KeyLaw):
-            cells = table(keys.select([keys.names[j] for j in part.positions]))
-            stay = part.law.diagonal(cells.codes)[cells.record_cell]
-            total += part.probability * risk_after(individual_risk(cells, weights), stay)
+    for part, chance in zip(law.parts, law.chances(), strict=True):
+        total += chance * part_risk(keys, weights, part)
     return total
+
+
+def part_risk(keys: KeyCodes, weights: FloatArray, part: Part) -> FloatArray:
+    """Return each record's risk if it shows the keys of a part, shape (n,); 0 where it shows none."""
+    if part.law is None:
+        return np.zeros(keys.records)
+    cells = table(keys.select([keys.names[j] for j in part.positions]))
+    stay = part.law.diagonal(cells.codes)[cells.record_cell]
+    return risk_after(individual_risk(cells, weights), stay)

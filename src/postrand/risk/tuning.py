@@ -156,7 +156,7 @@ def tune(
         The column of household numbers, for the limits that are about households.
     units
         Which records share draws, where the mechanism draws keys once for a household or a person. They are then drawn
-        so in every simulated release. Not for the limits that are about households.
+        so in every simulated release. Keys of persons are not for the limits that are about households.
     mechanism
         Makes the mechanism of a level. By default the level is the total ε of a record, shared equally among the
         keys, each under k-ary randomised response.

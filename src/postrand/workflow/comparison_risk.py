@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,10 +17,10 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
-from postrand.risk.law import KeyLaw, releases
+from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
-from postrand.risk.split_law import Law, law_of
+from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
 
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
@@ -100,7 +100,7 @@ class Exposures:
             return None
         before = truth.exposure()
         try:
-            law = law_of(mechanism, truth.keys.names, truth.keys.shape)
+            law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
             return cls(before, truth.exposure(mechanism), law)
         except PostrandError as error:
             return cls(before, None, None, str(error))
@@ -120,7 +120,7 @@ def risk_figures(
     if truth is None or attacks is None:
         why = NO_KEYS if truth is None else "the file has no records"
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
-    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth.keys))
+    drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     return (
         *exposure_figures(attacks.before, attacks.after, attacks.why),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
@@ -210,7 +210,9 @@ def _taus(
     known = report is not None and report.tau1_estimate is not None and truth.weights is not None
     left: Sequence[float] = ()
     if known and isinstance(law, KeyLaw):
-        left = left_right(ExpectedMatches.both(truth.keys, None, truth.weights, "two-way"), mechanism, draws, 0)
+        both = ExpectedMatches.both(truth.keys, None, truth.weights, "two-way")
+        shared = together(truth.household) if law.shares_households else {}
+        left = left_right([replace(one, members=shared) for one in both], mechanism, draws, 0)
     for k, (code, text) in enumerate(_TAUS):
         estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
         if estimate is None or truth.weights is None:
@@ -223,15 +225,15 @@ def _taus(
 
 
 def _tau(keys: KeyCodes, weights: Any, law: Law, which: int) -> float:
-    cells = table(keys)
-    found = modelled(keys, cells, cell_inclusion(cells, weights), law=law)
+    cells, standing = table(keys), law.standing(keys) if isinstance(law, SplitLaw) else 1.0
+    found = modelled(keys, cells, cell_inclusion(cells, weights * standing), law=law)
     estimate = (found.tau1, found.tau2)[which]
     return 0.0 if estimate is None else estimate.corrected
 
 
-def _drawn(law: Law, keys: KeyCodes) -> Iterator[KeyCodes]:
-    seeds = range(3)
-    yield from releases(law, keys, seeds) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
+def _drawn(law: Law, truth: TrueFile) -> Iterator[KeyCodes]:
+    keys, seeds, shared = truth.keys, range(3), together(truth.household)
+    yield from releases(law, keys, seeds, shared) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
 
 
 def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:

@@ -197,7 +197,9 @@ def _households(
         f"Risk that a member of a household is found, {who}",
         lambda e: _spread(pair(e)[0], "households"),
         "The probability that at least one member is found: 1 − Π(1 − r) over the members' risks r, taken as "
-        "independent.",
+        "independent. Where one random member shows the keys, links of two members exclude each other: then Σ r, "
+        "which is an upper bound for the informed attacker. Keys that are drawn once for the household stay for all "
+        "its members or for none.",
     )
     yield (
         f"Risk that each member of a household is found by itself, {who}",
@@ -214,7 +216,7 @@ def _joint(who: str, spread: Callable[[Exposure], Spread | None], meaning: str) 
     return (
         f"Risk of a household, keys of all members known, {who}",
         lambda e: _spread(spread(e), "households"),
-        f"{known}{meaning} The draws of members are independent.",
+        f"{known}{meaning} Members draw apart, except for keys that are drawn once for the household.",
     )
 
 
