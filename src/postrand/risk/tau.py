@@ -228,5 +228,6 @@ def inverse_information(fit: LogLinearFit, sizes: list[int]) -> FloatArray:
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()
     whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12
-    inverse: FloatArray = scipy.linalg.cho_solve(scipy.linalg.cho_factor(whole), np.eye(size))
-    return inverse
+    factor = scipy.linalg.cho_factor(whole, overwrite_a=True)
+    inverse: FloatArray = scipy.linalg.cho_solve(factor, np.eye(size, order="F"), overwrite_b=True)
+    return inverse.T  # it is symmetric, and so its rows are in the order that the loops want
