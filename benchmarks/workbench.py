@@ -15,9 +15,10 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from playwright.sync_api import sync_playwright
+
 import child
 import files
-from playwright.sync_api import sync_playwright
 
 MOVES, SHARE, LONG = 7, "5", 300_000
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -40,7 +41,7 @@ QUIET = """([asked, changing]) => new Promise(done => {
   };
   look();
 })"""
-"""Click or slide, then wait: seconds until nothing on the screen moves for 0.4 s, and until the text at hand changed."""
+"""Click or slide, then wait: seconds until nothing on the screen moves for 0.4 s, and until the text has changed."""
 
 
 class Server:
@@ -127,7 +128,9 @@ def main(path):
             page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
             page.set_default_timeout(LONG)
             for name, seconds, used, peak in steps(page, url, Server(process), start):
-                print(f"{name:45} {'' if seconds is None else f'{seconds:7.2f}':>7} {used:7.2f} {peak:8.0f}", flush=True)
+                print(
+                    f"{name:45} {'' if seconds is None else f'{seconds:7.2f}':>7} {used:7.2f} {peak:8.0f}", flush=True
+                )
 
 
 if __name__ == "__main__":

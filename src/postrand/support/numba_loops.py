@@ -1,4 +1,4 @@
-"""The compiled loops of a release and of risk, in Python: compiled by numba when first called, then kept in its cache on disk.
+"""The compiled loops of releases and risk, in Python: compiled by numba when first called, then kept on disk.
 
 They say what each loop does, and serve where ``_loops.c`` was not compiled: see :mod:`postrand.support.loops`.
 """
@@ -189,7 +189,7 @@ def scale_and_sum(mu, index, ratio, next_index, out):  # type: ignore[no-untyped
 
 @compiled
 def wildcard_matches(codes, counts, matches):  # type: ignore[no-untyped-def]  # numba finds the types
-    """Write into ``matches`` the counts of the cells that agree with each cell, a code of -1 agreeing with every code."""
+    """Write the summed counts of the cells that agree with each cell, a code of -1 agreeing with every code."""
     cells, keys = codes.shape
     matches[:] = counts
     for a in range(cells):
