@@ -7,7 +7,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-annotate
 
 FAST := --hypothesis-profile=fast -m "not (slow or statistical or spark or browser or postgres or r)"
-EXTENSION := setup.py src/postrand/support/_loops.c
+EXTENSION := setup.py $(wildcard src/postrand/support/_*loops.[ch])
 LOWEST := $(VENV)-lowest
 NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit

@@ -6,13 +6,16 @@ from setuptools import Extension, setup
 
 # One binary serves every version from 3.11 on. An interpreter without the global lock has no stable interface.
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+WINDOWS = sysconfig.get_platform().startswith("win")
 
 LOOPS = Extension(
     "postrand.support._loops",
-    ["src/postrand/support/_loops.c"],
+    [f"src/postrand/support/{name}.c" for name in ("_loops", "_risk_loops")],
+    depends=["src/postrand/support/_loops.h"],
+    libraries=[] if WINDOWS else ["m"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
     py_limited_api=STABLE,
-    extra_compile_args=[] if sysconfig.get_platform().startswith("win") else ["-O3", "-g0", "-ffp-contract=off"],
+    extra_compile_args=[] if WINDOWS else ["-O3", "-g0", "-ffp-contract=off"],
     optional=True,  # where nothing can be compiled, numba compiles the same loops when they are first called
 )
 

@@ -85,5 +85,8 @@ def split_plan(plan, folder, epsilon=8.0):
 
 
 def standard_plan(path, folder, caches):
-    """Return the plan with five keys and five sensitive variables."""
-    return plan(path, folder, caches, KEYS, [name for name in NAMES if name not in KEYS])
+    """Return the plan with five keys and five sensitive variables, which are released as they are."""
+    sensitive = [name for name in NAMES if name not in KEYS]
+    made = plan(path, folder, caches, KEYS, sensitive)
+    made.write_text(made.read_text().replace("as_is = []", f"as_is = {json.dumps(sensitive)}"))
+    return made

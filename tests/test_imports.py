@@ -29,8 +29,10 @@ ARRAYS = {"numpy", "pyarrow"}
 FILES = {"jinja2", "xml.etree", "importlib.metadata"}
 DRAW = {"cryptography"}
 # Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
+COMPILER = set()
 if importlib.util.find_spec("postrand.support._loops") is None:
-    DRAW |= {"numba", "llvmlite", "scipy.linalg", "scipy._lib._array_api"}
+    COMPILER |= {"numba", "llvmlite"}
+    DRAW |= {*COMPILER, "scipy.linalg", "scipy._lib._array_api"}
 # Older libraries load more by themselves: pyarrow loads pandas if it is there, scipy.special its neighbours.
 BY_THEMSELVES = set()
 if int(pa.__version__.split(".")[0]) < 26:
@@ -48,6 +50,8 @@ ALLOWED = {
     "estimate release --mean income --by sex": ARRAYS
     | {"scipy.special", "scipy._lib._array_api", "importlib.metadata"},
     "assess people.parquet --keys sex,area": ARRAYS | {"tomlkit"},
+    "assess few.parquet --keys place,job --sampling-fraction 0.1": ARRAYS
+    | {*COMPILER, "tomlkit", "scipy.special", "scipy.linalg", "scipy._lib._array_api", "importlib.metadata"},
     "design --plan work/plan.toml": ARRAYS,
     "recode recodes.toml people.parquet": ARRAYS | {"tomlkit"},
     "advise people.parquet --keys sex,area --out advice": ARRAYS | DRAW | {"tomlkit"},
@@ -73,6 +77,8 @@ def place(tmp_path_factory):
         "income": rng.integers(0, 40, n) + 0.5,
     }
     pq.write_table(pa.table({name: pa.array(column) for name, column in table.items()}), folder / "people.parquet")
+    few = {name: pa.array([f"{name} {x}" for x in rng.integers(0, 9, 60)]) for name in ("place", "job")}
+    pq.write_table(pa.table(few), folder / "few.parquet")  # records that nobody else is like: τ1 and τ2 need a model
     # Of three variables, a design also says what a split would be worth.
     roles = {"key": ["sex", "area", "own"], "other": ["income"]}
     _, plan = initialise(folder / "people.parquet", folder / "work", roles)

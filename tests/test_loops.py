@@ -268,6 +268,78 @@ def test_heads_weigh_their_own_cells(kind, starts, targets):
             assert total[head, x] == wanted
 
 
+def some_cells(seed=1):
+    """Four margins of 50 cells among 12 columns, weights of the cells, and a symmetric matrix of the columns."""
+    rng = np.random.default_rng(seed)
+    index = np.stack([rng.integers(3 * m, 3 * m + 3, 50) for m in range(4)], axis=1).astype(np.int32)
+    half = rng.standard_normal((12, 12))
+    return index, rng.random(50), half + half.T
+
+
+@each
+def test_tables_are_swept_from_margin_to_margin(kind):
+    """To the last bit: sums are in the order of cells."""
+    index, mu, _ = some_cells()
+    first, following = index[:, 0].copy(), index[:, 1] - np.int32(3)
+    ratio, out, expected = np.array([2.0, 0.3, 1.7]), np.full(4, np.nan), mu * np.array([2.0, 0.3, 1.7])[first]
+    kind.scale_and_sum(mu, first, ratio, following, out)
+    assert mu.tolist() == expected.tolist()
+    assert out.tolist() == np.bincount(following, weights=expected, minlength=4).tolist()
+
+
+@each
+def test_quadratic_forms_and_products_are_those_of_the_design_matrix(kind):
+    index, mu, covariance = some_cells()
+    design, out, matrix = np.zeros((50, 12)), np.full(50, np.nan), np.ones((12, 12))
+    np.put_along_axis(design, index.astype(np.intp), 1.0, axis=1)
+    kind.leverage(covariance, index, out)
+    np.testing.assert_allclose(out, np.einsum("ia,ab,ib->i", design, covariance, design), rtol=1e-12)
+    kind.sum_products(index, mu, matrix)
+    np.testing.assert_allclose(matrix - 1, np.triu((design.T * mu) @ design), rtol=1e-12, atol=1e-13)
+
+
+@each
+def test_wildcards_agree_with_every_code(kind):
+    rng = np.random.default_rng(1)
+    codes, counts = rng.integers(-1, 2, (30, 3)).astype(np.int32), rng.integers(1, 9, 30)
+    matches, rows = np.zeros(30, dtype=np.int64), codes.tolist()
+    kind.wildcard_matches(codes, counts, matches)
+    for a, mine in enumerate(rows):
+        alike = [b == a or all(x == y or -1 in (x, y) for x, y in zip(mine, rows[b], strict=True)) for b in range(30)]
+        assert matches[a] == counts[alike].sum()
+
+
+@each
+@pytest.mark.parametrize("single", [True, False])
+def test_matches_are_drawn_as_the_generator_draws(kind, single):
+    """Against the generator's own methods, called one by one: the same numbers, from the same stream."""
+    others = np.array([0.0, 0.2, 3.0, 9.99, 10.0, 11.5, 80.0, 1e6] * 4)
+    own, scale, found = np.linspace(0.05, 1, 32), np.array([0.4, 1.0, 3.0]), np.full(3, np.nan)
+    expected, rng, beside = np.exp(-others / 10), np.random.default_rng(5), np.random.default_rng(5)
+    kind.match_draws(own, others, expected, single, scale, found, rng)
+    for drawn, by in zip(found.tolist(), scale.tolist(), strict=True):
+        chances, total = np.minimum(own * by, 1.0), 0.0
+        for chance, mean in zip(chances.tolist(), others.tolist(), strict=True):
+            if beside.random() < chance:
+                more = int(beside.poisson(mean))
+                total += (more == 0) if single else 1 / (1 + more)
+        whole, held = float((own * expected).sum()), float((chances * expected).sum())
+        assert drawn == pytest.approx(total * by * whole / held, rel=1e-12)
+    assert rng.random() == beside.random()
+
+
+def test_loops_of_risk_are_the_same_to_the_last_bit():
+    index, mu, covariance = some_cells(seed=2)
+    found = []
+    for kind in implementations():
+        out, matrix, draws = np.zeros(50), np.zeros((12, 12)), np.zeros(20)
+        kind.leverage(covariance, index, out)
+        kind.sum_products(index, mu, matrix)
+        kind.match_draws(mu, 30 * mu, out, False, np.linspace(0.5, 2, 20), draws, np.random.default_rng(3))
+        found.append([out.tolist(), matrix.tolist(), draws.tolist()])
+    assert all(one == found[0] for one in found)
+
+
 @each
 def test_no_records_are_no_work(kind):
     nothing, words = np.empty(0, dtype=np.int8), np.empty((0, 2), dtype=np.uint64)
@@ -277,6 +349,30 @@ def test_no_records_are_no_work(kind):
     kind.join_digits(np.empty(0, dtype=np.uint64), (3,), (nothing,), 0)
     kind.shuffle_runs(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint64))
     assert nothing.size == 0
+
+
+def risk_refusals():
+    """Calls of the loops of risk with cells, columns or numbers that are not there."""
+    index, mu, covariance = some_cells()
+    first, three, rng = index[:, 0].copy(), np.ones(3), np.random.default_rng(1)
+    counts, matrix, mean = np.ones(50, dtype=np.int64), covariance.copy(), np.ones(50)
+    return {
+        "a cell that the margin has not": ("scale_and_sum", (mu, first + np.int32(1), three, first, three.copy())),
+        "a cell below the margin's": ("scale_and_sum", (mu, first - np.int32(1), three, first, three.copy())),
+        "a cell that the next margin has not": ("scale_and_sum", (mu, first, three, first, np.ones(2))),
+        "fewer cells than the table": ("scale_and_sum", (mu, first[1:].copy(), three, first, three.copy())),
+        "wide cells": ("scale_and_sum", (mu, first.astype(np.int64), three, first, three.copy())),
+        "too few counts": ("wildcard_matches", (index, counts[1:].copy(), counts.copy())),
+        "no room for matches": ("wildcard_matches", (index, counts, counts[1:].copy())),
+        "a column that is not there": ("leverage", (covariance, index + np.int32(1), mu)),
+        "a matrix that is not square": ("leverage", (covariance[:, :5].copy(), index, mu)),
+        "a product beyond the matrix": ("sum_products", (index - np.int32(1), mu, matrix)),
+        "too few numbers": ("sum_products", (index, mu[1:].copy(), matrix)),
+        "no mean": ("match_draws", (mu, mean * np.nan, mean, True, three, three.copy(), rng)),
+        "a mean below zero": ("match_draws", (mu, -mean, mean, True, three, three.copy(), rng)),
+        "more draws than room": ("match_draws", (mu, mean, mean, True, three, np.ones(2), rng)),
+        "fewer expectations": ("match_draws", (mu, mean, three, True, three, three.copy(), rng)),
+    }
 
 
 def refusals():
@@ -345,6 +441,7 @@ def refusals():
         "runs beyond the end": ("shuffle_runs", (places, np.array([9]), number)),
         "too few words": ("shuffle_runs", (places, starts, number[:7].copy())),
         "no array": ("shuffle_runs", (places, starts, "words")),
+        **risk_refusals(),
     }
 
 
@@ -355,6 +452,12 @@ def test_the_loops_in_c_refuse_what_does_not_fit(what):
         with pytest.raises((TypeError, ValueError, BufferError, OverflowError)):
             getattr(kind, name)(*arguments)
     assert callable(getattr(loops, name))
+
+
+def test_the_loops_in_c_want_a_generator_of_numpy():
+    for kind in implementations()[1:]:
+        with pytest.raises(AttributeError, match="bit_generator"):
+            kind.match_draws(*np.ones((3, 2)), True, np.ones(1), np.ones(1), object())
 
 
 RELEASE = """

@@ -119,7 +119,7 @@ def assess(decisions: Decisions, with_model: bool, file: RiskFile | None = None)
     if file is None:
         file = read_keys(decisions)
         file = included(decisions, file) if with_model else file
-    return None if file is None else report_of(file)
+    return None if file is None else report_of(file).without_records()
 
 
 def measures(decisions: Decisions, file: RiskFile | None = None) -> risk.Assessment | None:
@@ -128,12 +128,8 @@ def measures(decisions: Decisions, file: RiskFile | None = None) -> risk.Assessm
     if file is None:
         return None
     found = measure_file(file, [kind() for kind in kinds().values() if kind.cost != "long"])
-    return dataclasses.replace(found, results=tuple(map(_without_records, found.results)))
-
-
-def _without_records(one: Any) -> Any:
-    """Return a measure without the risks of single records: no screen shows them, and of a large file they are many."""
-    return dataclasses.replace(one, records_at=None) if isinstance(one, risk.Measured) else one
+    file.forget()  # what they share: nothing else is asked of the file for long
+    return found.without_records()
 
 
 def counts(decisions: Decisions, columns: Sequence[int]) -> Array:

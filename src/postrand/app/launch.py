@@ -44,7 +44,9 @@ class Late:
                 # Not at the top: these imports take a second, and the page is sent before.
                 from postrand.app.server import make_server
                 from postrand.app.tabs import Start, Store
+                from postrand.support.memory import hold_little
 
+                hold_little()
                 store = Store(self.folder, Start(self.file))
                 self._parts = store, make_server(store)
             return self._parts

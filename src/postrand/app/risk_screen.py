@@ -11,7 +11,6 @@ from shiny import Inputs, reactive, render
 from postrand.app import computations, documents, exploring, measure_views, risk_views, views, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.tabs import Problem, Tab
-from postrand.risk.assessment import report_of
 from postrand.risk.file import RiskFile
 
 ACTION = "records"
@@ -55,7 +54,11 @@ def connect(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
         file, reading = keys_of(tab(), decisions)
         if isinstance(file, Problem):
             return widgets.trouble(file.text.split("\n"))
-        counted, counting = (None, False) if file is None else tab().ask("counted", file, lambda: report_of(file))
+        counted, counting = (
+            (None, False)
+            if file is None
+            else tab().ask("counted", file, lambda: computations.assess(decisions, False, file))
+        )
         if reading or counting:
             return widgets.busy("Counting …")
         if isinstance(counted, Problem):
@@ -92,7 +95,7 @@ def reported(tab: Tab, decisions: Decisions) -> tuple[Any, bool]:
     file, waiting = whole_of(tab, decisions)
     if waiting or not isinstance(file, RiskFile):
         return file, waiting
-    answer: tuple[Any, bool] = tab.ask("modelled", file, lambda: report_of(file))
+    answer: tuple[Any, bool] = tab.ask("modelled", file, lambda: computations.assess(decisions, True, file))
     return answer
 
 

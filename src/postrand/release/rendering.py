@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 
 from postrand.support.wordings import WORDINGS
 
-_COMPILED = (".c", ".so", ".pyd")
+_COMPILED = (".c", ".h", ".so", ".pyd")
 """Loops render nothing. Each computer compiles its own, and an installed package has no source of them."""
 
 

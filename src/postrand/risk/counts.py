@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import UsageError, sentence
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, class_sizes, table
+from postrand.support import loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ def wildcard_frequencies(cells: CellTable) -> NDArray[np.int64]:
     """Return the number of records that agree with each occupied cell, -1 agreeing with every code; shape (C,)."""
     patterns, member = np.unique(cells.codes >= 0, axis=0, return_inverse=True)
     if patterns.shape[0] ** 2 * 4000 > cells.counts.size**2:  # measured: joining two patterns costs ~4,000 pairs
-        from postrand.risk.kernels import wildcard_matches
-
-        matches: NDArray[np.int64] = wildcard_matches(np.ascontiguousarray(cells.codes), cells.counts)
-        return matches
+        found = np.empty(cells.counts.size, dtype=np.int64)
+        loops.wildcard_matches(np.ascontiguousarray(cells.codes, dtype=np.int32), cells.counts, found)
+        return found
     groups = [np.flatnonzero(member == p) for p in range(patterns.shape[0])]
     matches = np.zeros(cells.counts.size, dtype=np.int64)
     for a, b in itertools.product(range(len(groups)), repeat=2):

@@ -194,15 +194,15 @@ def _alone(cells: CellTable, law: KeyLaw, rows: IntArray, seed: int, members: Me
 
     Of members, who share draws, those of other units count alone.
     """
-    home = rows[cells.record_cell]
-    rng = np.random.default_rng([seed, 20])
-    released = np.empty_like(home)
-    for b, matrix in enumerate(law.matrices):
-        released[:, b] = _moved(matrix, home[:, b], rng, members.get(law.units[b]))
+    rng, cell, columns = np.random.default_rng([seed, 20]), cells.record_cell, []
     sizes = tuple(m.shape[0] for m in law.matrices)
-    both = cell_numbers(tuple(np.concatenate([released, rows]).T), sizes)[0]
-    shown, own = both[: home.shape[0]], both[home.shape[0] :]
-    there, cell = _count(shown, own), cells.record_cell
+    for b, matrix in enumerate(law.matrices):
+        true = rows[:, b].astype(np.min_scalar_type(-sizes[b]))  # records are many: a byte each, for most keys
+        released = _moved(matrix, true.take(cell), rng, members.get(law.units[b]))
+        columns.append(np.concatenate([released, true]))
+    both = cell_numbers(columns, sizes)[0]
+    shown, own = both[: cell.size], both[cell.size :]
+    there = _count(shown, own, math.prod(sizes))
     together = outermost(law, members) if members else None
     inside = (shown == own[cell]) if together is None else _inside(shown, own[cell], together)
     alone: IntArray = np.flatnonzero(there[cell] == inside)
@@ -216,8 +216,10 @@ def _inside(shown: IntArray, own: IntArray, together: IntArray) -> IntArray:
     return _count(number[: shown.size], number[shown.size :])
 
 
-def _count(values: IntArray, of: IntArray) -> IntArray:
-    """Return how often each number is among values."""
+def _count(values: IntArray, of: IntArray, size: int | None = None) -> IntArray:
+    """Return how often each number is among values; all are below ``size``, if it is given."""
+    if size is not None and size <= 4 * values.size + 1000:
+        return np.bincount(values, minlength=size)[of]
     ordered = np.sort(values)
     found: IntArray = np.searchsorted(ordered, of, "right") - np.searchsorted(ordered, of, "left")
     return found
@@ -230,15 +232,16 @@ def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator, of: Int
     """
     drawn = rng.random((2, rows.size))
     stays, where = drawn if of is None else drawn[:, of]
-    off = matrix * (1 - np.eye(matrix.shape[0]))
+    size = matrix.shape[0]
+    off = matrix * (1 - np.eye(size))
     total = off.sum(axis=1, keepdims=True)
     ladder = np.cumsum(np.divide(off, total, out=np.zeros_like(off), where=total > 0), axis=1)
-    moving = np.flatnonzero(stays >= matrix[rows, rows])
-    found = rows.copy()
-    steps = ladder + np.arange(matrix.shape[0])[:, None]
-    place = np.searchsorted(steps.ravel(), rows[moving] + where[moving], side="right") - rows[moving] * matrix.shape[0]
-    last = matrix.shape[0] - 1 - np.argmax(off[:, ::-1] > 0, axis=1)
-    found[moving] = np.minimum(place, last[rows[moving]])
+    moving = np.flatnonzero(stays >= matrix.diagonal().take(rows))
+    found, of_moving = rows.copy(), rows[moving].astype(np.intp)
+    steps = ladder + np.arange(size)[:, None]
+    place = np.searchsorted(steps.ravel(), of_moving + where[moving], side="right") - of_moving * size
+    last = size - 1 - np.argmax(off[:, ::-1] > 0, axis=1)
+    found[moving] = np.minimum(place, last[of_moving])
     return found
 
 

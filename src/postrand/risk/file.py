@@ -144,6 +144,10 @@ class RiskFile:
         risk: FloatArray = self._once["individual"]
         return risk
 
+    def forget(self) -> None:
+        """Give up what measures share, which are long arrays; a later measure computes it anew."""
+        self._once.clear()
+
     def modelled(self) -> Modelled:
         """Return what the log-linear model estimates for the unperturbed file."""
         if "modelled" not in self._once:

@@ -16,6 +16,7 @@ import numpy as np
 
 from postrand.risk.acceleration import Accelerator
 from postrand.risk.cells import FloatArray, IntArray, ravel
+from postrand.support import loops
 
 Margin = tuple[int, ...]
 
@@ -123,8 +124,6 @@ def sweep(
     than this part of its Poisson standard error: margins that do not fit together are never met, and the table goes
     round among them.
     """
-    from postrand.risk.kernels import scale_and_sum
-
     tables = [group.sums(mu) for group in groups]
     watch = _Watch(stall)
     for made in range(1, most + 1):
@@ -132,7 +131,7 @@ def sweep(
         for b, group in enumerate(groups):
             factors, off = group.factors(tables[b])
             seen, following = max(seen, off), (b + 1) % len(groups)
-            scale_and_sum(mu, group.index, factors, groups[following].index, tables[following])
+            loops.scale_and_sum(mu, group.index, factors, groups[following].index, tables[following])
         stalled = stall > 0 and watch.stalled(made, mu, groups)
         if seen <= tolerance or made == most or stalled:
             deviation = max(group.deviation(group.sums(mu)) for group in groups)

@@ -27,6 +27,7 @@ from postrand.risk.tau import (
     margin_sizes,
 )
 from postrand.risk.truemargins import TrueMargins
+from postrand.support import loops
 
 DRAWS = 1000
 MAX_DRAWN = 100_000_000
@@ -209,8 +210,6 @@ class ReleasedLinks:
         return one, two
 
     def _tau(self, k: int, risk: FloatArray, error: float, bias: float, seed: int) -> Tau:
-        from postrand.risk.kernels import match_draws
-
         value = float((self.own * risk).sum())
         if not value > 0:
             return Tau(value, 0.0, 0.0, (value, value))
@@ -218,7 +217,8 @@ class ReleasedLinks:
         draws = draws_of(self.own.size)
         spread = math.sqrt(math.log1p((error / value) ** 2 + MODEL_ERROR[k] ** 2))
         scale = max(1 - bias / value, 0.5) * np.exp(spread * rng.standard_normal(draws))
-        found = match_draws(self.own, self.others, risk, k == 0, scale, rng)
+        found = np.empty(draws)
+        loops.match_draws(self.own, self.others, risk, k == 0, scale, found, rng)
         low, high = (float(x) for x in np.quantile(found, [0.025, 0.975]))
         return Tau(value, float(found.std()), bias, (low, min(high, float(self.own.size))))
 

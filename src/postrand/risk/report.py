@@ -41,6 +41,9 @@ class RecordRisk:
         return np.argsort(-risk, kind="stable")[:most]
 
 
+NO_RECORDS = RecordRisk(np.zeros(0, dtype=np.int64))
+
+
 @dataclass(frozen=True, slots=True)
 class HouseholdRisk:
     """Hold the risk of households to the register attacker; ``some``: at least one member is matched correctly.
@@ -157,8 +160,11 @@ class RiskReport:
             **{name: None if tau is None else _tau_of(tau) for name, tau in taus.items()},
             "notes": tuple(plain["notes"]),
         }
-        none = RecordRisk(np.zeros(0, dtype=np.int64))
-        return cls(**{**plain, **parts}, readings=None, records_at=none)
+        return cls(**{**plain, **parts}, readings=None, records_at=NO_RECORDS)
+
+    def without_records(self) -> RiskReport:
+        """Return the report without the risks of single records, which take much memory: nothing shown has them."""
+        return dataclasses.replace(self, records_at=NO_RECORDS)
 
     def __str__(self) -> str:
         """Return the report as text; like :meth:`to_dict` it is fit to be published."""

@@ -15,6 +15,7 @@ from postrand.risk.perturbed import ReleasedLinks, draws_of
 from postrand.risk.split_law import Law, Part, SplitLaw
 from postrand.risk.tau import MODEL_ERROR, Tau, exprel
 from postrand.risk.weights import individual_risk, risk_after
+from postrand.support import loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +75,6 @@ def matches(
 
 def _tau(k: int, own: FloatArray, others: FloatArray, known: Sequence[Any], rng: np.random.Generator) -> Tau:
     """Return τ1 (k = 0) or τ2 of all samples: ``known`` has the error and bias, and the values, of each."""
-    from postrand.risk.kernels import match_draws  # compiled
-
     risk = exprel(others) if k else np.exp(-others)
     value = float((own * risk).sum())
     if any(uncertainty is None for uncertainty, _ in known):
@@ -88,7 +87,8 @@ def _tau(k: int, own: FloatArray, others: FloatArray, known: Sequence[Any], rng:
     draws = draws_of(own.size)
     sampled = np.maximum(1 - bias / value + error / value * rng.standard_normal(draws), 0.0)
     scale = sampled * np.exp(math.sqrt(math.log1p(MODEL_ERROR[k] ** 2)) * rng.standard_normal(draws))
-    found = match_draws(own, others, risk, k == 0, scale, rng)
+    found = np.empty(draws)
+    loops.match_draws(own, others, risk, k == 0, scale, found, rng)
     low, high = (float(x) for x in np.quantile(found, [0.025, 0.975]))
     return Tau(value, float(found.std()), bias, (low, min(high, float(own.size))))
 

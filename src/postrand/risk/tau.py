@@ -11,6 +11,7 @@ import scipy
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray
 from postrand.risk.loglinear import LogLinearFit, margin_index
+from postrand.support import loops
 
 MAX_PARAMETERS = 4000
 MAX_ENTRIES = 60_000_000
@@ -156,20 +157,18 @@ class Curvature:
         cls, fit: LogLinearFit, codes: IntArray, mu: FloatArray, covariance: FloatArray | None = None
     ) -> Curvature | None:
         """Return None where the matrix or the work on it would be too large; ``covariance`` is A^-1 if it is known."""
-        from postrand.risk.kernels import leverage
-
         sizes = margin_sizes(fit)
         if sizes is None:
             return None
         if covariance is None:
             covariance = inverse_information(fit, sizes)
         of_uniques, index = np.empty(mu.size), columns(fit, codes, sizes)
-        leverage(covariance, index, of_uniques)
+        loops.leverage(covariance, index, of_uniques)
         # Cox and Snell's bias of β, and the pull of a cell's own count f = 1 on its fitted value.
         score = np.zeros(sum(sizes))
         for place, part in in_parts(fit, sizes):
             of_cells = np.empty(len(part))
-            leverage(covariance, part, of_cells)
+            loops.leverage(covariance, part, of_cells)
             add_into(score, part, fit.mu[place] * of_cells)
         beta_bias = -(covariance @ score) / 2
         return cls(covariance, index, of_uniques, beta_bias[index].sum(axis=1) + (1 - mu) * of_uniques)
@@ -221,15 +220,14 @@ def inverse_information(fit: LogLinearFit, sizes: list[int]) -> FloatArray:
     The columns of X, one for each margin cell, are dependent; gradients lie in their span, so that a ridge far below
     the diagonal makes the inverse exist and leaves quadratic forms as they are.
     """
-    from postrand.risk.kernels import sum_products
-
     size = sum(sizes)
     matrix = np.zeros((size, size))
     for place, part in in_parts(fit, sizes):
-        sum_products(part, fit.mu[place], matrix)
+        loops.sum_products(part, fit.mu[place], matrix)
     upper = np.triu(matrix)
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()
     whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12
-    inverse: FloatArray = scipy.linalg.cho_solve(scipy.linalg.cho_factor(whole), np.eye(size))
-    return inverse
+    factor = scipy.linalg.cho_factor(whole, overwrite_a=True)
+    inverse: FloatArray = scipy.linalg.cho_solve(factor, np.eye(size, order="F"), overwrite_b=True)
+    return inverse.T  # it is symmetric, and so its rows are in the order that the loops want

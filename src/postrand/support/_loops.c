@@ -1,5 +1,5 @@
 /* The compiled loops of a release and its dossier: draws, alias tables, digests of cells, permutations of ranks, weights
-   of links.
+   of links; and the module, with those of risk, which are in _risk_loops.c.
 
    The same loops, with the same names, arguments and results, are in numba_loops.py, where they are explained; they
    serve where this file was not compiled. tests/test_loops.py compares the two, and both with plain Python.
@@ -9,22 +9,7 @@
 
    Only the stable interface of Python 3.11 is used, so one binary serves all later versions. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <stdint.h>
-#include <string.h>
-
-/* On x86, loops over records are compiled for several processors; the right one is taken when the library is loaded.
-   Loads from tables become gathers there: a draw takes 0.8 to 1.2 ns instead of 1.2 to 2, a digit 0.2 instead of 0.5. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__)
-#define FOR_SEVERAL_PROCESSORS __attribute__((target_clones("avx512f", "avx2", "default")))
-/* Of floating-point loops every result has to be the same bits: without processors that add what they multiply at once. */
-#define FOR_WIDE_NUMBERS __attribute__((target_clones("avx2", "default")))
-#else
-#define FOR_SEVERAL_PROCESSORS
-#define FOR_WIDE_NUMBERS
-#endif
+#include "_loops.h"
 
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address)
@@ -197,64 +182,11 @@ static void weigh(const double *restrict tail, Py_ssize_t targets, const int64_t
 
 /* ---- Arrays in, arrays out ------------------------------------------------------------------------------------- */
 
-typedef struct {
-    int place;          /* among the arguments */
-    const char *name;
-    const char *kinds;  /* what it may hold: the buffer protocol's letters */
-    int dimensions;
-    int written;
-} Array;
-
-#define UINT64 "LQ"     /* the letter depends on the platform; the width is checked as well */
-#define INT64 "lq"
-#define CODES "bhilq"
-#define DOUBLE "d"
-
-static void leave(Py_buffer *views, int count) {
-    while (count--)
-        PyBuffer_Release(&views[count]);
-}
-
-/* Open the buffers of `count` arrays; on failure none is open, and an exception is set. */
-static int enter(PyObject *const *arguments, const Array *wanted, int count, Py_buffer *views) {
-    for (int i = 0; i < count; i++) {
-        const Array *want = &wanted[i];
-        Py_buffer *view = &views[i];
-        const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (want->written ? PyBUF_WRITABLE : 0);
-        if (PyObject_GetBuffer(arguments[want->place], view, flags) < 0) {
-            leave(views, i);
-            return -1;
-        }
-        const char *kind = view->format ? view->format : "B";
-        const int fits = kind[0] && !kind[1] && strchr(want->kinds, kind[0]) && view->ndim == want->dimensions
-                         && (view->itemsize == 8 || strcmp(want->kinds, CODES) == 0);
-        if (!fits) {
-            PyErr_Format(PyExc_TypeError, "%s: %d dimensions of type '%s'; wanted: %d of one of '%s'", want->name,
-                         view->ndim, kind, want->dimensions, want->kinds);
-            leave(views, i + 1);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int refuse(const char *what) {
-    PyErr_SetString(PyExc_ValueError, what);
-    return -1;
-}
-
 /* Read whole numbers from the arguments at two places. */
 static int numbers(PyObject *const *arguments, int one, Py_ssize_t *first, int two, Py_ssize_t *second) {
     *first = PyLong_AsSsize_t(arguments[one]);
     *second = PyErr_Occurred() ? -1 : PyLong_AsSsize_t(arguments[two]);
     return PyErr_Occurred() ? -1 : 0;
-}
-
-static int counted(Py_ssize_t given, Py_ssize_t wanted) {
-    if (given == wanted)
-        return 0;
-    PyErr_Format(PyExc_TypeError, "%zd arguments; wanted: %zd", given, wanted);
-    return -1;
 }
 
 /* The first of `n` codes from `start`; NULL with an exception where the array does not have as many. */
@@ -486,6 +418,11 @@ static PyMethodDef functions[] = {
     FUNCTION(fill_tables, "fill_tables(weights, bits, entries)"),
     FUNCTION(shuffle_runs, "shuffle_runs(places, starts, words)"),
     FUNCTION(weigh_cells, "weigh_cells(tail, tails, weights, shares, starts, most, total)"),
+    FUNCTION(scale_and_sum, "scale_and_sum(mu, index, ratio, next_index, out)"),
+    FUNCTION(wildcard_matches, "wildcard_matches(codes, counts, matches)"),
+    FUNCTION(leverage, "leverage(covariance, index, out)"),
+    FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
+    FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

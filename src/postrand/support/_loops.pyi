@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Codes = NDArray[Any]
 Integers = NDArray[np.int64]
+Cells = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Block = tuple[int, Codes, Words | Integers, int, Codes]
 
@@ -15,4 +16,18 @@ def fill_tables(weights: Integers, bits: int, entries: Words, /) -> None: ...
 def shuffle_runs(places: Integers, starts: Integers, words: Words, /) -> None: ...
 def weigh_cells(
     tail: Floats, tails: Integers, weights: Floats, shares: Floats, starts: Integers, most: Floats, total: Floats, /
+) -> None: ...
+def scale_and_sum(mu: Floats, index: Cells, ratio: Floats, next_index: Cells, out: Floats, /) -> None: ...
+def wildcard_matches(codes: Cells, counts: Integers, matches: Integers, /) -> None: ...
+def leverage(covariance: Floats, index: Cells, out: Floats, /) -> None: ...
+def sum_products(index: Cells, mu: Floats, matrix: Floats, /) -> None: ...
+def match_draws(
+    own: Floats,
+    others: Floats,
+    expected: Floats,
+    single: bool,
+    scale: Floats,
+    found: Floats,
+    rng: np.random.Generator,
+    /,
 ) -> None: ...

@@ -1,4 +1,4 @@
-"""The compiled loops of a release and its dossier: of ``_loops.c`` where it was compiled, else the same ones by numba.
+"""The compiled loops of releases and risk: of ``_loops.c`` where it was compiled, else the same ones by numba.
 
 Both take the same arguments and give the same results. The first load at once and take no memory to speak of; numba is
 a compiler, so it is imported when a loop is first called.
@@ -10,15 +10,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from postrand.support._loops import Block as Block
-    from postrand.support._loops import draw, fill_tables, join_digits, shuffle_runs, weigh_cells
+    from postrand.support._loops import (
+        draw,
+        fill_tables,
+        join_digits,
+        leverage,
+        match_draws,
+        scale_and_sum,
+        shuffle_runs,
+        sum_products,
+        weigh_cells,
+        wildcard_matches,
+    )
 
-__all__ = ["draw", "fill_tables", "join_digits", "shuffle_runs", "weigh_cells"]
+__all__ = [
+    "draw",
+    "fill_tables",
+    "join_digits",
+    "leverage",
+    "match_draws",
+    "scale_and_sum",
+    "shuffle_runs",
+    "sum_products",
+    "weigh_cells",
+    "wildcard_matches",
+]
 
 ROWS, ONE_ROW, STAY_OR_MOVE = range(3)
 """The kinds of law that ``draw`` knows: tables of all rows, one row for all, and none; ``_loops.c`` has the same."""
 
 try:
-    from postrand.support._loops import draw, fill_tables, join_digits, shuffle_runs, weigh_cells
+    from postrand.support._loops import (
+        draw,
+        fill_tables,
+        join_digits,
+        leverage,
+        match_draws,
+        scale_and_sum,
+        shuffle_runs,
+        sum_products,
+        weigh_cells,
+        wildcard_matches,
+    )
 except ImportError:  # installed where there was no C compiler
 
     def __getattr__(name: str) -> Any:

@@ -8,6 +8,19 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+_MMAP_THRESHOLD, _LARGE = -3, 1 << 20
+"""The number of the option in GNU's malloc.h, and the bytes from which an array is taken from the system."""
+
+
+def hold_little() -> None:
+    """Have arrays taken from the system one by one, and given back when they are freed, where the C library can.
+
+    By itself it comes to keep freed arrays of up to 32 MB, and all of them while something small above is still used.
+    """
+    change = _function("mallopt")
+    if change is not None:
+        change(_MMAP_THRESHOLD, _LARGE)
+
 
 def give_back() -> None:
     """Return free memory of Arrow and of the C library to the system; it takes some milliseconds at most.
@@ -16,16 +29,16 @@ def give_back() -> None:
     megabytes.
     """
     pa.default_memory_pool().release_unused()
-    trim = _trim()
+    trim = _function("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @functools.cache
-def _trim() -> Callable[[int], int] | None:
-    """Return the function of the GNU C library that does it; None where there is another library."""
+def _function(name: str) -> Callable[..., int] | None:
+    """Return a function of the GNU C library; None where there is another library."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # musl, macOS, Windows
         return None
     return found

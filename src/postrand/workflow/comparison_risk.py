@@ -13,7 +13,7 @@ from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.policy import CLASS_SIZES
-from postrand.risk.cells import KeyCodes, table
+from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
@@ -238,10 +238,10 @@ def _drawn(law: Law, truth: TrueFile) -> Iterator[KeyCodes]:
 
 def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
     """Yield k and the share of records in small classes; after perturbation, means over simulated releases."""
-    before, after = _sizes(keys), [_sizes(one) for one in drawn]
-    least = float(np.mean([f.min() for f in after])) if after else None
+    before, after = class_sizes(keys), [class_sizes(one) for one in drawn]
+    least = float(np.mean([sizes.min() for sizes in after])) if after else None
     text = "k-anonymity: records in the smallest class; after, on average over releases"
-    shares = {k: (float((before < k).mean()), _mean_below(after, k)) for k in CLASS_SIZES}
+    shares = {k: (_below(before, k), _mean_below(after, k)) for k in CLASS_SIZES}
     every = tuple((float(k), *sides) for k, sides in shares.items())
     yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)
     for k in CLASSES:
@@ -250,9 +250,9 @@ def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterat
 
 
 def _mean_below(sizes: Sequence[Any], k: int) -> float | None:
-    return float(np.mean([(one < k).mean() for one in sizes])) if sizes else None
+    return float(np.mean([_below(one, k) for one in sizes])) if sizes else None
 
 
-def _sizes(keys: KeyCodes) -> Any:
-    cells = table(keys)
-    return cells.counts[cells.record_cell]
+def _below(sizes: IntArray, k: int) -> float:
+    """Return the share of the records that are in classes below k, of the sizes of all classes."""
+    return float(sizes[sizes < k].sum() / sizes.sum())

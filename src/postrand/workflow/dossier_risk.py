@@ -75,7 +75,7 @@ def assess(
 ) -> tuple[risk.RiskReport | None, str]:
     """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
 
-    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights.
+    Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights. Single records are left out.
     """
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     if not keys:
@@ -83,11 +83,11 @@ def assess(
     weight = next((v.name for v in codebook.with_role("weight")), None)
     share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
     try:
-        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share), ""
+        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share).without_records(), ""
     except PostrandError as error:
         split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
         try:
-            return risk.assess(source, keys, codebook=codebook, mechanism=split), str(error)
+            return risk.assess(source, keys, codebook=codebook, mechanism=split).without_records(), str(error)
         except PostrandError:
             return None, str(error)
 
@@ -102,7 +102,7 @@ def measures(source: Any, codebook: Codebook, truth: TrueFile) -> Assessment:
     columns = CodedColumns(source, codebook)
     file = RiskFile(truth.keys, None, truth.weights, truth.household, sensitive, columns)
     chosen = [kind() for name, kind in kinds().items() if kind.cost == "counts" and name not in SHOWN_ELSEWHERE]
-    return measure_file(file, chosen)
+    return measure_file(file, chosen).without_records()
 
 
 def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, tuple[str, ...]]]:

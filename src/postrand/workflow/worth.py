@@ -66,19 +66,20 @@ def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Assumed:
     None, which is uniform, where a variable is in no block with a prior.
     """
     book = mechanism.require_codebook()
+    held = [(designed, designed.block) for designed in blocks]  # made once, for all tables
 
     def law(names: Sequence[str]) -> NDArray[np.float64] | None:
         axes: list[str] = []
         shares: NDArray[np.float64] = np.ones(())
-        for designed in blocks:
-            inside = [name for name in designed.block.perturbed if name in names]
+        for designed, block in held:
+            inside = [name for name in block.perturbed if name in names]
             if not inside:
                 continue
             if designed.frequencies is None or designed.frequencies.size != designed.matrix.size:
                 return None
-            cells = designed.block.cell_table(tuple(book[name].size for name in designed.block.variables))
+            cells = block.cell_table(tuple(book[name].size for name in block.variables))
             margin = np.zeros([book[name].size for name in inside])
-            at = [designed.block.variables.index(name) for name in inside]
+            at = [block.variables.index(name) for name in inside]
             np.add.at(margin, tuple(cells[:, at].T), designed.frequencies)
             shares, axes = np.multiply.outer(shares, margin), [*axes, *inside]
         if len(axes) < len(names):

@@ -84,6 +84,11 @@ class Assessment:
         """The results without those that could not be measured."""
         return tuple(result for result in self.results if isinstance(result, Measured))
 
+    def without_records(self) -> Assessment:
+        """Return the assessment without the risks of single records, which take much memory: nothing shown has them."""
+        light = (dataclasses.replace(r, records_at=None) if isinstance(r, Measured) else r for r in self.results)
+        return dataclasses.replace(self, results=tuple(light))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, counts of 1 to 4 as ``"<5"``; for use inside the agency."""
         results = {result.measure: result.to_dict() for result in self.results}

@@ -1,0 +1,228 @@
+/* The compiled loops of risk: sweeps over a table and its margins, standard errors, wildcards, drawn matches.
+
+   As in _loops.c: the same loops are in numba_loops.py, where they are explained; tests/test_loops.py compares the two.
+   Here the numbers of cells are 32 bits wide, and are checked. Sums are added in the order that numba's have. */
+
+#include "_loops.h"
+
+#include <math.h>
+
+/* ---- Tables and margins ---------------------------------------------------------------------------------------- */
+
+/* Whether all numbers are those of one of `size` cells; numbers below zero are the largest without a sign. */
+FOR_SEVERAL_PROCESSORS
+static int within(const int32_t *restrict index, Py_ssize_t n, Py_ssize_t size) {
+    uint32_t most = 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        most = (uint32_t)index[i] > most ? (uint32_t)index[i] : most;
+    return !n || (Py_ssize_t)most < size;
+}
+
+static PyObject *ended(Py_buffer *views, int count) {
+    leave(views, count);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *scale_and_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "mu", DOUBLE, 1, 1},
+                                   {1, "index", INT32, 1, 0},
+                                   {2, "ratio", DOUBLE, 1, 0},
+                                   {3, "next_index", INT32, 1, 0},
+                                   {4, "out", DOUBLE, 1, 1}};
+    Py_buffer views[5];
+    if (counted(count, 5) < 0 || enter(arguments, wanted, 5, views) < 0)
+        return NULL;
+    const Py_ssize_t n = views[0].shape[0], sums = views[4].shape[0];
+    double *restrict mu = views[0].buf, *restrict out = views[4].buf;
+    const int32_t *index = views[1].buf, *next_index = views[3].buf;
+    const double *ratio = views[2].buf;
+    if (views[1].shape[0] != n || views[3].shape[0] != n || !within(index, n, views[2].shape[0])
+        || !within(next_index, n, sums))
+        refuse("each cell of the table has a cell of this margin and of the next");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        memset(out, 0, (size_t)sums * sizeof *out);
+        for (Py_ssize_t i = 0; i < n; i++) {
+            const double value = mu[i] * ratio[index[i]];
+            mu[i] = value;
+            out[next_index[i]] += value;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    return ended(views, 5);
+}
+
+static int agree(const int32_t *one, const int32_t *other, Py_ssize_t keys) {
+    for (Py_ssize_t j = 0; j < keys; j++)
+        if (one[j] != other[j] && one[j] >= 0 && other[j] >= 0)
+            return 0;
+    return 1;
+}
+
+PyObject *wildcard_matches(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "codes", INT32, 2, 0}, {1, "counts", INT64, 1, 0}, {2, "matches", INT64, 1, 1}};
+    Py_buffer views[3];
+    if (counted(count, 3) < 0 || enter(arguments, wanted, 3, views) < 0)
+        return NULL;
+    const Py_ssize_t cells = views[0].shape[0], keys = views[0].shape[1];
+    const int32_t *codes = views[0].buf;
+    const int64_t *counts = views[1].buf;
+    int64_t *matches = views[2].buf;
+    if (views[1].shape[0] != cells || views[2].shape[0] != cells)
+        refuse("each cell has a count, and room for its matches");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(matches, counts, (size_t)cells * sizeof *matches);
+        for (Py_ssize_t a = 0; a < cells; a++)
+            for (Py_ssize_t b = a + 1; b < cells; b++)
+                if (agree(codes + a * keys, codes + b * keys, keys)) {
+                    matches[a] += counts[b];
+                    matches[b] += counts[a];
+                }
+        Py_END_ALLOW_THREADS
+    }
+    return ended(views, 3);
+}
+
+/* ---- Standard errors ------------------------------------------------------------------------------------------- */
+
+PyObject *leverage(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {
+        {0, "covariance", DOUBLE, 2, 0}, {1, "index", INT32, 2, 0}, {2, "out", DOUBLE, 1, 1}};
+    Py_buffer views[3];
+    if (counted(count, 3) < 0 || enter(arguments, wanted, 3, views) < 0)
+        return NULL;
+    const Py_ssize_t size = views[0].shape[0], cells = views[1].shape[0], margins = views[1].shape[1];
+    const double *covariance = views[0].buf;
+    const int32_t *index = views[1].buf;
+    double *out = views[2].buf;
+    if (views[0].shape[1] != size || views[2].shape[0] != cells || !within(index, cells * margins, size))
+        refuse("the matrix is square and has each column that a cell names, and each cell has a result");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < cells; i++, index += margins) {
+            double total = 0.0;
+            for (Py_ssize_t a = 0; a < margins; a++) {
+                const double *row = covariance + index[a] * size;
+                total += row[index[a]];
+                for (Py_ssize_t b = 0; b < a; b++)
+                    total += 2.0 * row[index[b]];
+            }
+            out[i] = total;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    return ended(views, 3);
+}
+
+PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "index", INT32, 2, 0}, {1, "mu", DOUBLE, 1, 0}, {2, "matrix", DOUBLE, 2, 1}};
+    Py_buffer views[3];
+    if (counted(count, 3) < 0 || enter(arguments, wanted, 3, views) < 0)
+        return NULL;
+    const Py_ssize_t size = views[2].shape[0], cells = views[0].shape[0], margins = views[0].shape[1];
+    const int32_t *index = views[0].buf;
+    const double *mu = views[1].buf;
+    double *matrix = views[2].buf;
+    if (views[2].shape[1] != size || views[1].shape[0] != cells || !within(index, cells * margins, size))
+        refuse("the matrix is square and has each column that a cell names, and each cell has a number");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < cells; i++, index += margins)
+            for (Py_ssize_t a = 0; a < margins; a++)
+                for (Py_ssize_t b = a; b < margins; b++)
+                    matrix[index[a] * size + index[b]] += mu[i];
+        Py_END_ALLOW_THREADS
+    }
+    return ended(views, 3);
+}
+
+/* ---- Draws ----------------------------------------------------------------------------------------------------- */
+
+/* What numpy gives to C of a bit generator, in the capsule of that name (numpy/random/bitgen.h). */
+typedef struct {
+    void *state;
+    uint64_t (*next_uint64)(void *);
+    uint32_t (*next_uint32)(void *);
+    double (*next_double)(void *);
+    uint64_t (*next_raw)(void *);
+} BitGenerator;
+
+/* Poisson as numpy's Generator draws it: below 10 by products of uniforms, else by Hörmann's PTRS (1993). */
+static double poisson(const BitGenerator *bits, double mean) {
+    if (mean == 0.0)
+        return 0.0;
+    if (mean < 10.0) {
+        const double least = exp(-mean);
+        double drawn = 0.0;
+        for (double product = bits->next_double(bits->state); product > least; drawn++)
+            product *= bits->next_double(bits->state);
+        return drawn;
+    }
+    const double root = sqrt(mean), slope = log(mean), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+    const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), squeeze = 0.9277 - 3.6224 / (b - 2);
+    for (;;) {
+        const double u = bits->next_double(bits->state) - 0.5, v = bits->next_double(bits->state), us = 0.5 - fabs(u);
+        const double k = floor((2 * a / us + b) * u + mean + 0.43);
+        if (us >= 0.07 && v <= squeeze)
+            return k;
+        if (k < 0 || (us < 0.013 && v > us))
+            continue;
+        if (log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= -mean + k * slope - lgamma(k + 1))
+            return k;
+    }
+}
+
+static double one_draw(const double *own, const double *others, const double *expected, Py_ssize_t records, int single,
+                       double scale, double whole, const BitGenerator *bits) {
+    double found = 0.0, held = 0.0;
+    for (Py_ssize_t i = 0; i < records; i++) {
+        const double wanted = own[i] * scale, chance = wanted < 1.0 ? wanted : 1.0;
+        held += chance * expected[i];
+        if (bits->next_double(bits->state) < chance) {
+            const double more = poisson(bits, others[i]);
+            found += single ? more == 0.0 : 1.0 / (1.0 + more);
+        }
+    }
+    return held > 0.0 ? found * (scale * whole / held) : found;
+}
+
+/* The capsule of a numpy Generator; NULL with an exception where it has none. */
+static PyObject *capsule_of(PyObject *rng) {
+    PyObject *generator = PyObject_GetAttrString(rng, "bit_generator");
+    PyObject *capsule = generator ? PyObject_GetAttrString(generator, "capsule") : NULL;
+    Py_XDECREF(generator);
+    return capsule;
+}
+
+PyObject *match_draws(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "own", DOUBLE, 1, 0},
+                                   {1, "others", DOUBLE, 1, 0},
+                                   {2, "expected", DOUBLE, 1, 0},
+                                   {4, "scale", DOUBLE, 1, 0},
+                                   {5, "found", DOUBLE, 1, 1}};
+    Py_buffer views[5];
+    const int single = counted(count, 7) < 0 ? -1 : PyObject_IsTrue(arguments[3]);
+    if (single < 0 || enter(arguments, wanted, 5, views) < 0)
+        return NULL;
+    PyObject *capsule = capsule_of(arguments[6]);
+    const BitGenerator *bits = capsule ? PyCapsule_GetPointer(capsule, "BitGenerator") : NULL;
+    const Py_ssize_t n = views[0].shape[0], draws = views[3].shape[0];
+    const double *own = views[0].buf, *others = views[1].buf, *expected = views[2].buf, *scale = views[3].buf;
+    int inside = views[1].shape[0] == n && views[2].shape[0] == n && views[4].shape[0] == draws;
+    double whole = 0.0, *found = views[4].buf;
+    for (Py_ssize_t i = 0; inside && i < n; i++) {
+        inside = others[i] >= 0.0 && others[i] < 9e15; /* beyond, or of no number, no draw would end */
+        whole += own[i] * expected[i];
+    }
+    if (bits && !inside)
+        refuse("each record has a chance, a mean number of others from 0 on, and an expectation; each draw a result");
+    else if (bits) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t d = 0; d < draws; d++)
+            found[d] = one_draw(own, others, expected, n, single, scale[d], whole, bits);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(capsule);
+    return ended(views, 5);
+}
