@@ -35,6 +35,7 @@ from postrand.report.table_worth import (
 )
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
+from postrand.risk.merged import said_of
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.exact import add_upper
@@ -71,6 +72,7 @@ class PlanFigures:
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``merged`` says which recodes merge too few records.
     ``keys`` are the variables that the attackers of ``risks`` know.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
@@ -99,6 +101,7 @@ class PlanFigures:
     moves: tuple[str, ...] = ()
     little: str = ""
     keys: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -180,7 +183,7 @@ class PlanFigures:
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
         lines += [f"  before: {self.before_is}"]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
-        lines += [f"  {text}" for text in self.warnings]
+        lines += [f"  {text}" for text in (*self.warnings, *self.merged)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
@@ -283,6 +286,7 @@ def computed(
         keys=tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical),
         as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
+        merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=_largest_household(known),
         unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),

@@ -86,9 +86,10 @@ class PlanComparison:
         return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
 
     def _warnings(self) -> list[str]:
-        """Return what a reader of the risk must know: once where all plans say the same."""
-        texts = dict.fromkeys(text for plan in self.plans for text in plan.warnings)
-        said = {text: [plan.name for plan in self.plans if text in plan.warnings] for text in texts}
+        """Return what a reader of the risk and of the recodes must know: once where all plans say the same."""
+        held = [(plan.name, (*plan.warnings, *plan.merged)) for plan in self.plans]
+        texts = dict.fromkeys(text for _, own in held for text in own)
+        said = {text: [name for name, own in held if text in own] for text in texts}
         return [
             f"  {text}" if len(names) == len(self.plans) else f"  {', '.join(names)}: {text}"
             for text, names in said.items()
