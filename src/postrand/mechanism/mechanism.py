@@ -114,6 +114,11 @@ class Mechanism:
         return (*(name for block in self.blocks for name in block.perturbed), *self.partly)
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """The perturbed variables in the order of the codebook, in which sentences name them."""
+        return self.variables if self.codebook is None else self.codebook.in_order(self.variables)
+
+    @property
     def partly(self) -> tuple[str, ...]:
         """The variables of the split, which some records do not show."""
         return () if self.split is None else self.split.variables

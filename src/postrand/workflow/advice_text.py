@@ -89,7 +89,7 @@ def household_claim(trial: Trial) -> Iterator[str]:
 
 def record_claim(plan: Plan) -> str:
     """Return the plan's claim on the record as a plain sentence."""
-    names = tuple(name for name in plan.codebook.names if name in plan.perturbed)
+    names = plan.codebook.in_order(plan.perturbed)
     return in_plain_words(plan.privacy, names, math.prod(plan.codebook[name].size for name in names))
 
 
