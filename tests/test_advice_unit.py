@@ -106,3 +106,10 @@ def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, m
     survey(tmp_path)
     assert words in advised(tmp_path, *more)
     assert not (tmp_path / "advice").exists()
+
+
+def test_a_household_number_needs_no_decision_because_it_leaves_with_new_numbers(tmp_path):
+    command = ["init", survey(tmp_path), "--keys", "sex,tenure", "--household", "hid", "--drop", "*"]
+    done = CliRunner().invoke(main, [*map(str, command), "--out", str(tmp_path / "first")])
+    assert "wrote" in done.output
+    assert "decide on" not in done.output
