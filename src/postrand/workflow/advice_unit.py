@@ -72,7 +72,9 @@ def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names)
         whole = {"model": "differential", "epsilon": epsilon}
         return {**held, "privacy": whole, "unit": unit, "blocks": [*held.get("blocks", ()), *blocks]}
 
-    drawn = f"{', '.join(own)}: in a block of their own, drawn once for a household, so that all members show one value"
+    where = "a block of their own" if joint else "blocks of their own"
+    drawn = f"{', '.join(own)}: in {where}, drawn once for a household, so that all members show one value; completed "
+    drawn += "files ('postrand complete') cannot be made of such a release"
     return replace(candidate, sections=sections, notes=(*candidate.notes, *([drawn] if own else [])))
 
 
