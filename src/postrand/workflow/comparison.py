@@ -41,7 +41,7 @@ from postrand.support import options
 from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
-from postrand.workflow.as_is import NOT_AT_HAND, risks_as_is
+from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
@@ -115,6 +115,8 @@ class PlanFigures:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
         known, left = self.risk("household_risk"), list(self.risk_leaves_out)
         left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
+        tau = self.risk("tau2")
+        left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if known is None or known.before is not None or not self.may_link:
             return tuple(left)
         is_one = len(self.may_link) == 1
