@@ -202,7 +202,9 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
 
 
 def _all_known(text: str, figures: PlanFigures) -> str:
-    """Return what the attacker who knows all members has, beside a limit on a household that leaves him out."""
+    """Return what a limit leaves out: the attacker who knows all members of a household, or the smallest class."""
+    if text.startswith("k >="):
+        return "; this is one over the largest risk of a person, not the smallest class, which is k in a policy"
     name, _, about = text.partition("household_risk <= ")
     one = figures.risk(f"{name}joint_household_risk_largest") if about and "joint" not in name else None
     if one is None or one.before is None:
