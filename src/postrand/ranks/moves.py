@@ -41,6 +41,8 @@ class Move:
 
         >>> Move("pay", 12.0, 0.004, 0.01).sentence
         'pay: half of the values move by at most 12: 0.4% of the value, 1% of the width of the middle half'
+        >>> Move("pay", 0.0, 0.13, 0.0).sentence  # of the few values that are not 0, half move by 13%
+        'pay: half of the values or more do not move'
         """
         if self.units == 0:  # shares of values that are mostly 0 would seem to say otherwise
             return f"{self.variable}: half of the values or more do not move"
