@@ -264,8 +264,12 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     assert said in (tmp_path / "out" / "claims.txt").read_text()
     rows = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
     assert rows == ["id,pay,rate", "01,11,2.5", "02,11,1", "03,21,1.25", "04,,", "05,21,3"]
+    assert "leave out what nobody should see: --drop" in made.stderr
     again = CliRunner().invoke(main, ["microaggregate", str(path), *options])
     assert again.exit_code == 7
+    other = [*options[:-1], str(tmp_path / "other"), "--drop", "id,rate"]
+    assert "singles out" not in CliRunner().invoke(main, ["microaggregate", str(path), *other]).stderr
+    assert (tmp_path / "other" / "data.csv").read_text().startswith('"pay"')
     assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4
 
 

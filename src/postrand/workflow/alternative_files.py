@@ -72,15 +72,26 @@ def _drop_problems(drop: Sequence[str], columns: Sequence[str], used: Sequence[s
 
 
 def microaggregate_file(
-    file: Path | formats.File, out: Path, columns: Sequence[str], k: int, *, together: bool = False
+    file: Path | formats.File,
+    out: Path,
+    columns: Sequence[str],
+    k: int,
+    *,
+    together: bool = False,
+    drop: Sequence[str] = (),
 ) -> Claims:
-    """Write FILE with columns microaggregated, and its claims, to a new folder; raises as suppress_file."""
+    """Write FILE with columns microaggregated, without the columns ``drop``, and its claims, to a new folder.
+
+    Raises as :func:`suppress_file`.
+    """
     source, book = formats.read(file), None
     if getattr(source, "untyped", False):  # numbers are text there, and may have a decimal comma
         types = dict.fromkeys(source.schema.names, "string") | dict.fromkeys(_with_commas(source, columns), "double")
         types |= dict.fromkeys(columns, "double")
         book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
     table = read_table(file, book)
+    raise_all(UsageError, _drop_problems(drop, table.column_names, columns))
+    table = table.drop_columns(list(drop))
     told = _singled(table, columns)
     stage(Stage.PERTURBING)
     return _write(microaggregate(table, columns, k, together=together), file, out, told)
@@ -152,7 +163,7 @@ def _write(made: Protected, file: Path | formats.File, out: Path, told: Findings
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     for text in told.warnings:
-        warnings.warn(text, UnperturbedWarning, stacklevel=3)
+        warnings.warn(f"{text}; leave out what nobody should see: --drop", UnperturbedWarning, stacklevel=3)
     return made.claims
 
 
