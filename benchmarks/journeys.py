@@ -16,6 +16,7 @@ from pathlib import Path
 
 import journey_files as files
 from page import filled
+from postrand.report.table_worth import shown
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "journeys.md"
 WHOLE = 10**7
@@ -222,7 +223,7 @@ def number(value):
 
 def pair(worth):
     """Return the least and the middle worth of some tables."""
-    return "–" if worth["least"] is None else f"{number(worth['least'])}, {number(worth['median'])}"
+    return "–" if worth["least"] is None else f"{shown(worth['least'])}, {shown(worth['median'])}"
 
 
 def main():

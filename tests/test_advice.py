@@ -269,7 +269,8 @@ def test_a_limit_on_a_household_says_what_the_attacker_has_who_knows_all_members
     risks = (RiskFigure("joint_household_risk_largest", "", 1.0, 0.75, "share"),)
     told = partial(_all_known, figures=SimpleNamespace(risk=lambda code: next(r for r in risks if r.code == code)))
     assert told("household_risk <= 0.05").endswith("does not apply: 0.75 at most (joint_household_risk)")
-    assert told("joint_household_risk <= 0.05") == told("k >= 3") == ""
+    assert told("joint_household_risk <= 0.05") == ""
+    assert "not the smallest class, which is k in a policy" in told("k >= 3")
 
 
 def test_a_limit_on_risk_keeps_the_default_of_epsilon():

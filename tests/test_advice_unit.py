@@ -80,6 +80,17 @@ def test_a_person_with_several_records_has_their_sum(tmp_path):
     )
     unit: Any = pr.load_plan(tmp_path / "advice" / "plan-1.toml").unit
     assert (unit.household, unit.person, unit.most_records) == ("", "hid", 8)
+    first = ["init", *command[1:-1], tmp_path / "first", "--other", "*"]
+    assert (
+        CliRunner()
+        .invoke(main, [*map(str, first)])
+        .output.endswith("the most records of one person: a public bound.\n")
+    )
+    done = CliRunner().invoke(main, [str(part) for part in (*first, "--most-records", 8)])
+    assert "--person hid --most-records 8" in done.output.splitlines()[-1]
+    plan = pr.load_plan(tmp_path / "first" / "plan.toml")
+    assert plan.unit == unit
+    assert plan.codebook["hid"].role == "drop"
 
 
 @pytest.mark.parametrize(
@@ -95,3 +106,10 @@ def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, m
     survey(tmp_path)
     assert words in advised(tmp_path, *more)
     assert not (tmp_path / "advice").exists()
+
+
+def test_a_household_number_needs_no_decision_because_it_leaves_with_new_numbers(tmp_path):
+    command = ["init", survey(tmp_path), "--keys", "sex,tenure", "--household", "hid", "--drop", "*"]
+    done = CliRunner().invoke(main, [*map(str, command), "--out", str(tmp_path / "first")])
+    assert "wrote" in done.output
+    assert "decide on" not in done.output

@@ -255,7 +255,7 @@ def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
 @pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
 def test_a_file_of_numbers_is_microaggregated(tmp_path):
     path = tmp_path / "survey.csv"
-    path.write_text("id;pay\n1;10,5\n2;11,5\n3;20\n4;\n5;22\n")
+    path.write_text("id;pay;rate\n01;10,5;2,5\n02;11,5;1\n03;20;1,25\n04;;\n05;22;3\n")
     options = ["--columns", "pay", "--k", "2", "--decimal", ",", "--out", str(tmp_path / "out")]
     made = CliRunner().invoke(main, ["microaggregate", str(path), *options])
     assert made.exit_code == 0, made.output
@@ -263,9 +263,13 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     assert said in made.stderr
     assert said in (tmp_path / "out" / "claims.txt").read_text()
     rows = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
-    assert rows == ["id,pay", "1,11", "2,11", "3,21", "4,", "5,21"]
+    assert rows == ["id,pay,rate", "01,11,2.5", "02,11,1", "03,21,1.25", "04,,", "05,21,3"]
+    assert "leave out what nobody should see: --drop" in made.stderr
     again = CliRunner().invoke(main, ["microaggregate", str(path), *options])
     assert again.exit_code == 7
+    other = [*options[:-1], str(tmp_path / "other"), "--drop", "id,rate"]
+    assert "singles out" not in CliRunner().invoke(main, ["microaggregate", str(path), *other]).stderr
+    assert (tmp_path / "other" / "data.csv").read_text().startswith('"pay"')
     assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4
 
 

@@ -65,7 +65,7 @@ def test_a_plan_becomes_a_release_whose_certificate_states_beta_and_bits(folder)
     assert code == 0, made
     together, sex, area = made["claims"]
     assert together.startswith("sex, area: bistochastic privacy holds with β >= 0.5")
-    assert together.endswith("of 2.58496 bits.")
+    assert together.endswith("of 2.58 bits.")
     assert sex.startswith("sex: bistochastic privacy holds with β >= 0.5")
     assert area.startswith("area: bistochastic privacy holds with β >= 0.62")
     code, verified = answer("verify", folder / "out")

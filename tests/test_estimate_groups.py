@@ -3,6 +3,7 @@
 import functools
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -228,6 +229,15 @@ def test_missing_values_are_left_out_or_no_part_of_the_mean():
     assert float(estimate.mean(frame, "kids", mechanism).value) == pytest.approx(kids[:3] @ [0, 1, 2] / kids[:3].sum())
     assert float(estimate.total(frame, "kids", mechanism).value) == pytest.approx(60 * kids[:3] @ [0, 1, 2])
     assert float(estimate.quantile(frame, "kids", mechanism, 0.01).value) in (0, 1, 2)
+    coded = replace(KIDS, categories=(0, 1, 2, 99), missing="error", missing_codes=(99,))
+    other = Mechanism({"kids": M4}, Codebook((coded,)))  # 99 means no answer: no amount, perturbed or not
+    refused = frame.set_column(frame.column_names.index("kids"), "kids", pa.array([0, 1, 2, 99] * 15))
+    shares = estimate.proportions(refused, "kids", other).value
+    assert float(estimate.mean(refused, "kids", other).value) == pytest.approx(
+        shares[:3] @ [0, 1, 2] / shares[:3].sum()
+    )
+    assert float(estimate.quantile(refused, "kids", other, 0.99).value) <= 2
+    assert float(estimate.mean(refused, "kids", Mechanism({"sex": M2}, Codebook((SEX, coded)))).value) == 1
 
 
 def test_a_law_that_depends_on_a_stratum_is_inverted_stratum_by_stratum():

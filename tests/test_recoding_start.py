@@ -1,5 +1,6 @@
 """Recodes on the command line: written by init, tried and settled by recode; what is refused leaves no file."""
 
+import html
 import json
 
 import duckdb
@@ -11,6 +12,7 @@ from postrand.cli import main
 from postrand.errors import SpecificationError
 from postrand.plan.infer import load_codebook
 from postrand.recoding.typed import entry_of
+from postrand.support.warned import heard
 
 HAND = """\
 # what the office decided
@@ -107,6 +109,8 @@ def test_a_written_recode_is_confidential_unless_it_says_how_it_was_decided(file
     assert "counts of the file were shown" in written.output
     told = {one.variable: one.provenance for one in load_codebook(book).recodes}
     assert told == {"age_group": "public", "job": "confidential", "pay": "confidential"}
+    book.write_text(f'others = "x"\n{book.read_text()}')
+    assert "Next: codebook.toml: unknown name 'others'" in call("recode", book, file, "--write").output
 
 
 RATE = """
@@ -146,9 +150,28 @@ def test_another_file_does_not_change_what_is_merged(file, tmp_path):
 
 
 def test_merged_categories_that_stay_rare_are_said(file, tmp_path):
-    book = tmp_path / "codebook.toml"
-    book.write_text(HAND.replace("merge_rare = 5", "merge_rare = 8"))
-    assert "the merged categories together have fewer records" in call("recode", book, file).output
+    said = "merged into 'Other' have together still fewer than 8 records"
+    work = ["--out", tmp_path / "work", "--keys", "sex,age,job", "--drop", "pay"]
+    assert call("init", file, *work, "--recode", "age=bands:0,30", "--recode", "job=merge_rare:8").exit_code == 0
+    book, plan = tmp_path / "work" / "codebook.toml", tmp_path / "work" / "plan.toml"
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[[rules]]\nmeasure = 'epsilon'\nat_most = 9\n")
+    inside = ["--out", tmp_path / "out", "--dossier", tmp_path / "inside"]
+    for command in (
+        ["recode", book, file],
+        ["check", "--plan", plan, "--policy", policy],
+        ["compare", plan, plan],
+        ["assess", file, "--separator", ";", "--keys", "sex", "--codebook", book, "--sensitive", "job"],
+        ["protect", "--plan", plan, *inside],
+    ):
+        with heard() as warned:
+            told = call(*command)
+        assert told.exit_code == 0, told.output
+        assert said in "".join((told.output, *warned)), command
+    assert said in html.unescape((tmp_path / "inside" / "dossier.html").read_text())
+    enough = call("init", file, "--out", tmp_path / "more", *work[2:], "--recode", "job=merge_rare:7")
+    assert enough.exit_code == 0
+    assert "still fewer" not in call("design", "--plan", tmp_path / "more" / "plan.toml").output
 
 
 def test_no_small_count_is_shown(file, tmp_path):

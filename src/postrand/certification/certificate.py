@@ -268,7 +268,7 @@ def templates() -> dict[str, str]:
 def _complete(claim: Claim | PrivacyModel, mechanism: Mechanism) -> Claim:
     if not isinstance(claim, Claim):
         claim = Claim(claim)
-    return claim if claim.variables else dataclasses.replace(claim, variables=mechanism.variables)
+    return claim if claim.variables else dataclasses.replace(claim, variables=mechanism.listed)
 
 
 def _attained(mechanism: Mechanism) -> Claim:
@@ -284,7 +284,7 @@ def _attained(mechanism: Mechanism) -> Claim:
                 )
             )
     within_classes = any(classes_of(block.matrix).any() for block in mechanism.every_block)
-    return Claim(DifferentialPrivacy(spent.total), mechanism.variables, within_classes)
+    return Claim(DifferentialPrivacy(spent.total), mechanism.listed, within_classes)
 
 
 def _restate(claim: Claim, blocks: Sequence[Block]) -> Finding:

@@ -30,7 +30,7 @@ def tie(claims: Iterable[Claim], mechanism: Mechanism, count: Count) -> tuple[Cl
 
 def _tied(claim: Claim, mechanism: Mechanism, count: Count) -> Claim:
     if not claim.variables:
-        claim = dataclasses.replace(claim, variables=mechanism.variables)
+        claim = dataclasses.replace(claim, variables=mechanism.listed)
     if set(claim.variables).intersection(mechanism.partly):
         raise_all(PrivacyError, split_problems(claim.privacy, claim.variables))
     blocks = blocks_of(claim, mechanism)

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,26 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say whom plans protect beside the record."""
+    house = click.option(
+        "--largest-household",
+        type=click.IntRange(min=2),
+        metavar="N",
+        help="Protect households too, with up to N members: a public bound, not the largest household of the file.",
+    )
+    person = click.option(
+        "--person", metavar="P", help="Column of numbers of persons who have several records; it is not released."
+    )
+    most = click.option(
+        "--most-records",
+        type=click.IntRange(min=2),
+        metavar="N",
+        help="Protect persons too, with up to N records: a public bound, not the most records of the file.",
+    )
+    return house(person(most(function)))
+
+
 @command
 @click.argument("file", type=SOURCE)
 @click.option("--codebook", type=FILE, help="codebook.toml of FILE; without it, the codebook is inferred.")
@@ -71,23 +92,9 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Let the records choose blocks and levels too; the guarantee does not cover this choice, and the certificate "
     "says so. Without it, they are only measured.",
 )
-@click.option(
-    "--largest-household",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Protect households too, with up to N members: a public bound, not the largest household of the file.",
-)
+@unit_options
 @click.option(
     "--household-variables", metavar="A,B", help="Keys that all members of a household share: drawn once for it."
-)
-@click.option(
-    "--person", metavar="P", help="Column of numbers of persons who have several records; it is not released."
-)
-@click.option(
-    "--most-records",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Protect persons too, with up to N records: a public bound, not the most records of the file.",
 )
 @click.option("--all", "every", is_flag=True, help="Say also which ways are left out, and why.")
 @click.option("--out", type=FOLDER, default="advice", show_default=True, help="New folder for the plans.")
@@ -184,12 +191,18 @@ def _answers(
     return attacker, limits, uses, precisions
 
 
-def advice_lines(source: Any, made: Any, needs: Any, out: Path, reading: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return what 'postrand init' says of ε and of other plans, and the same as data; it writes plans if asked."""
+def advice_lines(
+    source: Any, made: Any, needs: Any, units: Any, out: Path, reading: Any
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what 'postrand init' says of ε and of other plans, and the same as data; it writes plans if asked.
+
+    ``units`` says whom the plans protect beside the record.
+    """
     from postrand.workflow.epsilon import above_bound
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
-    again = _again(source, made.codebook, reading)
+    protected = {name: getattr(units, name) for name in ("largest_household", "person", "most_records")}
+    again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in protected.items() if v}})
     if needs is None:
         assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
         return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} other plans: {again}"], {}
@@ -200,6 +213,7 @@ def advice_lines(source: Any, made: Any, needs: Any, out: Path, reading: Any) ->
     from postrand.plan.infer import load_codebook
     from postrand.workflow.advice import advise as advised
 
+    needs = replace(needs, **protected)
     place = File(source, made.settings) if isinstance(source, Path) else source
     try:
         found = advised(place, load_codebook(made.codebook), needs, out / "advice")
@@ -210,12 +224,12 @@ def advice_lines(source: Any, made: Any, needs: Any, out: Path, reading: Any) ->
     return [*lines, "", found.text()], {"advice": found.to_dict()}
 
 
-def _again(source: Any, codebook: Path, reading: Any) -> str:
+def _again(source: Any, codebook: Path, given: Mapping[str, str]) -> str:
     """Return the command that recommends plans for a file with its codebook, or what to do for a table."""
     if not isinstance(source, Path):
         return "repeat this command in a new folder, with --limit, --use or --precision"
-    read_as = [part for name, text in reading.to_dict().items() for part in (f"--{name}", text.replace("\t", "tab"))]
-    return shlex.join(["postrand", "advise", str(source), "--codebook", str(codebook), *read_as])
+    pairs = [(f"--{name.replace('_', '-')}", text.replace("\t", "tab")) for name, text in given.items()]
+    return shlex.join(["postrand", "advise", str(source), "--codebook", str(codebook), *chain(*pairs)])
 
 
 def at_terminal() -> bool:

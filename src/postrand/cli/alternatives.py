@@ -10,6 +10,7 @@ import click
 from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
+_DROP = click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
 _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest number of records in a class.")
 
 
@@ -22,7 +23,7 @@ _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest 
 @click.option(
     "--seconds", type=float, default=60.0, show_default=True, help="Time for the search; more time can prove more."
 )
-@click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
+@_DROP
 @_OUT
 @reading_options
 def suppress(
@@ -45,9 +46,12 @@ def suppress(
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
 @_K
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
+@_DROP
 @_OUT
 @reading_options
-def microaggregate(file: Path, columns: str, k: int, together: bool, out: Path, reading: Any) -> Result:
+def microaggregate(
+    file: Path, columns: str, k: int, together: bool, drop: str | None, out: Path, reading: Any
+) -> Result:
     """Replace numbers by the means of groups of at least K records.
 
     Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
@@ -55,7 +59,8 @@ def microaggregate(file: Path, columns: str, k: int, together: bool, out: Path, 
     """
     from postrand.workflow.alternative_files import microaggregate_file
 
-    return _said(out, microaggregate_file(_placed(file, reading), out, names(columns), k, together=together))
+    placed = _placed(file, reading)
+    return _said(out, microaggregate_file(placed, out, names(columns), k, together=together, drop=names(drop)))
 
 
 @command

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.advise import advice_lines, asked_for, needs_options
+from postrand.cli.advise import advice_lines, asked_for, needs_options, unit_options
 from postrand.cli.frame import (
     FILE,
     FOLDER,
@@ -79,6 +79,7 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help='Recode a column, for example "age=bands:0,15,30,45", "area=hierarchy:areas.csv@2" or '
     '"age=top:85 then bands:0,18"; can be repeated.',
 )
+@unit_options
 @needs_options
 @reading_options
 def init(
@@ -97,6 +98,9 @@ def init(
     limits: tuple[str, ...],
     uses: tuple[str, ...],
     precisions: tuple[str, ...],
+    largest_household: int | None,
+    person: str | None,
+    most_records: int | None,
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
@@ -115,14 +119,17 @@ def init(
     questions; elsewhere it states its defaults and uses them.
     """
     from postrand.workflow import draft
+    from postrand.workflow.advice_needs import Needs
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
+    units = Needs(largest_household=largest_household or 0, person=person or "", most_records=most_records or 0)
     source = records_of(file, uri, table, query, password_from)
     needs = asked_for(attacker, limits, uses, precisions)
     total = None if needs is None else needs.epsilon
-    made = draft.start(source, out, given, ddi=ddi, way=way, settings=reading, recode=recode, total=total)
+    about: dict[str, Any] = {"ddi": ddi, "way": way, "settings": reading, "recode": recode, "units": units}
+    made = draft.start(source, out, given, total=total, **about)
     lines = made.lines(str(source.name), given)
-    told_of, advice = advice_lines(source, made, needs, out, reading)
+    told_of, advice = advice_lines(source, made, needs, units, out, reading)
     lines += told_of
     names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred")
     lists = {name: list(getattr(made, name)) for name in names_of}

@@ -80,6 +80,11 @@ class Codebook:
         """Return the variables that have one of the roles, in column order."""
         return tuple(v for v in self.variables if v.role in roles)
 
+    def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return these variables in column order."""
+        held = {*names}
+        return tuple(name for name in self.names if name in held)
+
     def recode_of(self, name: str) -> Recode | None:
         """Return the recode that makes a variable, or None where the file has the variable as it is."""
         return next((recode for recode in self.recodes if recode.variable == name), None)

@@ -354,12 +354,14 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
 
 
 def _scores(variable: Variable) -> Array:
-    """Return the numbers of a variable's codes, nan for the category 'missing'; a CSV file has numbers as text."""
+    """Return the numbers of a variable's codes, nan for those that mean no answer; a CSV file has numbers as text."""
+    absent = {*variable.missing_codes}
+    held = [c for c in variable.categories if c not in absent]
     try:
-        numbers = [float(c) for c in variable.categories]
+        is_known = bool(held) and bool(np.isfinite([float(c) for c in held]).all())
     except ValueError:
-        numbers = [math.nan]
-    if not np.isfinite(numbers).all():
+        is_known = False
+    if not is_known:
         raise DataError(
             sentence(
                 "the categories are not numbers",
@@ -367,4 +369,5 @@ def _scores(variable: Variable) -> Array:
                 fix="ask for a table, which takes any categories",
             )
         )
+    numbers = [math.nan if c in absent else float(c) for c in variable.categories]
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

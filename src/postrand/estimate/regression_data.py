@@ -328,15 +328,16 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
 
 def _numbers(variable: Variable) -> Array:
     try:  # a CSV file has numbers as text
-        numbers = [] if variable.missing == "category" else [float(c) for c in variable.categories]
+        absent = variable.missing == "category" or variable.missing_codes
+        numbers = [] if absent else [float(c) for c in variable.categories]
     except ValueError:
         numbers = []
     if not numbers or not np.isfinite(numbers).all():
         raise DataError(
             sentence(
-                "a response of this family needs categories that are numbers",
+                "a response of this family needs categories that are all numbers, and none that means no answer",
                 where=variable.name,
-                fix="use family 'multinomial'",
+                fix="use family 'multinomial', or ask for means by group, which leave out who did not answer",
             )
         )
     return np.array(numbers, dtype=np.float64)
@@ -463,7 +464,7 @@ def _model_values(data: Data, name: str) -> pa.Array:
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
     kinds = {type(c) for c in variable.categories}
-    if kinds <= {int, float} and variable.missing != "category":
+    if kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes:
         return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts))

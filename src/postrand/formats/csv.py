@@ -108,7 +108,7 @@ class CsvSource:
         values = self.lossless(column.dictionary, field.type)
         if values is None:
             what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
-            fix = "set type = 'string' in the codebook, or correct the file"
+            fix = "correct the file, or do not take it for such a column: set type = 'string' in a codebook"
             raise DataError(sentence(what, where=self.path.name, fix=fix))
         return values.take(column.indices)
 
@@ -281,7 +281,8 @@ def _diagnosis(path: Path, names: Sequence[str], settings: ReadSettings) -> Data
     encoding = "UTF-8" if _streams.is_utf8(settings.encoding) else settings.encoding
     line = _streams.undecodable_line(path, settings.encoding)
     if line is not None:
-        fix = "save the file as UTF-8" if encoding == "UTF-8" else "set the encoding that the file has"
+        fix = "set the encoding that the file has"
+        fix += ": --encoding, or in [source] of a plan" if encoding == "UTF-8" else ""
         fix += "; 'postrand init' finds out which encoding a file has"
         return DataError(sentence(f"text is not valid {encoding}", where=f"{path.name}, line {line}", fix=fix))
     separator, ragged, start = separator_of(path, settings), list[str](), 1

@@ -114,6 +114,11 @@ class Mechanism:
         return (*(name for block in self.blocks for name in block.perturbed), *self.partly)
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """The perturbed variables in the order of the codebook, in which sentences name them."""
+        return self.variables if self.codebook is None else self.codebook.in_order(self.variables)
+
+    @property
     def partly(self) -> tuple[str, ...]:
         """The variables of the split, which some records do not show."""
         return () if self.split is None else self.split.variables
@@ -164,16 +169,18 @@ class Mechanism:
         """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
         if self.split is not None:
             text = f"{what} cannot use a mechanism with a split: some of its records do not show every variable"
-            fix = "perturb these variables in blocks, or use perturb and the estimators alone"
+            fix = "perturb these variables in blocks, or use the estimators, as 'postrand estimate' does"
             raise SpecificationError(sentence(text, fix=fix))
 
-    def require_all_members(self, what: str, fix: str = "use perturb and the unbiased estimators alone") -> None:
+    def require_all_members(
+        self, what: str, fix: str = "use the unbiased estimators, as 'postrand estimate' does"
+    ) -> None:
         """Raise SpecificationError where one member of each household shows the split: ``what`` weighs all alike."""
         if self.split is not None and self.split.of_members:
             text = f"one random member of each household shows {few(self.partly)}, and {what} does not know this law"
             raise SpecificationError(sentence(text, fix=fix))
 
-    def require_own_draws(self, what: str, fix: str = "use perturb and the estimators alone") -> None:
+    def require_own_draws(self, what: str, fix: str = "use the estimators, as 'postrand estimate' does") -> None:
         """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
         for unit, names in self.shared.items():
             text = f"all records of a {unit} share one draw of {few(names)}, and {what} takes draws as independent"

@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The record's claim first, then those of each block; within classes where a block has several.
+        """The record's claim first, then those of each block, in the codebook's order; some are within classes.
 
         A claim that depends on the file's frequencies is about the blocks that perturb keys, with all their values.
         """
@@ -164,23 +164,25 @@ class Plan:
             for block, shape in zip(self.blocks, self.shapes, strict=True)
         ]
         each = [
-            Claim(_claimed(model, block), block.variables, inside and not needs_file(model))
+            Claim(_claimed(model, block), self.codebook.in_order(block.variables), inside and not needs_file(model))
             for block, inside in zip(self.blocks, within, strict=True)
             for model in models_of(block.privacy)
             if not is_share(model) and (len(self.blocks) + len(self._splits) > 1 or model.name != self.privacy.name)
         ]
         strata = bool(self.split_reads)
         each += [
-            Claim(DifferentialPrivacy(split.spent), split.variables, strata)
+            Claim(DifferentialPrivacy(split.spent), self.codebook.in_order(split.variables), strata)
             for split in self._splits
             if split.epsilon is not None and (self.blocks or self.privacy.name != DifferentialPrivacy.name)
         ]
+        each.sort(key=lambda claim: self.codebook.names.index(claim.variables[0]))
         within += [strata]
         each += [Claim(model) for model in self.also]
         if not needs_file(self.privacy):
             return (Claim(self.privacy, within=any(within)), *each)
         named = [b.variables for b in self.blocks if any(self.codebook[n].role == "key" for n in b.variables)]
-        return tuple(dict.fromkeys([Claim(self.privacy, tuple(n for names in named for n in names)), *each]))
+        keys = self.codebook.in_order(name for names in named for name in names)
+        return tuple(dict.fromkeys([Claim(self.privacy, keys), *each]))
 
     @property
     def shapes(self) -> tuple[LinkedCells | None, ...]:

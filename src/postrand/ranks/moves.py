@@ -41,7 +41,11 @@ class Move:
 
         >>> Move("pay", 12.0, 0.004, 0.01).sentence
         'pay: half of the values move by at most 12: 0.4% of the value, 1% of the width of the middle half'
+        >>> Move("pay", 0.0, 0.13, 0.0).sentence  # of the few values that are not 0, half move by 13%
+        'pay: half of the values or more do not move'
         """
+        if self.units == 0:  # shares of values that are mostly 0 would seem to say otherwise
+            return f"{self.variable}: half of the values or more do not move"
         shares = [f"{100 * self.of_value:.2g}% of the value"] if self.of_value is not None else []
         if self.of_spread is not None:
             shares.append(f"{100 * self.of_spread:.2g}% of the width of the middle half")
@@ -54,7 +58,8 @@ class Move:
         if not self.is_small:
             return ""
         told = f"Warning: {self.sentence}. Values are published almost exactly"
-        return f"{told}: choose a larger width or k in [[numerical]]"
+        fix = "many are equal: make it categories and perturb it in [[blocks]]"
+        return f"{told}: {'choose a larger width or k in [[numerical]]' if self.units else fix}"
 
 
 def typical_move(variable: str, values: NDArray[Any], law: RankLaw, form: str) -> Move:

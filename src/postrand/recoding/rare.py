@@ -70,6 +70,11 @@ class MergeRare:
         """Return how many records a category needs to stay, of so many with a value."""
         return self.merge_rare if self.merge_rare >= 1 else self.merge_rare * records
 
+    @property
+    def asks(self) -> str:
+        """How many records a category needs to stay, in words."""
+        return f"{self.merge_rare:g} records" if self.merge_rare >= 1 else f"{100 * self.merge_rare:g}% of the records"
+
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the values, or the name of the rare ones; see :class:`postrand.recoding.Recoding`."""
         rare = {key_of(value) for value in self.merged or ()}
@@ -82,9 +87,8 @@ class MergeRare:
 
     def in_words(self) -> str:
         """Return the rule and what it merged."""
-        rule = f"{self.merge_rare:g} records" if self.merge_rare >= 1 else f"{100 * self.merge_rare:g}% of the records"
         found = f": {listed(self.merged)}" if self.merged else ""
-        return f"categories of fewer than {rule} in the confidential file merged into {self.others}{found}"
+        return f"categories of fewer than {self.asks} in the confidential file merged into {self.others}{found}"
 
 
 def _problems(kind: MergeRare) -> Iterable[str]:

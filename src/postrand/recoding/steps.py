@@ -156,6 +156,22 @@ def rules_of(kind: Any, counts: Mapping[Any, int], where: str) -> Iterator[tuple
         held = dict(passed)
 
 
+def merged_into(kind: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each rule that merged rare categories, and the category of the result in which these are.
+
+    A step after the rule can give them another name; where it has no place for them, they are missing.
+    """
+    steps = steps_of(kind)
+    for number, rule in enumerate(steps, 1):
+        if not getattr(rule, "merged", None):
+            continue
+        last = from_texts([rule.others])
+        for step in steps[number:]:
+            last = step.to_arrow(last) if not last.null_count else last
+        if not last.null_count:
+            yield rule, key_of(last[0].as_py())
+
+
 def settled(kind: Any, counts: Mapping[Any, int], where: str) -> Any:
     """Return a kind whose rules on rare categories have looked at these numbers of records."""
     done = tuple(step for step, _ in rules_of(kind, counts, where))

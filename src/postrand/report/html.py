@@ -179,7 +179,7 @@ def _claims(certificate: Certificate, mechanism: Mechanism) -> list[dict[str, st
 def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[str, str]:
     chosen = options.to_dict(claim.privacy)
     model = chosen.pop("model")
-    every = claim.variables == mechanism.variables and len(mechanism.variables) > 1
+    every = claim.variables in (mechanism.variables, mechanism.listed) and len(mechanism.variables) > 1
     return {
         "variables": "all perturbed variables together" if every else ", ".join(claim.variables),
         "model": model,

@@ -30,6 +30,9 @@ MAX_LINES = 8
 USELESS_RECORDS, USELESS_SHARE = 100, 0.01
 """A table that is worth fewer records than this, or a smaller share of the file's, is called of little use."""
 
+LITTLE = f"less than {USELESS_RECORDS} records, or {USELESS_SHARE:.0%} of the file"
+"""What is meant by little use."""
+
 TABLES = "What tables of perturbed variables are worth"
 TABLES_CAPTION = (
     f"How many unperturbed records would give the table as precisely, {BASES['file']}. “Of little use”: fewer "
@@ -106,10 +109,11 @@ def little_use(effective: float, records: int) -> bool:
     return effective < min(USELESS_RECORDS, records) or effective < USELESS_SHARE * records
 
 
-def little_left(mechanism: Mechanism, records: int) -> str:
+def little_left(mechanism: Mechanism, records: int, *, compare: bool = True) -> str:
     """Return that tables of one variable are of little use, and the next step; "" where none is.
 
     It follows from the codebook, the matrices and the number of records, so that every page says the same of a plan.
+    ``compare``: name the command that compares the next steps.
     """
     names = [name for name in mechanism.variables if mechanism.require_codebook()[name].size > 1]
     found = table_worth(mechanism, [(name,) for name in names], records, EQUAL)
@@ -126,8 +130,16 @@ def little_left(mechanism: Mechanism, records: int) -> str:
     return sentence(
         f"little is left for tables: {tables} of one variable {verb} of little use; the least useful, of {least}, is "
         f"worth {records_of(known[least])}, {BASES[EQUAL.basis]}; the file has {records:,} records",
-        fix=f"{', '.join(ways)}, or raise epsilon; 'postrand advise' compares these ways",
+        fix=f"{', '.join(ways)}, or raise epsilon" + "; 'postrand advise' compares these ways" * compare,
     )
+
+
+def none_of_use(tables: Sequence[TableWorth]) -> tuple[str, ...]:
+    """Return that no table of two variables is of use, where there are several that are known; () else."""
+    known = [one for one in tables if not one.is_shared]
+    if len(known) < 2 or not all(one.is_of_little_use for one in known):
+        return ()
+    return (f"none of the {len(known)} tables of two variables is of much use: each is worth {LITTLE}",)
 
 
 def pairs_of(variables: Sequence[str], codebook: Codebook) -> tuple[tuple[str, ...], ...]:
@@ -223,7 +235,8 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     poor = sum(one.is_of_little_use for one in worths)
     least = f"worth {records_of(found[0])}" + (" at least" if found[0] >= 1 else " at worst")
     text = f"{what}: {least}, {shown(found[1])} in the middle (median)"
-    yield f"{text}, {BASES[worths[0].basis]}" + (f"; {poor} of {len(known)} of little use" if poor else "") + left
+    said = f"; {poor} of {len(known)} of little use ({LITTLE})" if poor else ""
+    yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
 
 
 MORE_IN_TWO = (

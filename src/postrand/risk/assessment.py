@@ -19,6 +19,7 @@ from postrand.risk.data import Coded, MissingRule, true_shape
 from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.informed import Spread
 from postrand.risk.joint_households import register_joint_risk
+from postrand.risk.merged import warn_of
 from postrand.risk.modelled import modelled
 from postrand.risk.readings import readings
 from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
@@ -103,6 +104,8 @@ def assess(
         missing=missing,
         partly=() if mechanism is None else mechanism.partly,
     )
+    if mechanism is None:
+        warn_of(codebook, file.columns, (*key_variables, *file.sensitive))
     return report_of(file, mechanism)
 
 

@@ -46,7 +46,8 @@ class Finding:
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
-    perturbed together) or ``household`` (a variable of a household is perturbed for each member).
+    perturbed together), ``household`` (a variable of a household is perturbed for each member) or ``merged`` (rare
+    categories that are merged are still too few).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` are confidential.
     """

@@ -31,7 +31,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         ),
         "claim.metric": "values at distance d are released under ε-privacy of at most ε d, ε <= {level:up}",
         "claim.bistochastic": (
-            "bistochastic privacy holds with β >= {level:down}, it hides at least {bits:down} of {most_bits:short} bits"
+            "bistochastic privacy holds with β >= {level:down}, it hides at least {bits:down} of {most_bits:three} bits"
         ),
         "claim.recognition": (
             "no released combination of these keys, seen {sets}{strata}, points to a person with a posterior "
@@ -41,11 +41,11 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "claim.other": "{model} privacy holds at level {level:short}",
         "claim.anatomy": (
             "{smallest_class}-anonymity over {classes} classes; bistochastic privacy holds with β >= {beta:down}, "
-            "{bits:down} of {most_bits:short} bits"
+            "{bits:down} of {most_bits:three} bits"
         ),
-        "claim.permute": "bistochastic privacy holds with β >= {beta:down}, {bits:down} of {most_bits:short} bits",
+        "claim.permute": "bistochastic privacy holds with β >= {beta:down}, {bits:down} of {most_bits:three} bits",
         "claim.average": (
-            "averaged by a bistochastic rank law with β >= {beta:down}, {bits:down} of {most_bits:short} bits; at "
+            "averaged by a bistochastic rank law with β >= {beta:down}, {bits:down} of {most_bits:three} bits; at "
             "least {shared} records share each value"
         ),
         # What follows a claim.
@@ -434,10 +434,21 @@ def _origins(made: Mapping[str, Sequence[Sequence[str]]]) -> str:
     return "; ".join(f"{', '.join(map(_block, blocks))} from {say(f'origin.{o}')}" for o, blocks in made.items())
 
 
+def _lower(value: float) -> str:
+    """Return a bound from below with three digits, rounded down; of a share near 1, those of its distance from 1.
+
+    >>> _lower(0.839941), _lower(2.16163), _lower(0.999912), _lower(1.0)
+    ('0.839', '2.16', '0.999912', '1')
+    """
+    nines = int(-math.log10(1 - value)) if 0.9 <= value < 1 else 0
+    return format_lower(value, nines + 3)
+
+
 FORMATS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
     {
         "up": format_upper,
-        "down": format_lower,
+        "down": _lower,
+        "three": lambda value: f"{value:.3g}",
         "short": lambda value: f"{value:.6g}",
         "count": lambda value: f"{value:,}",
         "percent": _percent,

@@ -133,7 +133,7 @@ def advise(
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-        more = [*made.more(chosen[0]), *advised_unit(book, needs, made.risks.shared)]
+        more = [*made.more(chosen[0], plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:
@@ -240,7 +240,7 @@ class _Maker:
         limits = {str(limit) for limit in self.needs.of_file}
         return "kept" if all(is_met for text, _, _, is_met in asked if text in limits) else "broken"
 
-    def more(self, first: Trial) -> list[str]:
+    def more(self, first: Trial, asked: Sequence[Asked]) -> list[str]:
         """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
 
         Of many variables a split takes too long to design at several levels.
@@ -251,7 +251,11 @@ class _Maker:
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
         more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
-        lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}."] if worth else []
+        limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
+        kept = [text for text, _, _, is_met in asked if text in limits and is_met]
+        bound = f"; but {' and '.join(kept)} is met only up to epsilon = {first.epsilon:g}"
+        bound = bound if kept and first.epsilon < self.needs.epsilon else ""
+        lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}{bound}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))

@@ -20,7 +20,7 @@ from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
 from postrand.support.column_wordings import relations_lost
 from postrand.workflow.advice_needs import Needs
-from postrand.workflow.advice_rare import LEAST_SHARE
+from postrand.workflow.advice_rare import LEAST_SHARES
 from postrand.workflow.epsilon import shares
 from postrand.workflow.linked import parts_of
 from postrand.workflow.proposal import MAX_JOINT
@@ -235,7 +235,9 @@ def _way(
 
 def rare_note(names: Names) -> str:
     """Return the sentence on rare categories that are merged."""
-    rule = f"categories of fewer than {LEAST_SHARE:.0%} of the records are merged into one"
+    least, most = LEAST_SHARES[0], LEAST_SHARES[-1]
+    rule = f"categories of fewer than {least:.0%} of the records are merged into one"
+    rule += f" (of up to {most:.0%} where those together would be rarer)"
     return f"{', '.join(names)}: {rule}. The records say which: this is confidential, and the certificate says so"
 
 

@@ -12,11 +12,13 @@ from postrand.errors import SpecificationError
 from postrand.formats import Source
 from postrand.recoding import Recode
 from postrand.recoding.base import key_of
+from postrand.risk.merged import too_few
 from postrand.workflow.advice_bands import unbanded
-from postrand.workflow.recodes import prepared
+from postrand.workflow.recodes import counted, prepared
 
-LEAST_SHARE = 0.05
-"""Categories of a smaller share of the records are merged: at most 20 remain."""
+LEAST_SHARES = (0.05, 0.075, 0.1)
+"""Categories of a smaller share of the records are merged, by the first of these that leaves the merged ones no rarer
+than that: at most 20 categories remain."""
 
 
 def merged(book: Codebook, names: tuple[str, ...], source: Source) -> tuple[Codebook, tuple[Mapping[str, Any], ...]]:
@@ -42,12 +44,17 @@ def _may_merge(book: Codebook, variable: Variable) -> bool:
 def _entry(variable: Variable, source: Source) -> tuple[Mapping[str, Any], Recode] | None:
     """Return the recode as plain data and as a value; None where the rule has too few categories to merge, or all."""
     missing = {"missing": list(variable.missing_codes)} if variable.missing_codes else {}
-    asked = {"variable": variable.name, "merge_rare": LEAST_SHARE, **missing}
-    try:
-        made = prepared([asked], Path(), source, "the rule on rare categories")
-    except SpecificationError:  # nothing is left, or a category is called as the merged ones are
-        return None
-    return (made.entries[0], made.recodes[0]) if len(_rare(made.recodes[0])) > 1 else None
+    for share in LEAST_SHARES:
+        asked = {"variable": variable.name, "merge_rare": share, **missing}
+        try:
+            made = prepared([asked], Path(), source, "the rule on rare categories")
+        except SpecificationError:  # nothing is left, or a category is called as the merged ones are
+            return None
+        recode = made.recodes[0]
+        counts = counted(made.of(source), [variable.name])[variable.name]
+        if len(_rare(recode)) > 1 and not too_few(recode, counts):
+            return made.entries[0], recode
+    return None
 
 
 def _rare(recode: Recode) -> set[str]:

@@ -10,7 +10,7 @@ from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import in_plain_words
-from postrand.report.table_worth import EQUAL, little_left, more_in_two, shown, worth_line
+from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, shown, worth_line
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
 from postrand.support.showing import few
@@ -29,6 +29,9 @@ WITH_FILE = (
 WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
     "what was asked."
+)
+RECODED = (
+    "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen."
 )
 BANDS = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
@@ -89,7 +92,7 @@ def household_claim(trial: Trial) -> Iterator[str]:
 
 def record_claim(plan: Plan) -> str:
     """Return the plan's claim on the record as a plain sentence."""
-    names = tuple(name for name in plan.codebook.names if name in plan.perturbed)
+    names = plan.codebook.in_order(plan.perturbed)
     return in_plain_words(plan.privacy, names, math.prod(plan.codebook[name].size for name in names))
 
 
@@ -122,7 +125,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     records = trial.one_way[0].records if trial.one_way else 0
-    if records and (little := little_left(trial.mechanism, records)):
+    if records and (little := little_left(trial.mechanism, records, compare=False)):
         yield f"Warning: {little}"
     if met in _CHECKED:
         yield _CHECKED[met]
@@ -141,7 +144,11 @@ def _basis(trial: Trial) -> str:
     if trial.candidate.chosen_with == "file":
         return WITH_FILE
     bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
-    return BANDS.format(names=", ".join(bands)) if bands else WITH_SIZES
+    said = BANDS.format(names=", ".join(bands)) if bands else WITH_SIZES
+    added = {str(entry["variable"]) for entry in trial.candidate.recodes}
+    recodes = trial.plan.codebook.recodes
+    looked = [one.variable for one in recodes if one.is_confidential and one.variable not in added]
+    return f"{said} {RECODED.format(names=few(looked))}" if looked else said
 
 
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
@@ -164,6 +171,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
+    yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for text, before, after, is_met in plan.asked:
         yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}{_all_known(text, figures)}"
     if plan.means:
@@ -194,7 +202,9 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
 
 
 def _all_known(text: str, figures: PlanFigures) -> str:
-    """Return what the attacker who knows all members has, beside a limit on a household that leaves him out."""
+    """Return what a limit leaves out: the attacker who knows all members of a household, or the smallest class."""
+    if text.startswith("k >="):
+        return "; this is one over the largest risk of a person, not the smallest class, which is k in a policy"
     name, _, about = text.partition("household_risk <= ")
     one = figures.risk(f"{name}joint_household_risk_largest") if about and "joint" not in name else None
     if one is None or one.before is None:

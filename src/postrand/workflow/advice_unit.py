@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from postrand.codebook import Codebook
-from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.errors import UsageError, raise_all, sentence
+from postrand.workflow import asked_units
 from postrand.workflow.advice_candidates import Candidate, Names, Subject, candidates, separate
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
-
-_RECORDS = "--most-records N, the most records of one person: a public bound"
-_BOUND = "--largest-household N, the most members of one: a public bound"
 
 
 def require_unit(book: Codebook, needs: Needs) -> None:
@@ -52,18 +50,13 @@ def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterato
     names = [name for name in book.names if name in {*shared}]
     what = f"Claims are about one record: a household ({house[0]}) with k members has k times the epsilon"
     also = f", and --household-variables {','.join(names)}, which all members share" if names else ""
-    yield f"{what}. For plans that protect households, add {_BOUND}{also}."
+    yield f"{what}. For plans that protect households, add {asked_units.BOUND}{also}."
 
 
 def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names) -> Candidate:
     """Return the candidate with a ``[unit]``; ``added`` variables get blocks and their share of ε beside its own."""
     needs, part = subject.needs, len(added) / len(subject.perturbed)
-    unit: dict[str, Any] = {}
-    if needs.largest_household:
-        house = subject.book.with_role("household")[0].name
-        unit |= {"household": house, "largest_household": needs.largest_household}
-    unit |= {"household_variables": list(own)} if own else {}
-    unit |= {"person": needs.person, "most_records": needs.most_records} if needs.person else {}
+    unit = asked_units.section(asked_units.roles_of(subject.book), needs, own)
     joint = math.prod(subject.book[name].size for name in added) <= MAX_JOINT
     groups = ([added] if joint else [(name,) for name in added]) if added else []
 
@@ -79,29 +72,17 @@ def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names)
         whole = {"model": "differential", "epsilon": epsilon}
         return {**held, "privacy": whole, "unit": unit, "blocks": [*held.get("blocks", ()), *blocks]}
 
-    drawn = f"{', '.join(own)}: in a block of their own, drawn once for a household, so that all members show one value"
+    where = "a block of their own" if joint else "blocks of their own"
+    drawn = f"{', '.join(own)}: in {where}, drawn once for a household, so that all members show one value; completed "
+    drawn += "files ('postrand complete') cannot be made of such a release"
     return replace(candidate, sections=sections, notes=(*candidate.notes, *([drawn] if own else [])))
 
 
 def _problems(book: Codebook, needs: Needs) -> Iterator[str]:
-    if needs.person and needs.person not in book:
-        yield sentence(f"no column {needs.person!r}{nearest(needs.person, book.names)}", where="--person")
-    elif needs.person and book[needs.person].role != "drop":
-        what = f"{needs.person!r} numbers persons, and would be released"
-        yield sentence(what, where="--person", fix="leave it out of the other options; its role is 'drop'")
-    if bool(needs.person) != bool(needs.most_records):
-        what = "a column of persons and the most records of one person are needed together"
-        yield sentence(what, fix=f"add {_RECORDS}" if needs.person else "name the column: --person")
-    if not needs.largest_household:
-        if needs.household_variables:
-            yield sentence("variables of the household, but not how large one can be", fix=f"add {_BOUND}")
+    yield from asked_units.problems(asked_units.roles_of(book), needs)
+    if needs.household_variables and not needs.largest_household:
+        yield sentence("variables of the household, but not how large one can be", fix=f"add {asked_units.BOUND}")
         return
-    if not book.with_role("household"):
-        what = "households cannot be protected: no variable has household numbers"
-        yield sentence(what, fix="name the column of household numbers: --household")
-    if needs.largest_household < 2:
-        what = "the largest household is not one of several members"
-        yield sentence(what, got=needs.largest_household, wanted=">= 2")
     for name in needs.household_variables:
         if name not in book or not book[name].is_categorical:
             what = f"{name!r} is not perturbed, so that no draw of it is the household's"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from postrand import __version__, formats
 from postrand.alternatives.claims import Claims
@@ -23,6 +24,7 @@ from postrand.risk.findings import Findings, singling
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
+from postrand.workflow.recodes import number_types
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
@@ -70,17 +72,44 @@ def _drop_problems(drop: Sequence[str], columns: Sequence[str], used: Sequence[s
 
 
 def microaggregate_file(
-    file: Path | formats.File, out: Path, columns: Sequence[str], k: int, *, together: bool = False
+    file: Path | formats.File,
+    out: Path,
+    columns: Sequence[str],
+    k: int,
+    *,
+    together: bool = False,
+    drop: Sequence[str] = (),
 ) -> Claims:
-    """Write FILE with columns microaggregated, and its claims, to a new folder; raises as suppress_file."""
+    """Write FILE with columns microaggregated, without the columns ``drop``, and its claims, to a new folder.
+
+    Raises as :func:`suppress_file`.
+    """
     source, book = formats.read(file), None
     if getattr(source, "untyped", False):  # numbers are text there, and may have a decimal comma
-        types = {field.name: "double" if field.name in columns else str(field.type) for field in source.schema}
+        types = dict.fromkeys(source.schema.names, "string") | dict.fromkeys(_with_commas(source, columns), "double")
+        types |= dict.fromkeys(columns, "double")
         book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
     table = read_table(file, book)
+    raise_all(UsageError, _drop_problems(drop, table.column_names, columns))
+    table = table.drop_columns(list(drop))
     told = _singled(table, columns)
     stage(Stage.PERTURBING)
     return _write(microaggregate(table, columns, k, together=together), file, out, told)
+
+
+def _with_commas(source: formats.Source, changed: Sequence[str]) -> list[str]:
+    """Return the other columns of numbers with decimal commas: they get the points that the changed ones get.
+
+    Other columns stay as their text is: ``007`` is not 7.
+    """
+    names, held = [name for name in source.schema.names if name not in changed], set[str]()
+    for batch in source.batches(names) if names else ():
+        held |= {name for name in names if pc.any(pc.match_substring(pc.unique(_texts(batch, name)), ",")).as_py()}
+    return [name for name, of in number_types(source, held).items() if of == "double"]
+
+
+def _texts(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return batch.column(name).cast(pa.string())
 
 
 def _singled(table: pa.Table, changed: Sequence[str]) -> Findings:
@@ -134,7 +163,7 @@ def _write(made: Protected, file: Path | formats.File, out: Path, told: Findings
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     for text in told.warnings:
-        warnings.warn(text, UnperturbedWarning, stacklevel=3)
+        warnings.warn(f"{text}; leave out what nobody should see: --drop", UnperturbedWarning, stacklevel=3)
     return made.claims
 
 

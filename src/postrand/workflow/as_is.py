@@ -14,6 +14,9 @@ from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_keys
 
+NO_TAU = (
+    "τ1 and τ2 before recoding are not estimated: the many values of the keys there would need a model of their own"
+)
 NOT_AT_HAND = "the risk in the file as it is, before recoding, is not looked at"
 
 

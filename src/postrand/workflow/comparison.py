@@ -35,12 +35,13 @@ from postrand.report.table_worth import (
 )
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
+from postrand.risk.merged import said_of
 from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
-from postrand.workflow.as_is import NOT_AT_HAND, risks_as_is
+from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
 from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
@@ -71,6 +72,7 @@ class PlanFigures:
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``merged`` says which recodes merge too few records.
     ``keys`` are the variables that the attackers of ``risks`` know.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
@@ -99,6 +101,7 @@ class PlanFigures:
     moves: tuple[str, ...] = ()
     little: str = ""
     keys: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -112,6 +115,8 @@ class PlanFigures:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
         known, left = self.risk("household_risk"), list(self.risk_leaves_out)
         left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
+        tau = self.risk("tau2")
+        left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if known is None or known.before is not None or not self.may_link:
             return tuple(left)
         is_one = len(self.may_link) == 1
@@ -180,7 +185,7 @@ class PlanFigures:
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
         lines += [f"  before: {self.before_is}"]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
-        lines += [f"  {text}" for text in self.warnings]
+        lines += [f"  {text}" for text in (*self.warnings, *self.merged)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)
@@ -283,6 +288,7 @@ def computed(
         keys=tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical),
         as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
+        merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=_largest_household(known),
         unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),

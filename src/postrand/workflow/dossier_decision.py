@@ -80,7 +80,7 @@ def address(page: str | Path, of: str | Path) -> str:
 
 def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificate) -> Iterator[tuple[str, str]]:
     if mechanism.variables:
-        text = few(mechanism.variables, 30)
+        text = few(mechanism.listed, 30)
         yield "Perturbed", f"{text} (ε of a record: {format_upper(figures.epsilon)} at most)"
     if certificate.numerical:
         yield "Moved by rank", few([column.variable for column in certificate.numerical], 30)

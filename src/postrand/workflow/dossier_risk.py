@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from postrand import risk
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.report.histogram import histogram
 from postrand.report.text import decimal
+from postrand.risk.assessment import report_of
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.file import CodedColumns, RiskFile
 from postrand.risk.informed import THRESHOLD, Matches, Spread
@@ -72,7 +72,7 @@ def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, 
 
 def assess(
     source: Source, codebook: Codebook, mechanism: Mechanism | None = None, fraction: float | None = None
-) -> tuple[risk.RiskReport | None, str]:
+) -> tuple[RiskReport | None, str]:
     """Return the risk on the codebook's keys, and the reason for missing parts: some files allow counts only.
 
     Uses the sampling ``fraction`` if it is given, otherwise the codebook's weights. Single records are left out.
@@ -83,13 +83,21 @@ def assess(
     weight = next((v.name for v in codebook.with_role("weight")), None)
     share: dict[str, Any] = {"weight": weight} if fraction is None else {"sampling_fraction": fraction}
     try:
-        return risk.assess(source, keys, codebook=codebook, mechanism=mechanism, **share).without_records(), ""
+        return _read(source, keys, codebook, mechanism, **share), ""
     except PostrandError as error:
         split = None if mechanism is None or mechanism.split is None else mechanism  # reads what is not shown
         try:
-            return risk.assess(source, keys, codebook=codebook, mechanism=split).without_records(), str(error)
+            return _read(source, keys, codebook, split), str(error)
         except PostrandError:
             return None, str(error)
+
+
+def _read(
+    source: Source, keys: Sequence[str], codebook: Codebook, mechanism: Mechanism | None, **share: Any
+) -> RiskReport:
+    """Return the report of a source without its records and the warnings of :func:`.assess`: findings have these."""
+    partly = () if mechanism is None else mechanism.partly
+    return report_of(RiskFile.read(source, keys, codebook=codebook, partly=partly, **share), mechanism).without_records()
 
 
 SHOWN_ELSEWHERE = ("k-anonymity", "rare-combinations")

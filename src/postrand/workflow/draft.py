@@ -32,7 +32,8 @@ from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import Sampled, sampled
 from postrand.support.inputs import has_controls
-from postrand.workflow import recodes
+from postrand.workflow import asked_units, recodes
+from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
@@ -63,6 +64,9 @@ How the file is read, as it was found or given. Correct it here if something is 
 PRIVACY_NOTE = """\
 The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
 A smaller epsilon protects more."""
+UNIT_NOTE = """\
+Who is protected beside the record: the certificate states the level of a household, and of a person with several
+records. The numbers are public bounds, decided without the file; a file beyond them is refused."""
 DESIGN_NOTE = """\
 How the matrices are chosen, unless a block has its own choice.
 prior = "uniform" reveals nothing about the file. prior = "file" tunes the matrices to the file's own frequencies and
@@ -112,6 +116,7 @@ def start(
     settings: formats.ReadSettings | None = None,
     recode: Sequence[str] = (),
     total: float | None = None,
+    units: Needs | None = None,
 ) -> Started:
     """Write ``codebook.toml`` and ``plan.toml`` for ``file``, or a table of a database, into ``folder``.
 
@@ -125,7 +130,8 @@ def start(
     its separator for example, is what ``settings`` say and, for what they leave open, what the file shows; the plan
     states it, so that no later step has to find it out again. ``recode`` are recodes, each as
     :func:`postrand.recoding.typed.entry_of` reads it: the codebook has them, and describes their results. ``total`` is
-    the most ε of a record, which is then divided equally.
+    the most ε of a record, which is then divided equally. ``units`` says whom the plan protects beside the record: its
+    largest household and its persons become ``[unit]``, and the column of persons gets the role ``drop``.
 
     Raises
     ------
@@ -139,6 +145,8 @@ def start(
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
+    units = units or Needs()
+    roles = {**roles, "drop": [*roles.get("drop", ()), units.person]} if units.person else roles
     entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
@@ -155,7 +163,9 @@ def start(
         source = recodes.reopened(opened_as, made, source)
         described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
         source = made.of(source)
-        drafts = made.drafted(infer.infer(described, roles=assign_roles(source.schema.names, roles)))
+        assigned = assign_roles(source.schema.names, roles)
+        raise_all(UsageError, asked_units.problems(assigned, units))
+        drafts = made.drafted(infer.infer(described, roles=assigned))
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
@@ -172,7 +182,8 @@ def start(
     roles = {d["name"]: d["role"] for d in drafts}
     decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
     drafts = [with_settled(draft, settles) for draft in drafts]
-    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, decide)
+    unit = asked_units.section(assigned, units)
+    plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, decide, unit)
     book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
     make_folder(folder)
     written: list[Path] = []
@@ -285,13 +296,14 @@ def plan_text(
     records: int | None = None,
     joint: Sequence[Sequence[str]] = (),
     settles: Settles | None = None,
+    unit: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a commented plan: a block for each categorical key variable, or for each variable if all roles are empty.
 
     ``undecided`` maps unperturbed columns to the shares of the records that they single out. ``way``: blocks, a split
     release of the same variables, or the best of the two; ``records`` of the file, to warn if the worth is small.
     ``joint`` are variables that get one block together. ``total`` is the ε of a record, ``each`` that of each block.
-    ``settles`` says which unperturbed columns settle which perturbed ones.
+    ``settles`` says which unperturbed columns settle which perturbed ones. ``unit`` is the section of this name.
     """
     categorical = [d for d in drafts if perturbs(d)]
     perturbed = _perturbed(categorical)
@@ -307,6 +319,9 @@ def plan_text(
     said = [SPLIT_PRIVACY_NOTE if split else PRIVACY_NOTE, f"{meaning(total)}.", *above_bound(total)]
     _comment(plan, "\n".join([said[0], *(fill(text, NOTE_WIDTH, break_on_hyphens=False) for text in said[1:])]))
     plan["privacy"] = {"model": DifferentialPrivacy.name, "epsilon": total}
+    if unit:
+        _comment(plan, UNIT_NOTE)
+        plan["unit"] = dict(unit)
     _comment(plan, DESIGN_NOTE)
     plan["design"] = {
         "structure": UniformOffDiagonal.name,

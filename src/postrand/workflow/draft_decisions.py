@@ -59,6 +59,8 @@ def settled_by(
 
 def _may_leave(draft: Mapping[str, Any]) -> bool:
     name, role = draft["name"], draft["role"]
+    if role in ("household", "record_key"):  # released with new numbers, or not at all
+        return False
     return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or numbering.numbers_persons(draft))
 
 

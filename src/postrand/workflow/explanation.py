@@ -18,6 +18,7 @@ from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
+from postrand.workflow.known import unit_of
 from postrand.workflow.larger import why_larger
 
 TOLD = ("correct_matches", "household_risk", "joint_household_risk", "register_matches", "tau2")
@@ -76,7 +77,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             shown = few(plan.split.variables)
             yield f"Of {shown}, one random member of each household shows some, chosen at random; the others show none."
         else:
-            yield "Each record shows only some of these variables, chosen at random; the others are left out of it."
+            those = "these variables" if not plan.blocks else f"the variables {few(plan.split.variables)}"
+            yield f"Each record shows only some of {those}, chosen at random; the others are left out of it."
     ranked = [name for one in plan.numerical for name in one.variables]
     if ranked:
         yield f"Numbers that are moved or averaged among records of similar values: {few(ranked)}."
@@ -152,7 +154,10 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     copies = ", or made from completed files ('postrand complete')"
-    copies = "" if plan.split is not None and plan.split.of_members else copies
+    shared = any(unit_of(plan, block) != "record" for block in plan.blocks)
+    if shared:
+        yield "Completed files ('postrand complete') cannot be made of this release: records share draws."
+    copies = "" if shared or (plan.split is not None and plan.split.of_members) else copies
     yield (
         f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
         "single record must not be read as true."

@@ -31,6 +31,7 @@ from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
 from postrand.report.table_worth import crossed_of, pairs_of
 from postrand.risk.findings import sample_of
+from postrand.risk.merged import merging
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
@@ -185,7 +186,8 @@ def _cells(codebook: Codebook, block: BlockPlan, shape: LinkedCells | None) -> C
 
 
 def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Count]:
-    """Yield the tables of rules, priors and claims, and those that the dossier shows."""
+    """Yield the tables of rules, merged categories, priors and claims, and those that the dossier shows."""
+    yield from (Count((recode.variable,)) for recode in merging(plan.codebook))
     for rule in plan.codebook.rules:
         yield Count(rule.variables)
     for block, shape in shaped:

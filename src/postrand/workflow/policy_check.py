@@ -63,8 +63,8 @@ class Verdict:
 class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
-    ``notes`` say why a risk can be larger after the plan than before, and how far numbers move; ``ledger`` what that of
-    the plan would say.
+    ``notes`` say why a risk can be larger after the plan than before, how far numbers move, and which recodes
+    merge too few; ``ledger`` what that of the plan would say.
     """
 
     plan: str
@@ -155,7 +155,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    notes = (*larger, *figures.moves)
+    notes = (*larger, *figures.moves, *figures.merged)
     return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 

@@ -20,6 +20,7 @@ from postrand.plan import infer
 from postrand.recoding import Recode
 from postrand.recoding.base import key_of
 from postrand.recoding.steps import rules_of, unsettled
+from postrand.risk.merged import too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
@@ -179,6 +180,15 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     return tuple(name for name in results if not next(e for e in entries if e.get("name") == name).get("role"))
 
 
+def problems(codebook: Path) -> list[str]:
+    """Return what keeps a ``codebook.toml`` that was written from being read by the next command."""
+    try:
+        infer.load_codebook(codebook)
+    except SpecificationError as error:
+        return list(error.problems)
+    return []
+
+
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
     """Put what a draft says of a result into its entry, and remove notes that it makes untrue.
 
@@ -205,23 +215,16 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
-    return Trial(recode, before, after, note=_note(recode, counts))
+    return Trial(recode, before, after, note=_note(recode, counts, after))
 
 
-def _note(recode: Recode, counts: Mapping[Any, int]) -> str:
+def _note(recode: Recode, counts: Mapping[Any, int], after: Mapping[str, int]) -> str:
     """Say what this file says of a rule on rare categories: that it would merge others, or too few records."""
     where = f"recode of {recode.variable!r}"
     held = without_missing(recode, counts)
     now = rules_of(unsettled(recode.kind), held, where)
-    for (rule, records), (free, _) in zip(rules_of(recode.kind, held, where), now, strict=True):
-        if not hasattr(rule, "settled"):
-            continue
-        merged = {key_of(value) for value in rule.merged}
-        if {key_of(value) for value in free.merged} != merged:
+    for (rule, _), (free, _) in zip(rules_of(recode.kind, held, where), now, strict=True):
+        if hasattr(rule, "settled") and {*map(key_of, free.merged)} != {*map(key_of, rule.merged)}:
             what = "by this file the rule would merge other categories"
             return sentence(what, fix="to follow this file, remove 'merged' and run with --write")
-        few = sum(n for value, n in records.items() if key_of(value) in merged) < rule.least(sum(records.values()))
-        if merged and few:
-            what = "the merged categories together have fewer records than the rule asks for"
-            return sentence(what, fix="raise merge_rare, or group them with another category in 'groups'")
-    return ""
+    return too_few(recode, after)

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,11 @@ def without_missing(recode: Recode, counts: Mapping[Any, int]) -> dict[Any, int]
 
 def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
     """Return the types of numbers that a file of text holds in the columns of recodes that read numbers."""
-    names = {r.source for r in recodes if r.kind.reads == "numbers" and not r.type}
+    return number_types(source, {r.source for r in recodes if r.kind.reads == "numbers" and not r.type})
+
+
+def number_types(source: Source, names: Collection[str]) -> dict[str, str]:
+    """Return the types in which columns of a file of text lose nothing, numbers first; {} for a file that has types."""
     if not names or not getattr(source, "untyped", False):
         return {}
     fits = {name: ["int64", "double"] for name in names}

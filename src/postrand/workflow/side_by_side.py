@@ -80,15 +80,18 @@ class PlanComparison:
         )
 
     def _before_is(self) -> list[str]:
-        """Return of which file the figures before are: once where all plans say the same."""
+        """Return of which file the figures before are, where no column says it: once where all plans say the same."""
+        if not any(head.startswith("before") for head, _ in self._sides_before()):
+            return []
         if len({plan.before_is for plan in self.plans}) == 1:
             return [f"  before: {self.plans[0].before_is}"]
         return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
 
     def _warnings(self) -> list[str]:
-        """Return what a reader of the risk must know: once where all plans say the same."""
-        texts = dict.fromkeys(text for plan in self.plans for text in plan.warnings)
-        said = {text: [plan.name for plan in self.plans if text in plan.warnings] for text in texts}
+        """Return what a reader of the risk and of the recodes must know: once where all plans say the same."""
+        held = [(plan.name, (*plan.warnings, *plan.merged)) for plan in self.plans]
+        texts = dict.fromkeys(text for _, own in held for text in own)
+        said = {text: [name for name, own in held if text in own] for text in texts}
         return [
             f"  {text}" if len(names) == len(self.plans) else f"  {', '.join(names)}: {text}"
             for text, names in said.items()

@@ -1,10 +1,13 @@
-"""Unperturbed variables of a release: measured on the file, before anything is released."""
+"""What a plan lets out: unperturbed variables and merged categories, measured on the file before any release."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.risk.findings import Findings, find_in
+from postrand.risk.findings import Finding, Findings, find_in
+from postrand.risk.merged import said_of
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
@@ -15,8 +18,9 @@ from postrand.workflow.planned import mechanism_of
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    One pass over the file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is
-    not designed again. Sentences contain no counts; ``figures`` are confidential.
+    Also the recodes whose merged categories are still too few. One pass over the file, or none where it is ``known``;
+    nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
+    ``figures`` are confidential.
 
     Raises
     ------
@@ -27,12 +31,15 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     if mechanism is None:
         mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     stage(Stage.SINGLING)
+    said = said_of(plan.codebook, known.table)
+    few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
     if known.sample is None:
-        return Findings()
+        return Findings(few)
     house = household_of(plan)
     decided = [
         *plan.release.as_is,
         *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
     ]
     decided += [house] if house and not plan.release.renumbers else []
-    return find_in(known.answers[known.sample], plan.codebook, mechanism, as_is=decided)
+    found = find_in(known.answers[known.sample], plan.codebook, mechanism, as_is=decided)
+    return dataclasses.replace(found, found=(*found.found, *few))

@@ -13,6 +13,7 @@ from typing import Any
 from postrand.errors import PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.risk.file import RiskFile
 from postrand.risk.measures.base import Count, Fact, Histogram, Measured, RiskMeasure
+from postrand.risk.merged import warn_of
 from postrand.support import options
 from postrand.support.progress import Stage, stage
 
@@ -131,7 +132,9 @@ def measure(
     (2.0, 2.0)
     """
     chosen, named = make(measures, settings or {}), measures != "all"
-    return measure_file(RiskFile.read(data, key_variables, **file), chosen, named=named)
+    read = RiskFile.read(data, key_variables, **file)
+    warn_of(file.get("codebook"), read.columns, (*key_variables, *read.sensitive))
+    return measure_file(read, chosen, named=named)
 
 
 def measure_file(file: RiskFile, measures: Iterable[RiskMeasure], *, named: bool = False) -> Assessment:

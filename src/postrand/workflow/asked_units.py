@@ -1,0 +1,47 @@
+"""Households and persons that are asked to be protected too: what keeps a plan from it, and its section ``[unit]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from postrand.errors import nearest, sentence
+from postrand.workflow.advice_needs import Needs
+
+_RECORDS = "--most-records N, the most records of one person: a public bound"
+BOUND = "--largest-household N, the most members of one: a public bound"
+
+
+def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
+    """Yield what keeps a plan from protecting the units asked for; ``roles`` are those of the file's columns."""
+    if needs.person and needs.person not in roles:
+        yield sentence(f"no column {needs.person!r}{nearest(needs.person, roles)}", where="--person")
+    elif needs.person and roles[needs.person] != "drop":
+        what = f"{needs.person!r} numbers persons, and would be released"
+        yield sentence(what, where="--person", fix="leave it out of the other options; its role is 'drop'")
+    if bool(needs.person) != bool(needs.most_records):
+        what = "a column of persons and the most records of one person are needed together"
+        yield sentence(what, fix=f"add {_RECORDS}" if needs.person else "name the column: --person")
+    if not needs.largest_household:
+        return
+    if "household" not in roles.values():
+        what = "households cannot be protected: no variable has household numbers"
+        yield sentence(what, fix="name the column of household numbers: --household")
+    if needs.largest_household < 2:
+        what = "the largest household is not one of several members"
+        yield sentence(what, got=needs.largest_household, wanted=">= 2")
+
+
+def section(roles: Mapping[str, str], needs: Needs, own: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return ``[unit]`` as plain data, empty where no unit is asked for; ``own`` variables describe the household."""
+    unit: dict[str, Any] = {}
+    if needs.largest_household:
+        house = next(name for name, role in roles.items() if role == "household")
+        unit |= {"household": house, "largest_household": needs.largest_household}
+    unit |= {"household_variables": list(own)} if own else {}
+    return unit | ({"person": needs.person, "most_records": needs.most_records} if needs.person else {})
+
+
+def roles_of(codebook: Any) -> dict[str, str]:
+    """Return the role of each variable of a codebook."""
+    return {variable.name: variable.role for variable in codebook.variables}
