@@ -23,6 +23,7 @@ FORMS = {
     "limits": ("age", {"top": "85"}),
     "rounding": ("age", {"rounding": "10"}),
     "merge_rare": ("area", {"merge_rare": "60", "others": "elsewhere"}),
+    "dates": ("born", {"bands": "1950, 1970", "below": "earlier", "format": "%d.%m.%Y"}),
     "hierarchy": ("area", {"rows": "e;right\nn;up\ns;down\nw;left", "level": "1"}),
 }
 
@@ -30,11 +31,13 @@ FORMS = {
 @pytest.fixture(scope="module", params=["parquet", "csv"])
 def decisions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     rng = np.random.default_rng(5)
+    days = rng.integers(1, 29, N)
     columns = pa.table(
         {
             "sex": rng.choice([1, 2], N),
             "area": rng.choice(["n", "e", "s", "w"], N, p=[0.4, 0.3, 0.2, 0.1]),
             "age": rng.choice([*range(5, 95, 3), 999], N),
+            "born": [f"{day:02}.11.{year}" for year, day in zip(rng.choice([1931, 1955, 1999], N), days, strict=True)],
         }
     )
     path = tmp_path_factory.mktemp("editor") / f"survey.{request.param}"
@@ -144,7 +147,7 @@ def test_texts_of_a_form_are_read_as_people_write_them() -> None:
     limits = recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())
     assert limits is not None
     assert limits["bottom"] == 1.5
-    assert recode_form.kind_of({"variable": "born", "bands": [1960], "unit": "year"}) == "other"
+    assert recode_form.kind_of({"variable": "born", "bands": ["1960-01"], "unit": "month"}) == "other"
     with pytest.raises(PostrandError, match="two rows: a"):
         recode_form.entry_of("x", "hierarchy", {"rows": "a;b\na;c"}, ())
 

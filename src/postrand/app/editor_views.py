@@ -24,6 +24,7 @@ TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",
+    "dates": "The years in which bands begin: 1950, 1970 gives 1949 or earlier, 1950-1969 and 1970 or later.",
     "limits": "Values beyond a limit become the limit; one box can stay empty.",
     "rounding": "Each value becomes the nearest multiple of this number.",
     "merge_rare": (
@@ -37,6 +38,10 @@ _BOXES = {
         ("bands", "Bands begin at", ""),
         ("below", "Name of what lies below the first", "optional"),
         ("no_answer", "Values that mean no answer", "optional; they become missing"),
+    ),
+    "dates": (
+        ("bands", "Years in which bands begin", ""),
+        ("below", "Name of what lies below the first", "such as before 1950"),
     ),
     "limits": (
         ("bottom", "Lowest value", ""),
@@ -59,6 +64,10 @@ _IN_BOXES = (
         "write a name such as “under {first}” into “Name of what lies below the first”",
     ),
     (r"list codes for no answer: missing = \[[^]]*\]", "write what means no answer into “Values that mean no answer”"),
+    (
+        r"of dates, set unit = 'year' and say how they are written: format = '[^']*'",
+        "of dates, choose “bands of years, of dates” and how they are written",
+    ),
     (r', or name the rest: others = "[^"]*"', ""),
 )
 
@@ -167,6 +176,10 @@ def _recode(decisions: Decisions, at: int, column: Column | None, waiting: bool)
         parts.append(
             labelled(words, control("input", "typed", PREFIX + name, type="text", value=held.get(name, "")), note)
         )
+    if kind == "dates":
+        written = list(recode_form.WRITTEN.items())
+        chosen = select("typed", f"{PREFIX}format", held.get("format", ""), written, "")
+        parts.append(labelled("How the dates are written", chosen, "for example the last day of 2020"))
     if kind == "hierarchy":
         rows = control("textarea", "typed", f"{PREFIX}rows", rows="8", cols="40")
         rows.append(held.get("rows", ""))
