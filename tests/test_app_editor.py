@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, documents, editor_views, plans, recode_form, recoding
+from postrand.app import computations, documents, editor_views, plans, recode_form, recoding, views
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.errors import PostrandError
 from postrand.plan.infer import load_codebook
@@ -84,6 +84,16 @@ def test_what_a_recode_changes_is_shown(decisions: Decisions) -> None:
     page = str(editor_views.effect_view(found, waiting=False))
     assert "4 → 3" in page
     assert f"{found.uniques[0]:,} → {found.uniques[1]:,}" in page
+
+
+def test_a_key_without_categories_is_named_until_a_recode_makes_them(decisions: Decisions) -> None:
+    typed, at = with_form(decisions, "dates")
+    found, after = recoding.effect(typed, at), recoding.used(typed, at)
+    assert found.uniques == (None, computations.assess(after, with_model=False).sample_uniques)
+    assert "counted only after it →" in str(editor_views.effect_view(found, waiting=False))
+    assert "The risk leaves out born: released without categories" in str(views.risk_form(decisions))
+    assert "leaves out" not in str(views.risk_form(after))
+    assert views.UNCOUNTED in str(views.variables(decisions))
 
 
 def test_a_recode_is_taken_back(decisions: Decisions) -> None:

@@ -160,6 +160,10 @@ def test_a_policy_that_is_not_met_stops_the_release_check(decisions: Decisions, 
     assert check is not None
     assert not check.is_ready
     assert any("ε" in text or "epsilon" in text for text in check.refusals)
+    page = str(check_view.check_view(kept, check))
+    assert "Office: 0 of 1 rules are met" in page
+    assert all(html_escape(str(value)) in page for row in check.policy.rows() for value in row.values())
+    assert html_escape(check.worth[0]) in page  # as 'postrand protect' says it of the release
     assert 'disabled="disabled"' in str(release_views.protect_view(kept, None, "", None, check))
 
 
@@ -200,6 +204,12 @@ def test_every_decision_can_be_undone_and_redone(actions: list[tuple[str, str, s
     assert history.decided(now.now) == history.decided(end.now)
     assert "no decision to redo" in history.redo(now).now.problem
     assert history.decide(history.undo(now), "prior", "", "uniform").undone == () or steps == 0
+
+
+def test_what_undo_names_says_after_which_action(decisions: Decisions) -> None:
+    page = str(shelf_views.history_view(history.decide(History(decisions), "shuffle", value="false"), heard=7))
+    assert 'data-heard="7"' in page  # the page has sent more: it hides the words
+    assert "random order: yes → no" in page
 
 
 def test_another_file_can_be_taken_back(decisions: Decisions) -> None:

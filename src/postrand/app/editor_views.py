@@ -24,7 +24,7 @@ TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",
-    "dates": "The years in which bands begin: 1950, 1970 gives 1949 or earlier, 1950-1969 and 1970 or later.",
+    "dates": "The years in which bands begin: 1950, 1970 gives 1950-1969 and 1970 or later; what lies before needs a name.",
     "limits": "Values beyond a limit become the limit; one box can stay empty.",
     "rounding": "Each value becomes the nearest multiple of this number.",
     "merge_rare": (
@@ -42,6 +42,7 @@ _BOXES = {
     "dates": (
         ("bands", "Years in which bands begin", ""),
         ("below", "Name of what lies below the first", "such as before 1950"),
+        ("no_answer", "Values that mean no answer", "optional; they become missing; between them a semicolon"),
     ),
     "limits": (
         ("bottom", "Lowest value", ""),
@@ -239,7 +240,8 @@ def effect_view(found: Effect | None, waiting: bool, typed: Mapping[str, str] | 
     if trial is not None:
         shown.append(("Categories", f"{len(trial.before):,} → {len(trial.after):,}"))
     if found.uniques is not None:
-        shown.append(("Sample uniques of the keys", f"{found.uniques[0]:,} → {found.uniques[1]:,}"))
+        before = "counted only after it" if found.uniques[0] is None else f"{found.uniques[0]:,}"
+        shown.append(("Sample uniques of the keys", f"{before} → {found.uniques[1]:,}"))
     parts: list[Any] = [facts(shown)] if shown else []
     if trial is not None:
         sides = (tallied(trial.before), tallied(trial.after))

@@ -22,9 +22,16 @@ def measures_view(found: Assessment | None) -> TagList:
     parts: list[Tag] = [tags.h3("Measure by measure")]
     parts += [_measure(one) for one in found.measured]
     left = [one for one in found.results if isinstance(one, Unmeasured)]
-    parts += [tags.p(tags.strong(f"{without_options(one.title)}: "), without_options(one.reason), class_="soft") for one in left]
     parts += [
-        tags.p(f"{one.title}: it takes long, so only the command line has it: postrand assess --measure {one.name}.", class_="soft") for one in long
+        tags.p(tags.strong(f"{without_options(one.title)}: "), without_options(one.reason), class_="soft")
+        for one in left
+    ]
+    parts += [
+        tags.p(
+            f"{one.title}: it takes long, so only the command line has it: postrand assess --measure {one.name}.",
+            class_="soft",
+        )
+        for one in long
     ]
     return TagList(*parts)
 

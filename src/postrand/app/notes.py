@@ -24,6 +24,10 @@ _OPTIONS = (
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
     (r"\btau([12])\b", r"τ\1"),
+    (
+        r"run 'postrand check' for the figures, then change the plan",
+        "see the figures under Policy, then change the plan",
+    ),
     (r"--limit '([^']*)'", r"\1"),
     (
         r"For plans .* a public bound, and --household-variables (.*), which all members share",

@@ -90,6 +90,8 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
             found["others"] = texts["others"].strip()
     if kind in ("bands", "limits", "rounding") and texts.get("no_answer", "").strip():
         found["missing"] = _numbers(texts["no_answer"], "values that mean no answer", problems)
+    if kind == "dates" and (none := [one.strip() for one in texts.get("no_answer", "").split(";") if one.strip()]):
+        found["missing"] = none
     raise_all(SpecificationError, problems)
     return found
 
@@ -103,7 +105,8 @@ def boxes_of(entry: Mapping[str, Any] | None, values: Sequence[Any], labels: Seq
     found: dict[str, str] = {}
     for name, held in (entry or {}).items():
         if name in ("bands", "missing") and isinstance(held, (list, tuple)):
-            found["no_answer" if name == "missing" else name] = ", ".join(key_of(one) for one in held)
+            between = "; " if name == "missing" and "unit" in (entry or {}) else ", "
+            found["no_answer" if name == "missing" else name] = between.join(key_of(one) for one in held)
         elif name in ("top", "bottom", "rounding", "merge_rare", "level", "others", "below", "format"):
             found[name] = key_of(held)
     if entry is not None and "hierarchy" in entry:

@@ -35,6 +35,9 @@ _CHECKS = {
     "data": "Every released value is one that the description and the chances allow.",
     "margins": "The released counts are such as these chances produce.",
     "bytes": "The data file holds the records, and nothing hidden.",
+    "copies_said": "The description of the completed copies can be read.",
+    "copies": "Every completed copy has the released records, and fills in only what was perturbed or not released.",
+    "copies_bytes": "The file of the completed copies holds them, and nothing hidden.",
     "derived": "The report and the other files follow from the rest.",
 }
 """What a check that passed means, in words without terms."""
@@ -152,12 +155,16 @@ def _item(one: Finished, is_shown: bool, is_asked: bool, decisions: Decisions) -
     return tags.li(tags.strong(one.title), " ", tags.span(state, class_="soft"), actions)
 
 
-def history_view(history: History) -> Tag:
-    """Return the buttons that undo and redo a decision, with what they would change."""
+def history_view(history: History, heard: int = 0) -> Tag:
+    """Return the buttons that undo and redo a decision, with what they would change.
+
+    ``heard`` is the number of the last action that the page sent: while it has sent more, it hides what they change.
+    """
     return tags.div(
         _turn("Undo the last decision", "undo", history.past[-1:], history),
         _turn("Redo", "redo", history.undone[-1:], history),
         class_="row",
+        data_heard=f"{heard}",
     )
 
 
