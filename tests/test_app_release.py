@@ -35,6 +35,7 @@ from postrand.app import (
     houses,
     private_folder,
     projects,
+    release_screen,
     release_views,
     shelf_views,
 )
@@ -492,6 +493,8 @@ def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions
     _, _, rest = str(release_views.protect_view(decided, None, "", one, one.check)).partition("Protect the file")
     assert "their levels add up" in rest.partition("Done")[0]
     assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
+    assert release_screen.is_listed(one, one.decisions)
+    assert not release_screen.is_listed(dataclasses.replace(one, check=None), one.decisions)  # opened again: show it
 
 
 def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:

@@ -49,7 +49,7 @@ class ReleaseCheck:
     stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
     ``promises`` are the claims in plain words; ``of_households`` are those on households, and ``levels`` their ε
-    by size. ``worth`` says what tables of two variables are worth; ``policy`` has the verdicts on the rules of the plan's.
+    by size. ``worth`` says what tables of two variables are worth; ``policy`` has the verdicts on the plan's rules.
     """
 
     columns: tuple[Column, ...]

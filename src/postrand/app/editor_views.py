@@ -24,7 +24,7 @@ TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",
-    "dates": "The years in which bands begin: 1950, 1970 gives 1950-1969 and 1970 or later; what lies before needs a name.",
+    "dates": "The years in which bands begin: 1950, 1970 gives 1950-1969 and 1970+; what lies before needs a name.",
     "limits": "Values beyond a limit become the limit; one box can stay empty.",
     "rounding": "Each value becomes the nearest multiple of this number.",
     "merge_rare": (

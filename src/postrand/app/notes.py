@@ -26,7 +26,7 @@ _OPTIONS = (
     (r"\btau([12])\b", r"τ\1"),
     (
         r"run 'postrand check' for the figures, then change the plan",
-        "see the figures under Policy, then change the plan",
+        "see Policy below, then change the plan",
     ),
     (r"--limit '([^']*)'", r"\1"),
     (

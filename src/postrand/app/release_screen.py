@@ -69,6 +69,11 @@ def screens(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
         return shelf_views.open_form(tab().typed.get("open", ""))
 
 
+def is_listed(one: Finished | None, decisions: Decisions) -> bool:
+    """Return whether a release has the check of these decisions beside it; one that was opened again has none."""
+    return one is not None and one.check is not None and one.is_of(decisions)
+
+
 def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def protect_form() -> Any:
@@ -88,8 +93,8 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
     def check() -> Any:
         found, _ = asked()
         one = shown(tab())
-        if not isinstance(found, checking.ReleaseCheck) or (one is not None and one.is_of(part("all"))):
-            return None  # the release of these decisions has the same list
+        if not isinstance(found, checking.ReleaseCheck) or is_listed(one, part("all")):
+            return None
         return check_view.check_view(part("all"), found)
 
     @render.ui
