@@ -24,6 +24,7 @@ _OPTIONS = (
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
     (r"\btau([12])\b", r"τ\1"),
+    (r" \(--redo-completed makes them again\)", ""),
     (
         r"run 'postrand check' for the figures, then change the plan",
         "see Policy below, then change the plan",
@@ -56,6 +57,8 @@ _OPTIONS = (
 def without_options(text: str) -> str:
     """Return a sentence of the command line with the choices of the screen in place of its options.
 
+    >>> without_options("drawn from this release alone (--redo-completed makes them again)")
+    'drawn from this release alone'
     >>> without_options("For a limit that is not met, ask for --limit 'epsilon <= 2'.")
     'For a limit that is not met, ask for epsilon <= 2.'
     """

@@ -16,6 +16,7 @@ from postrand.app.history import History, differences
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
 from postrand.app.views import cut_text
+from postrand.app.notes import without_options
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
 
@@ -107,7 +108,7 @@ def _checks(found: Verification) -> Tag:
     rows = []
     for check in found.checks:
         words = _CHECKS.get(check.name, "") if check.ok else ""
-        own = check.sentence.removeprefix("stated by the curator, not checked: ")
+        own = without_options(check.sentence.removeprefix("stated by the curator, not checked: "))
         told = tags.td(words or own[:1].upper() + own[1:], class_="text")
         rows.append(tags.tr(tags.th(_OUTCOMES[check.outcome], scope="row"), told))
     said = "Only said: nobody can compute it from the release, so it rests on the word of the curator."
