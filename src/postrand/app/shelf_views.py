@@ -13,10 +13,10 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
 from postrand.app.history import History, differences
+from postrand.app.notes import without_options
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
 from postrand.app.views import cut_text
-from postrand.app.notes import without_options
 from postrand.app.widgets import button, control, copyable, labelled, trouble
 from postrand.release import Verification
 
