@@ -79,7 +79,9 @@ def test_what_a_recode_changes_is_shown(decisions: Decisions) -> None:
     found = recoding.effect(typed, at)
     keys = [computations.assess(one, with_model=False) for one in (decisions, recoding.used(typed, at))]
     assert found.uniques == tuple(one.sample_uniques for one in keys if one is not None)
-    assert found.uniques[1] < found.uniques[0]
+    before, after = found.uniques or (None, 0)
+    assert before is not None
+    assert after < before
     assert (len(found.trial.before), len(found.trial.after)) == (4, 3)
     page = str(editor_views.effect_view(found, waiting=False))
     assert "4 → 3" in page
