@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, documents, editor_views, plans, recode_form, recoding
+from postrand.app import computations, documents, editor_views, plans, recode_form, recoding, views
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.errors import PostrandError
 from postrand.plan.infer import load_codebook
@@ -23,6 +23,7 @@ FORMS = {
     "limits": ("age", {"top": "85"}),
     "rounding": ("age", {"rounding": "10"}),
     "merge_rare": ("area", {"merge_rare": "60", "others": "elsewhere"}),
+    "dates": ("born", {"bands": "1950, 1970", "below": "earlier", "format": "%d.%m.%Y"}),
     "hierarchy": ("area", {"rows": "e;right\nn;up\ns;down\nw;left", "level": "1"}),
 }
 
@@ -30,11 +31,13 @@ FORMS = {
 @pytest.fixture(scope="module", params=["parquet", "csv"])
 def decisions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     rng = np.random.default_rng(5)
+    days = rng.integers(1, 29, N)
     columns = pa.table(
         {
             "sex": rng.choice([1, 2], N),
             "area": rng.choice(["n", "e", "s", "w"], N, p=[0.4, 0.3, 0.2, 0.1]),
             "age": rng.choice([*range(5, 95, 3), 999], N),
+            "born": [f"{day:02}.11.{year}" for year, day in zip(rng.choice([1931, 1955, 1999], N), days, strict=True)],
         }
     )
     path = tmp_path_factory.mktemp("editor") / f"survey.{request.param}"
@@ -76,11 +79,23 @@ def test_what_a_recode_changes_is_shown(decisions: Decisions) -> None:
     found = recoding.effect(typed, at)
     keys = [computations.assess(one, with_model=False) for one in (decisions, recoding.used(typed, at))]
     assert found.uniques == tuple(one.sample_uniques for one in keys if one is not None)
-    assert found.uniques[1] < found.uniques[0]
+    before, after = found.uniques or (None, 0)
+    assert before is not None
+    assert after < before
     assert (len(found.trial.before), len(found.trial.after)) == (4, 3)
     page = str(editor_views.effect_view(found, waiting=False))
     assert "4 → 3" in page
     assert f"{found.uniques[0]:,} → {found.uniques[1]:,}" in page
+
+
+def test_a_key_without_categories_is_named_until_a_recode_makes_them(decisions: Decisions) -> None:
+    typed, at = with_form(decisions, "dates")
+    found, after = recoding.effect(typed, at), recoding.used(typed, at)
+    assert found.uniques == (None, computations.assess(after, with_model=False).sample_uniques)
+    assert "counted only after it →" in str(editor_views.effect_view(found, waiting=False))
+    assert "The risk leaves out born: released without categories" in str(views.risk_form(decisions))
+    assert "leaves out" not in str(views.risk_form(after))
+    assert views.UNCOUNTED in str(views.variables(decisions))
 
 
 def test_a_recode_is_taken_back(decisions: Decisions) -> None:
@@ -144,7 +159,7 @@ def test_texts_of_a_form_are_read_as_people_write_them() -> None:
     limits = recode_form.entry_of("age", "limits", {"top": "85", "bottom": "1.5"}, ())
     assert limits is not None
     assert limits["bottom"] == 1.5
-    assert recode_form.kind_of({"variable": "born", "bands": [1960], "unit": "year"}) == "other"
+    assert recode_form.kind_of({"variable": "born", "bands": ["1960-01"], "unit": "month"}) == "other"
     with pytest.raises(PostrandError, match="two rows: a"):
         recode_form.entry_of("x", "hierarchy", {"rows": "a;b\na;c"}, ())
 

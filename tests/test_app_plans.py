@@ -22,6 +22,7 @@ from postrand.app import (
     views,
 )
 from postrand.app.blocks import Together
+from postrand.app.changes import changes
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.errors import UsageError
@@ -217,6 +218,7 @@ def test_blocks_and_strata_are_made_by_hand(fresh: Decisions, tmp_path: Path) ->
     assert [one.name for one in joint.blocks] == ["sex × area", "job"]
     assert not joint.is_plain
     strata = act(joint, "given", "2:3", "true")
+    assert changes(joint, strata) == ("strata: none → job within born",)  # nothing more is drawn together
     plan = load_plan(documents.write(strata, tmp_path))
     assert [(b.variables, b.given) for b in plan.blocks] == [(("sex", "area"), ()), (("job",), ("born",))]
     assert documents.plan_data(strata, tmp_path)["privacy"]["epsilon"] == 2.0  # two blocks of the usual level

@@ -34,6 +34,7 @@ from postrand.app import (
     houses,
     private_folder,
     projects,
+    release_screen,
     release_views,
     shelf_views,
 )
@@ -159,6 +160,10 @@ def test_a_policy_that_is_not_met_stops_the_release_check(decisions: Decisions, 
     assert check is not None
     assert not check.is_ready
     assert any("ε" in text or "epsilon" in text for text in check.refusals)
+    page = str(check_view.check_view(kept, check))
+    assert "Office: 0 of 1 rules are met" in page
+    assert all(html_escape(str(value)) in page for row in check.policy.rows() for value in row.values())
+    assert html_escape(check.worth[0]) in page  # as 'postrand protect' says it of the release
     assert 'disabled="disabled"' in str(release_views.protect_view(kept, None, "", None, check))
 
 
@@ -199,6 +204,12 @@ def test_every_decision_can_be_undone_and_redone(actions: list[tuple[str, str, s
     assert history.decided(now.now) == history.decided(end.now)
     assert "no decision to redo" in history.redo(now).now.problem
     assert history.decide(history.undo(now), "prior", "", "uniform").undone == () or steps == 0
+
+
+def test_what_undo_names_says_after_which_action(decisions: Decisions) -> None:
+    page = str(shelf_views.history_view(history.decide(History(decisions), "shuffle", value="false"), heard=7))
+    assert 'data-heard="7"' in page  # the page has sent more: it hides the words
+    assert "random order: yes → no" in page
 
 
 def test_another_file_can_be_taken_back(decisions: Decisions) -> None:
@@ -483,6 +494,8 @@ def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions
     _, _, rest = str(release_views.protect_view(decided, None, "", one, one.check)).partition("Protect the file")
     assert "their levels add up" in rest.partition("Done")[0]
     assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
+    assert release_screen.is_listed(one, one.decisions)
+    assert not release_screen.is_listed(dataclasses.replace(one, check=None), one.decisions)  # opened again: show it
 
 
 def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:

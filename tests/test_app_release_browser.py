@@ -1,5 +1,6 @@
 """A release cannot go wrong silently: the defects of earlier workbenches, replayed in a real browser."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,8 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator("#downloads")).to_contain_text(f"Saved in {folder}")
         go(page, "protect")
         expect(page.locator("#protect h3")).to_have_text("Done")
+        expect(page.locator("#check")).to_contain_text("Released as it is: happy, attend, income", timeout=30_000)
+        expect(page.locator("#history .row")).to_have_attribute("data-heard", re.compile("[1-9]"))
         for _ in range(2):
             page.click("text=Undo the last decision")
         page.click("#history >> text=Redo")

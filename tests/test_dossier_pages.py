@@ -46,7 +46,9 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     policy = PolicyCheck("p", "", (Verdict("Records alone", "at most 1%", "46%", "97%", False),))
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
     found = decision_of(
-        figures(findings=("income tells the rest",), as_is={"joint_household_risk_above": 0.99}),
+        figures(
+            findings=("income tells the rest",), as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0}
+        ),
         policy,
         mechanism,
         certificate,
@@ -57,7 +59,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Perturbed <b>age</b> (ε of a record: 1 at most)",
         "Recoded before job",
         "Released as in the file income",
-        "Persons found rightly, informed attacker not looked at 600 (60%) 30 (3%)",
+        "Persons found rightly, informed attacker 1,000 (100%) 600 (60%) 30 (3%)",
         "chance above 20%, informed attacker not looked at 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",

@@ -73,7 +73,7 @@ def _of_design(one: Decisions, other: Decisions) -> Iterator[str]:
         before, now = (words(getattr(state, name)) for state in (one, other))
         if before != now:
             yield _told(what, before, now)
-    blocks = ["; ".join(block.name for block in state.blocks if not block.is_plain) for state in (one, other)]
+    blocks = ["; ".join(b.name for b in state.blocks if len(b.variables) > 1) for state in (one, other)]
     strata = [
         "; ".join(f"{b.name} within {', '.join(b.given)}" for b in state.blocks if b.given) for state in (one, other)
     ]

@@ -33,6 +33,7 @@ def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -
     title = tags.h3("Release check") if decide else None
     parts: list[Any] = [title, _fates(check), _columns(decisions, check), *_messages(check), _remaining(check)]
     parts += _promises(check) if decide else []
+    parts += [*_worth(check), *_policy(check)]
     parts.append(_findings(decisions, check, decide))
     return TagList(*parts)
 
@@ -95,6 +96,27 @@ def _promises(check: ReleaseCheck) -> list[Any]:
     """Return what the release will promise, before it is made; a finished one says it of itself."""
     told = promised(check.promises, check.of_households, check.levels)
     return [tags.p(tags.strong("What the release will promise")), *told] if told else []
+
+
+def _worth(check: ReleaseCheck) -> list[Tag]:
+    """Return what tables of two variables are worth: one line, and below it the least useful of them."""
+    first, *rest = check.worth or ("",)
+    told = [tags.p(tags.strong("What it is worth: "), first)] if first else []
+    return [*told, tags.details(tags.summary("Table by table"), tags.ul(*map(tags.li, rest)))] if rest else told
+
+
+def _policy(check: ReleaseCheck) -> list[Tag]:
+    """Return the verdict on each rule of the plan's policy, as ``postrand check`` gives it."""
+    found = check.policy
+    if found is None:
+        return []
+    rows = found.rows()
+    head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in rows[0]))
+    body = [tags.tr(*(tags.td(without_options(str(value)), class_="text") for value in row.values())) for row in rows]
+    met = sum(one.is_met for one in found.verdicts)
+    said = f"{found.title}: {met:,} of {len(found.verdicts):,} rules are met. Before: {found.before_is}."
+    table = scroll(tags.table(tags.thead(head), tags.tbody(*body)), "Rules of the policy")
+    return [tags.p(tags.strong("Policy: "), said), table, *(tags.p(note, class_="soft") for note in found.notes)]
 
 
 def promised(

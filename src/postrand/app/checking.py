@@ -14,6 +14,7 @@ from postrand.certification.plain_words import household_claims, household_level
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.report.table_worth import two_way, two_way_lines
 from postrand.risk.file import household_numbers
 from postrand.risk.findings import Findings
 from postrand.risk.singled_together import singled_by_all
@@ -24,6 +25,7 @@ from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import file_warnings
 from postrand.workflow.pipeline import policy_of
+from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.unperturbed import findings as measured
 from postrand.workflow.written import check_fits
 
@@ -47,7 +49,7 @@ class ReleaseCheck:
     stop. ``every`` is the share of the records, or of the sample of a large file, that all unperturbed columns together
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
     ``promises`` are the claims in plain words; ``of_households`` are those on households, and ``levels`` their ε
-    by size.
+    by size. ``worth`` says what tables of two variables are worth; ``policy`` has the verdicts on the plan's rules.
     """
 
     columns: tuple[Column, ...]
@@ -60,6 +62,8 @@ class ReleaseCheck:
     promises: tuple[str, ...] = ()
     of_households: tuple[str, ...] = ()
     levels: tuple[tuple[int, float], ...] = ()
+    worth: tuple[str, ...] = ()
+    policy: PolicyCheck | None = None
 
     @property
     def together(self) -> str:
@@ -107,8 +111,13 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     columns = columns_of(made.plan, made.mechanism)
     largest = found.largest_household
     houses = household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
-    told = _promises(made, found)
-    return ReleaseCheck(columns, found, warnings, refusals, *_together(made.known, found), told, *houses)
+    told, worth = _promises(made, found), tuple(two_way_lines(two_way(made.mechanism, _rows(decisions))))
+    shares = _together(made.known, found)
+    return ReleaseCheck(columns, found, warnings, refusals, *shares, told, *houses, worth, policy)
+
+
+def _rows(decisions: Decisions) -> int:
+    return 0 if decisions.opened is None else decisions.opened.rows
 
 
 def _promises(made: Designed, found: Findings) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",
+    "dates": "The years in which bands begin: 1950, 1970 gives 1950-1969 and 1970+; what lies before needs a name.",
     "limits": "Values beyond a limit become the limit; one box can stay empty.",
     "rounding": "Each value becomes the nearest multiple of this number.",
     "merge_rare": (
@@ -37,6 +38,11 @@ _BOXES = {
         ("bands", "Bands begin at", ""),
         ("below", "Name of what lies below the first", "optional"),
         ("no_answer", "Values that mean no answer", "optional; they become missing"),
+    ),
+    "dates": (
+        ("bands", "Years in which bands begin", ""),
+        ("below", "Name of what lies below the first", "such as before 1950"),
+        ("no_answer", "Values that mean no answer", "optional; they become missing; between them a semicolon"),
     ),
     "limits": (
         ("bottom", "Lowest value", ""),
@@ -59,6 +65,10 @@ _IN_BOXES = (
         "write a name such as “under {first}” into “Name of what lies below the first”",
     ),
     (r"list codes for no answer: missing = \[[^]]*\]", "write what means no answer into “Values that mean no answer”"),
+    (
+        r"of dates, set unit = 'year' and say how they are written: format = '[^']*'",
+        "of dates, choose “bands of years, of dates” and how they are written",
+    ),
     (r', or name the rest: others = "[^"]*"', ""),
 )
 
@@ -167,6 +177,10 @@ def _recode(decisions: Decisions, at: int, column: Column | None, waiting: bool)
         parts.append(
             labelled(words, control("input", "typed", PREFIX + name, type="text", value=held.get(name, "")), note)
         )
+    if kind == "dates":
+        written = list(recode_form.WRITTEN.items())
+        chosen = select("typed", f"{PREFIX}format", held.get("format", ""), written, "")
+        parts.append(labelled("How the dates are written", chosen, "for example the last day of 2020"))
     if kind == "hierarchy":
         rows = control("textarea", "typed", f"{PREFIX}rows", rows="8", cols="40")
         rows.append(held.get("rows", ""))
@@ -226,7 +240,8 @@ def effect_view(found: Effect | None, waiting: bool, typed: Mapping[str, str] | 
     if trial is not None:
         shown.append(("Categories", f"{len(trial.before):,} → {len(trial.after):,}"))
     if found.uniques is not None:
-        shown.append(("Sample uniques of the keys", f"{found.uniques[0]:,} → {found.uniques[1]:,}"))
+        before = "counted only after it" if found.uniques[0] is None else f"{found.uniques[0]:,}"
+        shown.append(("Sample uniques of the keys", f"{before} → {found.uniques[1]:,}"))
     parts: list[Any] = [facts(shown)] if shown else []
     if trial is not None:
         sides = (tallied(trial.before), tallied(trial.after))

@@ -22,9 +22,16 @@ def measures_view(found: Assessment | None) -> TagList:
     parts: list[Tag] = [tags.h3("Measure by measure")]
     parts += [_measure(one) for one in found.measured]
     left = [one for one in found.results if isinstance(one, Unmeasured)]
-    parts += [tags.p(tags.strong(f"{one.title}: "), without_options(one.reason), class_="soft") for one in left]
     parts += [
-        tags.p(f"{one.title}: takes long; run postrand assess --measure {one.name}.", class_="soft") for one in long
+        tags.p(tags.strong(f"{without_options(one.title)}: "), without_options(one.reason), class_="soft")
+        for one in left
+    ]
+    parts += [
+        tags.p(
+            f"{one.title}: it takes long, so only the command line has it: postrand assess --measure {one.name}.",
+            class_="soft",
+        )
+        for one in long
     ]
     return TagList(*parts)
 
@@ -54,7 +61,7 @@ def _measure(one: Measured) -> Tag:
         parts.append(scroll(tags.table(tags.thead(head), tags.tbody(*inner)), f"{one.title}, in detail"))
     drawn = picture(one)
     parts += [tags.div(HTML(drawn), class_="drawn")] if drawn else []
-    parts += [tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in one.notes]
+    parts += [tags.p(without_options(note[:1].upper() + note[1:] + "."), class_="soft") for note in one.notes]
     return tags.details(tags.summary(one.title), *parts)
 
 

@@ -7,7 +7,7 @@ import re
 _WORDS = (
     (r"uncomment: missing_codes = \[(.*)\]", r"mark them under Edit: \1"),
     (r"(merge|group) them with \[\[recodes\]\]", r"\1 them under Edit"),
-    (r"put them into bands of years with \[\[recodes\]\]", "put them into bands of years in the codebook"),
+    (r"put them into bands of years with \[\[recodes\]\]", "put them into bands of years under Edit"),
     (r"set role = '(\w+)'", r"choose the role \1"),
     (r"role = '(\w+)'(?= or '| if| for|[,?.]|$)", r"the role \1"),
     (r"A weight is a number \(type 'int64' or 'double'\) and has no categories", "A weight is a number"),
@@ -22,6 +22,13 @@ _OPTIONS = (
     (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),
     (r", or sheet in \[source\] of the plan", ""),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
+    (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
+    (r"\btau([12])\b", r"τ\1"),
+    (r" \(--redo-completed makes them again\)", ""),
+    (
+        r"run 'postrand check' for the figures, then change the plan",
+        "see Policy below, then change the plan",
+    ),
     (r"--limit '([^']*)'", r"\1"),
     (
         r"For plans .* a public bound, and --household-variables (.*), which all members share",
@@ -50,6 +57,8 @@ _OPTIONS = (
 def without_options(text: str) -> str:
     """Return a sentence of the command line with the choices of the screen in place of its options.
 
+    >>> without_options("drawn from this release alone (--redo-completed makes them again)")
+    'drawn from this release alone'
     >>> without_options("For a limit that is not met, ask for --limit 'epsilon <= 2'.")
     'For a limit that is not met, ask for epsilon <= 2.'
     """

@@ -13,11 +13,21 @@ KINDS = {
     "": "as in the file",
     "groups": "groups of categories",
     "bands": "bands of numbers",
+    "dates": "bands of years, of dates",
     "limits": "top and bottom coding",
     "rounding": "rounding",
     "merge_rare": "rare categories put together",
     "hierarchy": "a level of a hierarchy",
 }
+WRITTEN = {
+    "": "2020-12-31",
+    "%d.%m.%Y": "31.12.2020",
+    "%d/%m/%Y": "31/12/2020",
+    "%m/%d/%Y": "12/31/2020",
+    "%d-%m-%Y": "31-12-2020",
+    "%Y%m%d": "20201231",
+}
+"""How texts of dates can be written, each as an example; a column of dates needs none."""
 MAX_GROUPED = 200
 _OTHER = "other"
 """A recode of an opened plan that the form cannot show."""
@@ -31,8 +41,11 @@ def kind_of(entry: Mapping[str, Any] | None) -> str:
     """
     if entry is None:
         return ""
-    if entry.get("unit") or (entry.get("table") and "bands" in entry):
+    if entry.get("table") and "bands" in entry:
         return _OTHER
+    if entry.get("unit"):
+        is_of_years = entry["unit"] == "year" and isinstance(entry.get("bands"), (list, tuple))
+        return "dates" if is_of_years and entry.get("format", "") in WRITTEN else _OTHER
     if "top" in entry or "bottom" in entry:
         return "limits"
     return next((name for name in KINDS if name and name in entry), _OTHER)
@@ -45,6 +58,8 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
 
     >>> entry_of("age", "bands", {"bands": "0; 15 30"}, ())
     {'variable': 'age', 'bands': [0, 15, 30]}
+    >>> entry_of("born", "dates", {"bands": "1950, 1970", "format": "%d.%m.%Y"}, ())
+    {'variable': 'born', 'bands': [1950, 1970], 'unit': 'year', 'format': '%d.%m.%Y'}
     >>> entry_of("sex", "groups", {"group.1": "woman or man", "group.0": "woman or man"}, (1, 2, 3))
     {'variable': 'sex', 'groups': {'woman or man': [1, 2], '3': [3]}}
 
@@ -59,8 +74,10 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
     found: dict[str, Any] = {"variable": name}
     if kind == "groups":
         found["groups"] = _groups(texts, values)
-    elif kind == "bands":
+    elif kind in ("bands", "dates"):
         found["bands"] = _numbers(texts.get("bands", ""), "where bands begin", problems)
+        if kind == "dates":
+            found |= {"unit": "year"} | ({"format": texts["format"]} if texts.get("format") else {})
         found |= {"below": texts["below"].strip()} if texts.get("below", "").strip() else {}
     elif kind == "hierarchy":
         found |= _hierarchy(texts, problems)
@@ -73,6 +90,8 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
             found["others"] = texts["others"].strip()
     if kind in ("bands", "limits", "rounding") and texts.get("no_answer", "").strip():
         found["missing"] = _numbers(texts["no_answer"], "values that mean no answer", problems)
+    if kind == "dates" and (none := [one.strip() for one in texts.get("no_answer", "").split(";") if one.strip()]):
+        found["missing"] = none
     raise_all(SpecificationError, problems)
     return found
 
@@ -86,8 +105,9 @@ def boxes_of(entry: Mapping[str, Any] | None, values: Sequence[Any], labels: Seq
     found: dict[str, str] = {}
     for name, held in (entry or {}).items():
         if name in ("bands", "missing") and isinstance(held, (list, tuple)):
-            found["no_answer" if name == "missing" else name] = ", ".join(key_of(one) for one in held)
-        elif name in ("top", "bottom", "rounding", "merge_rare", "level", "others", "below"):
+            between = "; " if name == "missing" and "unit" in (entry or {}) else ", "
+            found["no_answer" if name == "missing" else name] = between.join(key_of(one) for one in held)
+        elif name in ("top", "bottom", "rounding", "merge_rare", "level", "others", "below", "format"):
             found[name] = key_of(held)
     if entry is not None and "hierarchy" in entry:
         found["rows"] = "\n".join(f"{value};{group}" for value, group in dict(entry.get("table", {})).items())

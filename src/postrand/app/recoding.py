@@ -118,10 +118,13 @@ def without_recodes(decisions: Decisions) -> Decisions | None:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Hold what a recode changes: the categories and their records, and the sample uniques of the keys."""
+    """Hold what a recode changes: the categories and their records, and the sample uniques of the keys.
+
+    ``uniques`` are those before and after. Before is None where the variable had no categories: no measure counted it.
+    """
 
     trial: Trial | None
-    uniques: tuple[int, int] | None
+    uniques: tuple[int | None, int] | None
 
 
 def effect(decisions: Decisions, at: int) -> Effect:
@@ -136,8 +139,9 @@ def effect(decisions: Decisions, at: int) -> Effect:
         made = prepared(after.kept["recodes"], Path(), plain, "the variable editor")
         trial = trial_of(reopened(decisions.opened.path, made, plain), recode)
     sides = [computations.assess(one, with_model=False) for one in (decisions, after)]
-    counts = [None if one is None else one.sample_uniques for one in sides]
-    return Effect(trial, None if counts[0] is None or counts[1] is None else (counts[0], counts[1]))
+    before, now = (None if one is None else one.sample_uniques for one in sides)
+    before = before if decisions.keys == after.keys else None
+    return Effect(trial, None if now is None else (before, now))
 
 
 def used(decisions: Decisions, at: int) -> Decisions:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from htmltools import TagList, tags
-from shiny import reactive, render
+from shiny import Inputs, reactive, render
 
 from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
@@ -52,7 +52,7 @@ def banner(tab: Tab) -> Any:
     return None if one is None else release_views.stale(one, tab.decisions())
 
 
-def screens(tab: Callable[[], Tab], part: Part) -> None:
+def screens(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
     """Connect the outputs of the screens Protect and Download, and the buttons of the history."""
     _protect_screen(tab, part)
     _take_screen(tab)
@@ -61,11 +61,17 @@ def screens(tab: Callable[[], Tab], part: Part) -> None:
     def history() -> Any:
         here = tab()
         here.decisions()
-        return shelf_views.history_view(here.history)
+        heard = input.act().get("sent", 0) if input.act.is_set() else 0
+        return shelf_views.history_view(here.history, int(heard))
 
     @render.ui
     def by_path() -> Any:
         return shelf_views.open_form(tab().typed.get("open", ""))
+
+
+def is_listed(one: Finished | None, decisions: Decisions) -> bool:
+    """Return whether a release has the check of these decisions beside it; one that was opened again has none."""
+    return one is not None and one.check is not None and one.is_of(decisions)
 
 
 def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -87,8 +93,8 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
     def check() -> Any:
         found, _ = asked()
         one = shown(tab())
-        if not isinstance(found, checking.ReleaseCheck) or (one is not None and one.is_of(part("all"))):
-            return None  # the release of these decisions has the same list
+        if not isinstance(found, checking.ReleaseCheck) or is_listed(one, part("all")):
+            return None
         return check_view.check_view(part("all"), found)
 
     @render.ui

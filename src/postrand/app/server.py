@@ -52,7 +52,7 @@ def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
         risk_screen.connect(input, tab, part)
         _design_screen(tab, part)
         comparison_screen.connect(tab, part)
-        release_screen.screens(tab, part)
+        release_screen.screens(input, tab, part)
         _commands(tab)
 
     return server

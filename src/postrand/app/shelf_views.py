@@ -13,6 +13,7 @@ from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
 from postrand.app.history import History, differences
+from postrand.app.notes import without_options
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
 from postrand.app.views import cut_text
@@ -35,6 +36,9 @@ _CHECKS = {
     "data": "Every released value is one that the description and the chances allow.",
     "margins": "The released counts are such as these chances produce.",
     "bytes": "The data file holds the records, and nothing hidden.",
+    "copies_said": "The description of the completed copies can be read.",
+    "copies": "Every completed copy has the released records, and fills in only what was perturbed or not released.",
+    "copies_bytes": "The file of the completed copies holds them, and nothing hidden.",
     "derived": "The report and the other files follow from the rest.",
 }
 """What a check that passed means, in words without terms."""
@@ -104,7 +108,7 @@ def _checks(found: Verification) -> Tag:
     rows = []
     for check in found.checks:
         words = _CHECKS.get(check.name, "") if check.ok else ""
-        own = check.sentence.removeprefix("stated by the curator, not checked: ")
+        own = without_options(check.sentence.removeprefix("stated by the curator, not checked: "))
         told = tags.td(words or own[:1].upper() + own[1:], class_="text")
         rows.append(tags.tr(tags.th(_OUTCOMES[check.outcome], scope="row"), told))
     said = "Only said: nobody can compute it from the release, so it rests on the word of the curator."
@@ -152,12 +156,16 @@ def _item(one: Finished, is_shown: bool, is_asked: bool, decisions: Decisions) -
     return tags.li(tags.strong(one.title), " ", tags.span(state, class_="soft"), actions)
 
 
-def history_view(history: History) -> Tag:
-    """Return the buttons that undo and redo a decision, with what they would change."""
+def history_view(history: History, heard: int = 0) -> Tag:
+    """Return the buttons that undo and redo a decision, with what they would change.
+
+    ``heard`` is the number of the last action that the page sent: while it has sent more, it hides what they change.
+    """
     return tags.div(
         _turn("Undo the last decision", "undo", history.past[-1:], history),
         _turn("Redo", "redo", history.undone[-1:], history),
         class_="row",
+        data_heard=f"{heard}",
     )
 
 

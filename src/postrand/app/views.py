@@ -26,6 +26,7 @@ from postrand.privacy.words import in_plain_words
 from postrand.report import text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
+from postrand.workflow.comparison_risk import keys_left_out
 from postrand.workflow.draft import perturbs
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
@@ -40,6 +41,8 @@ ROLE_TEXT = {
     "drop": "drop: not released",
 }
 SENSITIVE = "perturb it, or it is released as it is"
+UNCOUNTED = "without categories: no measure of risk counts it, and it is not perturbed; see Edit"
+COARSER = "Next: on the screen Data, make it coarser under Edit, or choose the role drop."
 ONE_VALUE = "one value only: there is nothing to perturb, and it is released as it is"
 
 
@@ -140,12 +143,14 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")
     can = perturbs(draft) or not categories
     is_bare = decisions.roles[j] == "sensitive" or (decisions.roles[j] == "key" and not can)
+    is_uncounted = decisions.roles[j] == "key" and not categories
     is_bare = is_bare and not decisions.is_perturbed(j)
+    bare = UNCOUNTED if is_uncounted else "" if not is_bare else SENSITIVE if can else ONE_VALUE
     edit = tags.div(button("Edit", "edit", str(j), "small", aria_label=f"Edit {cut(name)}"))
     share = decisions.opened.missing[j] / max(decisions.opened.rows, 1)
     return tags.tr(
         tags.th(cut(name), tags.span(cut(draft.get("label", "")), class_="soft"), *notes, edit, scope="row"),
-        tags.td(role, tags.span(SENSITIVE if can else ONE_VALUE, class_="soft") if is_bare else None, class_="text"),
+        tags.td(role, tags.span(bare, class_="soft") if bare else None, class_="text"),
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
@@ -179,8 +184,12 @@ def risk_form(decisions: Decisions) -> TagList:
         "τ1 is the expected number of sample uniques that are also unique in the population. τ2 is the expected number "
         "of correct matches if each sample unique is matched once with the population."
     )
+    ranked = [name for one in decisions.kept.get("numerical", ()) for name in one["variables"]]
+    without = () if decisions.opened is None else keys_left_out(documents.codebook_of(decisions), ranked)
+    left = [f"{said[0].upper()}{said[1:]}. {COARSER}" for said in without]
     return TagList(
         tags.p(tags.strong("Keys: "), keys),
+        trouble(left) if left else None,
         labelled("Share of the population in this file, %", box, needed),
         tags.p(meaning, class_="soft"),
     )

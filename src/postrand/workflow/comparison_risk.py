@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -45,8 +45,12 @@ def recoded_keys(codebook: Codebook) -> tuple[str, ...]:
 
 def left_out(plan: Plan) -> tuple[str, ...]:
     """Return a sentence for each way in which keys without categories are released: no measure of risk has them."""
-    keys = [v.name for v in plan.codebook.with_role("key") if not v.is_categorical]
-    ranked = {name for one in plan.numerical for name in one.variables}
+    return keys_left_out(plan.codebook, {name for one in plan.numerical for name in one.variables})
+
+
+def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the sentences of :func:`left_out` for a codebook and the variables that are moved or averaged in rank."""
+    keys = [v.name for v in codebook.with_role("key") if not v.is_categorical]
     ways = (
         ("moved or averaged among neighbours in rank", [name for name in keys if name in ranked]),
         ("released without categories, as in the file", [name for name in keys if name not in ranked]),

@@ -111,7 +111,12 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
     value, text = getattr(one, side), figure(one, side)
     if value is None or one.unit == "share" or not records:
         return text
-    return f"{value:,.0f} ({100 * value / records:.2g}%)" if value >= 1 else text
+    return f"{value:,.0f} ({_percent(value / records)})" if value >= 1 else text
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent with two digits and no exponent: 100%, 3%."""
+    return f"{float(f'{100 * share:.2g}'):g}%"
 
 
 def _warnings(figures: PlanFigures) -> Iterator[str]:
@@ -133,7 +138,7 @@ def _notes(figures: PlanFigures) -> Iterator[str]:
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
         yield (
-            f"Before means {figures.before_is}: there, {100 * alone.before:.2g}% of the records are alone with their "
+            f"Before means {figures.before_is}: there, {_percent(alone.before)} of the records are alone with their "
             "values of the keys."
         )
 

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const $$ = (selector, root) => Array.from((root || document).querySelectorAll(selector));
-  let timer = null;
+  let timer = null, sent = 0;
 
   function tabId() {
     let id = sessionStorage.getItem("tab");
@@ -13,8 +13,15 @@
     return id;
   }
   function send(control, value) {
-    const message = { act: control.dataset.act, key: control.dataset.key || "", value: String(value) };
+    sent += 1;
+    const message = { act: control.dataset.act, key: control.dataset.key || "", value: String(value), sent: sent };
     window.Shiny.setInputValue("act", message, { priority: "event" });
+    date();
+  }
+  /* What Undo and Redo would change is shown only where no action is on its way: the words of an earlier one are untrue. */
+  function date() {
+    const history = document.getElementById("history"), row = history.querySelector("[data-heard]");
+    history.classList.toggle("late", Boolean(row) && Number(row.dataset.heard) < sent);
   }
   function later(delay, work) {
     clearTimeout(timer);
@@ -120,6 +127,7 @@
       const tell = (id) => { document.getElementById(id).hidden = false; };
       fetch("assets/app.js", { method: "HEAD" }).then((answer) => tell(answer.ok ? "lost" : "ended"), () => tell("ended"));
     });
+    new MutationObserver(date).observe(document.getElementById("history"), { childList: true, subtree: true });
     window.addEventListener("popstate", () => show(location.hash.slice(1) || "data", "back"));
     /* A drop beside the box would make the browser leave the page. */
     for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => {
