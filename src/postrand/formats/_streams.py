@@ -128,6 +128,8 @@ def undecodable_line(path: Path, encoding: str) -> int | None:
             except UnicodeDecodeError as error:
                 before = error.object[: error.start].decode(encoding or "utf-8", "replace")
                 return lines + before.count("\n")
+            except UnicodeError:  # UTF-16 without the mark that says which of the two
+                return lines
             if not block:
                 return None
             lines += found.count("\n")
