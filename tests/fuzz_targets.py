@@ -224,7 +224,7 @@ def workbook(folder: Path, data: bytes) -> Path:
         warnings.simplefilter("ignore")  # of names that are given twice
         for part in data.split(PART):
             name, _, content = part.partition(b"\n")
-            archive.writestr(name.decode("latin-1") or "x", content)
+            archive.writestr(name.decode("latin-1").replace("\0", "") or "x", content)
     return path
 
 

@@ -13,22 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 
 PUBLIC, PRIVATE = 0o777, 0o700
-_SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
-_RIGHTS, _TAKEN = (
-    "check the folder's permissions, then run again",
-    "another run made it in the meantime: give a new name",
+_TAKEN = dict.fromkeys(
+    (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), "another run made it in the meantime: give a new name"
 )
-_UNKNOWN = "check the disk, then run again"
-_NEXT = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _SPACE),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
-    **dict.fromkeys((errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), _TAKEN),
-    errno.ENOMEM: _MEMORY,
-}
-"""The next step by the system's number; without one it was a library that could not be loaded into memory."""
 
 
 @contextmanager
@@ -81,7 +72,8 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
                 "writing failed, and nothing was left behind",
                 where=str([*staged.values(), *refused][-1]),
                 got=error.strerror or str(error),
-                fix=_NEXT.get(error.errno or 0, _UNKNOWN if error.errno else _MEMORY),
+                # Without a number it was a library that could not be loaded into memory.
+                fix=(NEXT | _TAKEN).get(error.errno or 0, DISK if error.errno else MEMORY),
             )
         ) from error
     finally:
