@@ -24,9 +24,25 @@ from pathlib import Path
 from typing import Any
 
 READERS = ("openpyxl", "tests.both_verifiers", "tests.fuzz_targets", "postrand.errors")
-READERS += tuple(f"postrand.{room}" for room in ("codebook", "formats", "metadata", "plan", "recoding", "release", "support"))
+READERS += tuple(
+    f"postrand.{room}" for room in ("codebook", "formats", "metadata", "plan", "recoding", "release", "support")
+)
 WORDS = re.compile(rb"[A-Za-z_][A-Za-z_0-9-]{1,30}|[0-9.]+")
-HOSTILE: tuple[Any, ...] = (None, True, -1, 0, 1e308, 2**63, 2**70, 10**30, 1e-320, "", "x" * 3000, "\x00", "\ud800"[:0])
+HOSTILE: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1e308,
+    2**63,
+    2**70,
+    10**30,
+    1e-320,
+    "",
+    "x" * 3000,
+    "\x00",
+    "\ud800"[:0],
+)
 HOSTILE += ("../../etc/passwd", "=cmd|' /C'!A0", [], {}, [[]], {"": None}, [None] * 300, "NaN", "é\u202e")
 
 
@@ -99,7 +115,9 @@ def child(name: str, folder: Path) -> None:
 def note(folder: Path, error: Exception, data: bytes) -> None:
     place = traceback.extract_tb(error.__traceback__)[-1]
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if "/postrand/" in frame.filename]
-    mark = f"{type(error).__name__}-{Path(own[-1].filename if own else place.filename).stem}-{(own or [place])[-1].lineno}"
+    mark = (
+        f"{type(error).__name__}-{Path(own[-1].filename if own else place.filename).stem}-{(own or [place])[-1].lineno}"
+    )
     path = folder / f"found-{mark}.txt"
     if not path.exists():
         path.write_text("".join(traceback.format_exception(error)))

@@ -1,7 +1,7 @@
 /* Calls to the system that fail on purpose: tests/faults.py preloads this library, counts calls, and chooses one.
 
    A call is known by its name and by the file that it is about, relative to one folder; temporary names are made equal.
-   Calls about other files are left alone, but for memory, threads and random bytes. */
+   Calls about other files are left alone, but for memory and threads. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -237,9 +237,4 @@ int posix_memalign(void **out, size_t to, size_t size) {
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) {
     REAL(int, pthread_create);
     return event("thread", "process") ? EAGAIN : real(thread, how, run, with);
-}
-ssize_t getrandom(void *to, size_t size, unsigned int flags) {
-    REAL(ssize_t, getrandom);
-    FAIL(event("random", "system"));
-    return real(to, size, flags);
 }

@@ -50,7 +50,6 @@ WAYS = {
     "map": (errno.ENOMEM,),
     "allocate": (errno.ENOMEM,),
     "thread": (errno.EAGAIN,),
-    "random": (errno.EIO,),
 }
 """How each call can fail: a number of the system, the process killed, half a write before a full disk, a part only."""
 SECRET = "zq-secret"
@@ -173,7 +172,9 @@ class Place:
         status = os.waitpid(process, 0)[1]
         code = os.waitstatus_to_exitcode(status)
         told = calls.read_text()
-        return Run(code, said.read_text("utf-8", "replace"), answer.read_text("utf-8", "replace"), told, told == "fired")
+        return Run(
+            code, said.read_text("utf-8", "replace"), answer.read_text("utf-8", "replace"), told, told == "fired"
+        )
 
     def command(self, case: Case, fault: Fault | None = None, counted: bool = False) -> Run:
         from postrand.cli import main
@@ -279,9 +280,12 @@ def tried(place: Place, name: str, faults: list[Fault] | None = None, every: boo
             for n in gone:  # the curator sees them, and they are whole
                 shutil.rmtree(place.work / n)
             again = place.command(case)
-            if again.code or {n: d for n, d in digests(place.work).items() if n.partition("/")[0] in case.made} != whole:
+            if (
+                again.code
+                or {n: d for n, d in digests(place.work).items() if n.partition("/")[0] in case.made} != whole
+            ):
                 found.append(f"the next run fails: {again.said[:200]}")
-            left = [p.name for p in place.work.iterdir() if p.name.endswith(".partial")]
+            left = [p.name for p in place.work.iterdir() if p.name.endswith(".partial") and any(p.iterdir())]
             if left:
                 found.append(f"still left behind after the next run: {left}")
         place.clear(case)

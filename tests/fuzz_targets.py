@@ -104,7 +104,7 @@ tables = [["sex", "region"]]
 measure = "unperturbed"
 never = ["pay"]
 """
-TEXT = "sex,region,pay,day,note\nF,n,1.5,2020-01-31,\nM,e,,2021-02-28,\"a,\"\"b\"\"\"\nF,,-3,,é\n"
+TEXT = 'sex,region,pay,day,note\nF,n,1.5,2020-01-31,\nM,e,,2021-02-28,"a,""b"""\nF,,-3,,é\n'
 DDI = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr><var name="sex"><labl>Sex</labl><catgry missing="Y">
 <catValu>9</catValu><labl>none</labl></catgry><catgry><catValu>1</catValu><labl>F</labl></catgry></var></dataDscr>
 </codeBook>"""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +17,9 @@ from typing import IO, Any
 from postrand.errors import DataError, sentence
 
 BLOCK = 1 << 20
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+LONGEST_LINE = 1 << 23
+"""Characters of a line: the parser of records takes no longer ones, and a small archive can unpack to an endless one."""
+DAMAGED = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, OSError, NotImplementedError, struct.error)
 """What Python's libraries raise where compressed bytes are damaged."""
 
 
@@ -86,8 +90,20 @@ def _member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
 def text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
     """Open the file as text, with its line ends as they are, without a byte order mark."""
     usual = "utf-8-sig" if is_utf8(encoding) else encoding
-    with raw(path) as inside, io.TextIOWrapper(inside, encoding=usual, newline="") as lines:
+    with raw(path) as inside, _Lines(inside, encoding=usual, newline="") as lines:
         yield lines
+
+
+class _Lines(io.TextIOWrapper):
+    """Text whose lines have an end; csv.Error at one that is too long."""
+
+    def __next__(self) -> str:
+        line = self.readline(LONGEST_LINE)
+        if len(line) >= LONGEST_LINE:
+            raise csv.Error
+        if not line:
+            raise StopIteration
+        return line
 
 
 @contextmanager
