@@ -11,7 +11,7 @@ EXTENSION := setup.py src/postrand/support/_loops.c
 LOWEST := $(VENV)-lowest
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest wheel services bench studies check format lock clean
+.PHONY: help demo env fast slow test coverage lowest wheel services bench studies faults fuzz check format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -66,6 +66,13 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 	$(BIN)/python benchmarks/completed_misfit.py
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_squares.py)
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_files.py completed_files.jsonl)
+
+faults: env  ## make every call to the system of protect, complete and verify fail in turn (Linux, a C compiler)
+	$(BIN)/python -m benchmarks.faults $(FAULTS)
+
+fuzz: env  ## fuzz every reader of files, guided by coverage; atheris is installed for it, and for nothing else
+	$(PIP) install --quiet atheris
+	$(BIN)/python -m benchmarks.fuzz --out fuzzed $(FUZZ)
 
 check: env  ## lint, format, types, spelling
 	$(BIN)/ruff check

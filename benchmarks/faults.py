@@ -1,4 +1,4 @@
-"""Every call to the system of protect, complete and verify fails in turn: `make faults`, or `python -m tests.faults`.
+"""Every call to the system of protect, complete and verify fails in turn: `python -m benchmarks.faults`.
 
 A library of C (faults.c) is preloaded. A first run lists the calls of a command: which call, on which file. Then each
 of them fails in a run of its own, in each way that such a call can fail; of a call that is made many times on one file,
@@ -23,8 +23,10 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,20 +106,16 @@ class Run(NamedTuple):
 class Place:
     """A folder in which commands run, each in a fork, with the preloaded library."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Iterable[str] = ()) -> None:
         self.folder = folder
         self.work = folder / "work"
         self.library = ctypes.CDLL(os.environ["POSTRAND_FAULTS"])
         self.library.faults_stop.restype = ctypes.c_char_p
         self.library.faults_root(str(self.work).encode())
-        self._set_up()
+        self._set_up(commands)
         self.inputs = digests(self.work)
 
-    def _set_up(self) -> None:
-        from click.testing import CliRunner
-
-        from postrand.cli import main
-
+    def _set_up(self, commands: Iterable[str]) -> None:
         self.work.mkdir(parents=True)
         os.chdir(self.work)
         survey(Path("survey.csv"))
@@ -127,13 +125,16 @@ class Place:
         Path("key").chmod(0o600)
         (self.folder / "tmp").mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.folder / "tmp")
-        words = "protect --plan plan.toml --out given --key-file key"
-        found = self.forked(lambda: CliRunner().invoke(main, words.split(), catch_exceptions=False) and modules())
+        given = ("protect", "--plan", "plan.toml", "--out", "given", "--key-file", "key")
+        for words in (given, *[CASES[name].words for name in commands if name == "complete"]):
+            found = self.forked(partial(loaded, words))
+            for name in sorted(found.answer.split()):
+                with suppress(Exception):  # a module that this platform lacks
+                    importlib.import_module(name)
         assert Path("given").is_dir(), found
         for name in CASES["protect"].kept:
             Path(name).unlink()
-        for name in sorted(found.answer.split()):
-            with_suppressed(importlib.import_module, name)
+        shutil.rmtree("completed", ignore_errors=True)
 
     def forked(self, work: Any, fault: Fault | None = None, counted: bool = False) -> Run:
         """Call something in a fork of this process, with a fault or with its calls counted."""
@@ -144,7 +145,7 @@ class Place:
             try:
                 for number, path in ((1, answer), (2, said)):
                     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-                signal.alarm(120)
+                signal.alarm(300)
                 shared = ctypes.c_char_p
                 if fault is not None:
                     self.library.faults_at(shared(fault.call.encode()), fault.number, fault.way)
@@ -194,14 +195,13 @@ class Place:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def with_suppressed(call: Any, *arguments: Any) -> None:
-    try:
-        call(*arguments)
-    except Exception:  # a module that a platform lacks
-        return
+def loaded(words: tuple[str, ...]) -> int:
+    """Run a command, and print the modules that it has loaded."""
+    from click.testing import CliRunner
 
+    from postrand.cli import main
 
-def modules() -> int:
+    CliRunner().invoke(main, words, catch_exceptions=False)
     print("\n".join(name for name in sys.modules if name != "__main__"))
     return 0
 
@@ -297,6 +297,28 @@ def tried(place: Place, name: str, faults: list[Fault] | None = None, every: boo
     return {"command": name, **figures, "survived": len(chosen) - len(defects), "defects": defects, "told": told}
 
 
+def two_at_once(place: Place) -> bool:
+    """Whether of two runs to one place one makes the whole release, and the other is told that it did not."""
+    from postrand.cli import main
+
+    case = CASES["protect"]
+    processes = []
+    for number in range(2):
+        process = os.fork()
+        if not process:
+            said = os.open(place.folder / f"said{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(said, 1), os.dup2(said, 2)
+            sys.argv = ["postrand", *case.words]
+            main()
+        processes.append(process)
+    codes = sorted(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes)
+    told = [(place.folder / f"said{number}").read_text() for number in range(2)]
+    made = {path.name for path in place.work.iterdir()} - {name.partition("/")[0] for name in place.inputs}
+    refused = [text for text in told if text.startswith("postrand: ") and "Traceback" not in text]
+    place.clear(case)
+    return codes == [0, 7] and len(refused) == 1 and made == {*case.made, *case.kept}
+
+
 def survey(path: Path) -> None:
     """Write 300 records with a secret in each of them."""
     import numpy as np
@@ -354,13 +376,13 @@ def build(folder: Path) -> Path:
     return path
 
 
-def start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def start(folder: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run this file with the preloaded library."""
     library = build(folder)
     more = {"LD_PRELOAD": str(library), "POSTRAND_FAULTS": str(library), "OPENBLAS_NUM_THREADS": "1"}
     more |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-    command = [sys.executable, "-m", "tests.faults", "--folder", str(folder), *words]
-    return subprocess.run(command, env=os.environ | more, text=True, check=False)
+    command = [sys.executable, "-m", "benchmarks.faults", "--folder", str(folder), *words]
+    return subprocess.run(command, env=os.environ | more, text=True, check=False, **options)
 
 
 def main() -> None:
@@ -373,7 +395,7 @@ def main() -> None:
     if given.folder is None:
         with tempfile.TemporaryDirectory() as folder:
             sys.exit(start(Path(folder), *sys.argv[1:]).returncode)
-    place = Place(given.folder / "place")
+    place = Place(given.folder / "place", given.commands or CASES)
     failed = False
     for name in given.commands or CASES:
         began = time.monotonic()
@@ -383,12 +405,17 @@ def main() -> None:
             place.clear(CASES[name])
             chosen = [f for f in faults_of(calls, every=given.every) if re.search(given.only, str(f))]
         told = tried(place, name, chosen, every=given.every)
-        failed = failed or bool(told.pop("defects"))
+        told["defects"] = len(told["defects"])
+        failed = failed or told["defects"] > 0
         sentences = told.pop("told")
         if os.environ.get("POSTRAND_TOLD"):
             for text, times in sentences.most_common():
                 print(f"{times:5} {text[-300:]}")
         print(json.dumps(told | {"seconds": round(time.monotonic() - began)}), flush=True)
+    if "protect" in (given.commands or CASES) and not given.only:
+        alone = [two_at_once(place) for _ in range(5)]
+        print(json.dumps({"two runs at once": len(alone), "one whole, one refused": sum(alone)}), flush=True)
+        failed = failed or not all(alone)
     sys.exit(failed)
 
 

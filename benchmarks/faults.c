@@ -1,4 +1,4 @@
-/* Calls to the system that fail on purpose: tests/faults.py preloads this library, counts calls, and chooses one.
+/* Calls to the system that fail on purpose: benchmarks/faults.py preloads this library, counts calls, and chooses one.
 
    A call is known by its name and by the file that it is about, relative to one folder; temporary names are made equal.
    Calls about other files are left alone, but for memory and threads. */
