@@ -138,6 +138,12 @@ def test_a_workbook_that_refers_to_what_it_lacks_is_refused(tmp_path: Path) -> N
     assert not odd_cells(lambda text: text.replace(b"</worksheet>", b"<a>" * 50_000, 1), tmp_path)
 
 
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    seed = next(iter(TARGETS[".sav"].seeds(tmp_path)))
+    for name in (b"\xff" * 8, bytes(8)):
+        assert not attempt(".sav", tmp_path, seed.replace(b"REGION  ", name, 1))
+
+
 @pytest.mark.parametrize("suffix", [".csv.gz", ".zip", ".xlsx"])
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused_in_little_memory(tmp_path: Path, suffix: str) -> None:
     size = (1 << 26) + 1
