@@ -168,8 +168,8 @@ def verify(
     Exit codes:
       0  every possible check ran and passed ('said' statements do not count)
       7  a check failed: do not trust this release
-      9  no check failed, but a check could not run here, because another
-         version wrote the files
+      9  no check failed, but a check could not run here: another version
+         wrote the files, or the machine refused a step (disk, memory)
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
     from postrand.release.completed_folder import is_completed, verify_completed
