@@ -197,7 +197,8 @@ def reading(program: Program, path: Path) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise DataError(said) if (said := refused(error)) else _damaged(program, path) from None
+        of_machine = refused(error)
+        raise DataError(of_machine) if of_machine else _damaged(program, path) from None
 
 
 def _damaged(program: Program, path: Path) -> DataError:
