@@ -7,6 +7,7 @@ import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,10 +129,14 @@ def odd_cells(change: Callable[[bytes], bytes], folder: Path) -> bool:
     return attempt("Excel", folder, change(next(iter(TARGETS["Excel"].seeds(folder)))))
 
 
+def beginning_with(row: bytes, text: bytes) -> bytes:
+    return text.replace(b"<sheetData>", row, 1)
+
+
 def test_a_workbook_that_refers_to_what_it_lacks_is_refused(tmp_path: Path) -> None:
     first = b'<sheetData><row r="1"><c r="A1" %s</c></row>'
     for cell in (b't="s"><v>999999</v>', b't="s"><v>x</v>', b's="9999" t="d"><v>x</v>', b"t='n'><v>1e999</v>"):
-        odd_cells(lambda text, cell=cell: text.replace(b"<sheetData>", first % cell, 1), tmp_path)
+        odd_cells(partial(beginning_with, first % cell), tmp_path)
     spelt = first % b't="inlineStr"><is><t>&j;</t></is>'
     opened = LAUGHS + b"<worksheet"
     assert not odd_cells(lambda t: t.replace(b"<worksheet", opened, 1).replace(b"<sheetData>", spelt, 1), tmp_path)
