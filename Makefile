@@ -13,7 +13,7 @@ NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit faults fuzz check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -84,6 +84,13 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 
 audit: env  ## run the program on neighbouring files, bound from below what its releases promise, and find planted defects
 	$(BIN)/python -m benchmarks.audit $(AUDIT)
+
+faults: env  ## make every call to the system of protect, complete and verify fail in turn (Linux, a C compiler)
+	$(BIN)/python -m benchmarks.faults $(FAULTS)
+
+fuzz: env  ## fuzz every reader of files, guided by coverage; atheris is installed for it, and for nothing else
+	$(PIP) install --quiet atheris
+	$(BIN)/python -m benchmarks.fuzz --out fuzzed $(FUZZ)
 
 check: env  ## lint, format, types, spelling, licences
 	$(BIN)/ruff check

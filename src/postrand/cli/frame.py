@@ -19,6 +19,7 @@ from postrand.cli.output import as_json_text, open_outputs, tell, write_anything
 from postrand.cli.printing import fitting
 from postrand.errors import PostrandError, UsageError, printable, raise_all, sentence
 from postrand.support.progress import shown
+from postrand.support.refusals import refused
 from postrand.support.signals import Stopped, leave, say, stoppable, watch
 
 # Arrow's own allocator keeps tens of megabytes that a short run never gives back.
@@ -164,12 +165,12 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
                 raise_all(UsageError, [*_empty(arguments), *_no_share(arguments)])
                 data, text, *code = function(**arguments)
         except PostrandError as error:
-            kind = type(error).__name__
-            if as_json:
-                _print(as_json_text({"error": kind, "problems": list(error.problems)}))
-            else:
-                tell(f"postrand: {error}")
-            raise SystemExit(error.exit_code) from None
+            _end(error, as_json)
+        except (OSError, MemoryError, RuntimeError, ImportError) as error:
+            told = refused(error, any_call=True)
+            if told is None:
+                raise
+            _end(PostrandError(told), as_json)
         except Stopped as stopped:
             say(stopped)
             raise
@@ -181,6 +182,15 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             raise SystemExit(code[0])
 
     return wrapped
+
+
+def _end(error: PostrandError, as_json: bool) -> NoReturn:
+    """Tell an error, and end with its exit code."""
+    if as_json:
+        _print(as_json_text({"error": type(error).__name__, "problems": list(error.problems)}))
+    else:
+        tell(f"postrand: {error}")
+    raise SystemExit(error.exit_code) from None
 
 
 def _telling_once() -> Callable[..., None]:

@@ -81,10 +81,8 @@ def protect(
     from postrand.release.ledger import Ledger
     from postrand.release.signature import SigningKey
     from postrand.release.signing import sign
-    from postrand.report.table_worth import two_way, two_way_lines
     from postrand.workflow.pipeline import run
-    from postrand.workflow.series import NOT_COUNTED, counted_in
-    from postrand.workflow.unit_budget import unit_advice
+    from postrand.workflow.series import counted_in
 
     signing = None if office is None else SigningKey.load(office)
     key = release_key(key_file, seed)
@@ -93,6 +91,21 @@ def protect(
     release = run(counted, out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     if signing is not None:
         sign(release.path, signing, is_verified=True)
+    try:
+        return _told(release, dossier, signing, counted.ledger)
+    except (UsageError, OSError, MemoryError):  # the release is there: whatever else fails does not undo it
+        what, fix = "the release is complete; the rest of this answer could not be made", "run 'postrand verify'"
+        text = sentence(what, where=str(release.path), fix=fix)
+        return {"release": str(release.path), "advice": [text]}, text
+
+
+def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Result:
+    """Return what is said of a release that was made."""
+    from postrand.release.ledger import Ledger
+    from postrand.report.table_worth import two_way, two_way_lines
+    from postrand.workflow.series import NOT_COUNTED
+    from postrand.workflow.unit_budget import unit_advice
+
     claims = list(release.certificate_sentences)
     found = release.findings
     plain = list(release.plain_claims)
@@ -109,10 +122,10 @@ def protect(
     if signing is not None:
         data["signed"] = signing.fingerprint
         lines.append(f"signed by {signing.fingerprint}")
-    if counted.ledger is not None:
-        data["ledger"] = {"file": str(counted.ledger.file), "head": Ledger(counted.ledger.file).read().head}
-        lines.append(f"ledger: {counted.ledger.file}, head {data['ledger']['head']}")
-    data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (counted.ledger is None)]
+    if ledger is not None:
+        data["ledger"] = {"file": str(ledger.file), "head": Ledger(ledger.file).read().head}
+        lines.append(f"ledger: {ledger.file}, head {data['ledger']['head']}")
+    data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (ledger is None)]
     lines += [*unperturbed_lines(found), *[""] * bool(data["advice"]), *data["advice"]]
     lines += ["", f"Next: postrand verify {quote(str(release.path))}"]
     return data, "\n".join(lines)
@@ -155,8 +168,8 @@ def verify(
     Exit codes:
       0  every possible check ran and passed ('said' statements do not count)
       7  a check failed: do not trust this release
-      9  no check failed, but a check could not run here, because another
-         version wrote the files
+      9  no check failed, but a check could not run here: another version
+         wrote the files, or the machine refused a step (disk, memory)
     """  # noqa: D301 -- as above
     from postrand.release import verify as check
     from postrand.release.completed_folder import is_completed, verify_completed

@@ -28,6 +28,7 @@ from postrand.errors import DataError, UsageError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
+from postrand.support.refusals import refused
 from postrand.support.signals import scratch_folder
 
 ROWS = 1 << 17
@@ -104,6 +105,8 @@ def reader(program: Program) -> Callable[[Path, Codebook | None], LabelledSource
             for name, values in part.items():
                 scans.setdefault(name, _Scan()).add(values)
             rows, meta = rows + len(next(iter(part.values()), ())), said
+        if None in scans:  # the library's answer to a name that is no text
+            raise _damaged(program, path)
         if not scans:
             raise DataError(sentence("the file has no columns", where=path.name))
         labels = getattr(meta, "column_names_to_labels", {})
@@ -182,7 +185,8 @@ def _parts(program: Program, path: Path, names: list[str] | None) -> Iterator[tu
 @contextmanager
 def reading(program: Program, path: Path) -> Iterator[None]:
     """Turn the library's error into a DataError, which shows no record."""
-    errors = (library().ReadstatError, library().PyreadstatError, UnicodeDecodeError, OverflowError, OSError)
+    own = (library().ReadstatError, library().PyreadstatError)
+    errors = (*own, ValueError, TypeError, LookupError, ArithmeticError, OSError)  # only the library's code runs within
     with open(path, "rb") as file:
         locked = b"ENCRYPTEDSAV" in file.read(64)
     if locked:
@@ -192,8 +196,9 @@ def reading(program: Program, path: Path) -> Iterator[None]:
         raise _damaged(program, path)
     try:
         yield
-    except errors:
-        raise _damaged(program, path) from None
+    except errors as error:
+        of_machine = refused(error)
+        raise DataError(of_machine) if of_machine else _damaged(program, path) from None
 
 
 def _damaged(program: Program, path: Path) -> DataError:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import datetime
 import re
+import struct
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,15 +22,18 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
-from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
 from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
+from postrand.support.refusals import refused
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _ROWS = 1 << 14
 """Records that are converted at a time."""
+_UNPACKED, _RATIO = 1 << 26, 100
+"""A part of a workbook of more bytes than this and so many times its packed size is made to fill the memory."""
 _OLE = b"\xd0\xcf\x11\xe0"
 _MIDNIGHT = datetime.time()
 _SPELT = re.compile("_x([0-9A-Fa-f]{4})_")
@@ -114,7 +117,11 @@ def _opened(path: Path) -> Iterator[Any]:
                 yield book
             finally:
                 book.close()
-        except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError, OSError, SyntaxError, zlib.error):
+        except PostrandError:
+            raise
+        except Exception as error:  # whatever the library's own code meets in a workbook that is not whole
+            if refused(error):
+                raise
             raise _damaged(path) from None
 
 
@@ -130,9 +137,12 @@ def _check_kind(path: Path) -> None:
             raise DataError(sentence(what, where=path.name, fix="save it as .xlsx without a password"))
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+            names, parts = archive.namelist(), archive.infolist()
+    except (zipfile.BadZipFile, OSError, NotImplementedError, struct.error):
         raise _damaged(path) from None
+    if any(part.file_size > max(_UNPACKED, _RATIO * part.compress_size) for part in parts):
+        what = f"a part of the workbook unpacks to more than {_RATIO} times its size"
+        raise DataError(sentence(what, where=path.name, fix="save it again in a spreadsheet program, or as .csv"))
     if any(name.endswith("vbaProject.bin") for name in names):
         raise DataError(sentence("the workbook has macros", where=path.name, fix="save it as .xlsx, without them"))
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from postrand.errors import DataError, sentence
 
 BLOCK = 1 << 20
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+LONGEST_LINE = 1 << 23
+"""Characters of a line: the parser takes no longer ones, and a small archive can unpack to an endless one."""
+DAMAGED = (zipfile.BadZipFile, NotImplementedError, struct.error, zlib.error, EOFError, OSError)
 """What Python's libraries raise where compressed bytes are damaged."""
 
 
@@ -83,11 +88,28 @@ def _member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
 
 
 @contextmanager
-def text(path: Path, encoding: str) -> Iterator[io.TextIOWrapper]:
+def text(path: Path, encoding: str) -> Iterator[Lines]:
     """Open the file as text, with its line ends as they are, without a byte order mark."""
     usual = "utf-8-sig" if is_utf8(encoding) else encoding
-    with raw(path) as inside, io.TextIOWrapper(inside, encoding=usual, newline="") as lines:
-        yield lines
+    with raw(path) as inside, io.TextIOWrapper(inside, encoding=usual, newline="") as held:
+        yield Lines(held)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Text whose lines have an end; csv.Error at one that is too long."""
+
+    file: io.TextIOWrapper
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self.file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise csv.Error
+            yield line
+
+    def read(self, size: int) -> str:
+        """Return so many characters from here on, or those up to the end."""
+        return self.file.read(size)
 
 
 @contextmanager
@@ -128,6 +150,8 @@ def undecodable_line(path: Path, encoding: str) -> int | None:
             except UnicodeDecodeError as error:
                 before = error.object[: error.start].decode(encoding or "utf-8", "replace")
                 return lines + before.count("\n")
+            except UnicodeError:  # UTF-16 without the mark that says which of the two
+                return lines
             if not block:
                 return None
             lines += found.count("\n")

@@ -18,6 +18,7 @@ from postrand.codebook.coding import check_type, is_text
 from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
+from postrand.support.refusals import refused
 
 BATCH_ROWS = 1 << 17
 SHOWN = 10
@@ -362,12 +363,10 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Turn a library's error, which can quote records, into a DataError without the quotation."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError):
-        raise DataError(
-            sentence(
-                f"not a readable {what} file", where=path.name, fix="the file is truncated or damaged; copy it again"
-            )
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError) as error:
+        damaged = f"not a readable {what} file"
+        told = sentence(damaged, where=path.name, fix="the file is truncated or damaged; copy it again")
+        raise DataError(refused(error) or told) from None
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class CsvSource:
                     yield from self._batches(recoded, names, batch_size)
             else:  # the parser reads the file by itself, which is faster
                 yield from self._batches(self.path, names, batch_size)
-        except (pa.ArrowInvalid, OSError, UnicodeDecodeError):
+        except (pa.ArrowInvalid, OSError, UnicodeError):
             raise _diagnosis(self.path, self.schema.names, self.settings) from None
 
     def lossless(self, text: pa.Array, target: pa.DataType) -> pa.Array | None:
@@ -269,7 +269,7 @@ def _check_quotes(path: Path, settings: ReadSettings) -> None:
     try:
         with _streams.utf8(path, settings.encoding) as file:
             quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise _diagnosis(path, (), settings) from None
     if quotes % 2:
         what = "a double quote is not closed, or is not doubled inside a field"

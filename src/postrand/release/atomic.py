@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import itertools
 import os
 import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 from postrand.support.system import flush
 
 PUBLIC, PRIVATE = 0o777, 0o700
-_SPACE, _MEMORY = "free space there, then run again", "give the process more memory, then run again"
-_RIGHTS, _TAKEN = (
-    "check the folder's permissions, then run again",
-    "another run made it in the meantime: give a new name",
+_TAKEN = dict.fromkeys(
+    (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), "another run made it in the meantime: give a new name"
 )
-_UNKNOWN = "check the disk, then run again"
-_NEXT = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _SPACE),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
-    **dict.fromkeys((errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), _TAKEN),
-    errno.ENOMEM: _MEMORY,
-}
-"""The next step by the system's number; without one it was a library that could not be loaded into memory."""
 
 
 @contextmanager
@@ -63,9 +56,14 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
 
 
 def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) -> Iterator[tuple[Path, ...]]:
+    held = ExitStack()
     try:
+        for directory in staged.values():
+            _remove_left(directory)
         for staging in staged:
             staging.mkdir(PRIVATE)
+            with suppress(OSError):  # a file system without locks
+                held.enter_context(_held(staging))
         yield tuple(staged)
         for staging in staged:
             for path in staging.rglob("*"):
@@ -82,12 +80,15 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
                 "writing failed, and nothing was left behind",
                 where=str([*staged.values(), *refused][-1]),
                 got=error.strerror or str(error),
-                fix=_NEXT.get(error.errno or 0, _UNKNOWN if error.errno else _MEMORY),
+                # Without a number it was a library that could not be loaded into memory.
+                fix=(NEXT | _TAKEN).get(error.errno or 0, DISK if error.errno else MEMORY),
             )
         ) from error
     finally:
         for staging in staged:
             shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):
+            held.close()
     with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
         for parent in {directory.parent for directory in staged.values()}:
             flush(parent)
@@ -109,6 +110,29 @@ def _rename_all(staged: Mapping[Path, Path]) -> None:
 def _hidden(directory: Path) -> Path:
     """Return a new name beside the directory, short enough for any name that the directory can have."""
     return directory.parent / f".{directory.name[:40]}.{secrets.token_hex(8)}.partial"
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove what runs that were killed have left beside a directory: they can hold confidential records.
+
+    A run holds a lock on its hidden directory, which ends with its process. One that is empty may just be made.
+    """
+    pattern = f".{glob.escape(directory.name[:40])}.{'[0-9a-f]' * 16}.partial"
+    for left in directory.parent.glob(pattern):
+        with suppress(OSError), _held(left):
+            if any(left.iterdir()):
+                shutil.rmtree(left)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the lock on a folder; OSError if another process does."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _under_umask(folder: Path, mode: int) -> int:

@@ -17,6 +17,7 @@ from postrand.release import canonical_json, fields, rendering
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, listed_files, well_formed
 from postrand.support import wordings
 from postrand.support.progress import Stage, stage
+from postrand.support.refusals import refused
 
 T = TypeVar("T")
 FIRST_VERSION = (0, 1, 0)
@@ -173,8 +174,9 @@ class Audit:
             with well_formed():
                 value = function(*arguments)
         except PostrandError as error:
-            outcome: Outcome = "not run" if isinstance(error, UncheckedError) else "failed"
-            self.checks.append(Check(name, outcome, problems=tuple(error.problems)))
+            of_machine = refused(error)  # which says nothing of the release
+            outcome: Outcome = "not run" if of_machine or isinstance(error, UncheckedError) else "failed"
+            self.checks.append(Check(name, outcome, problems=(of_machine,) if of_machine else tuple(error.problems)))
         else:
             passed: Outcome = "said" if name == "stated" else "passed"
             self.checks.append(Check(name, passed, *((holds, {}) if isinstance(holds, str) else holds(value))))

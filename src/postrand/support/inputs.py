@@ -128,6 +128,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         if len(held) > MAX_BYTES:
             raise SpecificationError(sentence(f"{what} is longer than {MAX_BYTES:,} bytes", where=str(path)))
         data = tomllib.loads(held.decode("utf-8").replace("\r\n", "\n"))
+        endless = list(_endless(data))
     except UnicodeDecodeError:
         raise SpecificationError(sentence(f"{what} is not UTF-8 text", where=str(path))) from None
     except OSError as error:
@@ -137,7 +138,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise SpecificationError(sentence(f"{what} is nested too deeply", where=path.name)) from None
     except ValueError as error:  # from TOML, a number with too many digits, or an impossible path
         raise SpecificationError(sentence(f"{what} is not valid TOML", where=str(path), got=str(error))) from None
-    places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in _endless(data)]
+    places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in endless]
     raise_all(SpecificationError, places)
     return data
 

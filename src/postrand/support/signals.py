@@ -103,8 +103,9 @@ def watch() -> None:
     heard, told = os.pipe()
     if hasattr(os, "set_blocking"):
         os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    threading.Thread(target=_wait, args=(heard,), daemon=True, name="postrand-signals").start()
+    with suppress(RuntimeError):  # no more threads: a signal then waits for the end of a long call
+        threading.Thread(target=_wait, args=(heard,), daemon=True, name="postrand-signals").start()
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
 
 
 def _wait(heard: int) -> None:

@@ -1,0 +1,423 @@
+"""Every call to the system of protect, complete and verify fails in turn: `python -m benchmarks.faults`.
+
+A library of C (faults.c) is preloaded. A first run lists the calls of a command: which call, on which file. Then each
+of them fails in a run of its own, in each way that such a call can fail; of a call that is made many times on one file,
+the first and the last. A run is a fork of a process that has loaded the program, and so takes a fraction of a second.
+After each run there is no output or the whole one, nothing else is left unless the process was killed, the inputs are
+as they were, the program ended with one sentence and without a record's value, and the next run completes.
+"""
+
+import argparse
+import ctypes
+import errno
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SOURCE = Path(__file__).with_suffix(".c")
+KILL, SHORT, FULL, PART = -1, -2, -3, -4
+WAYS = {
+    "create": (errno.ENOSPC, errno.EACCES, KILL),
+    "open": (errno.EIO, errno.EMFILE),
+    "read": (errno.EIO, PART),
+    "write": (SHORT, PART, errno.EIO, KILL),
+    "close": (errno.EIO,),
+    "fsync": (errno.EIO, KILL),
+    "truncate": (errno.EIO,),
+    "chmod": (errno.EPERM,),
+    "flock": (errno.ENOLCK,),
+    "stat": (errno.EIO,),
+    "rename": (errno.EIO, KILL),
+    "link": (errno.EPERM, KILL),
+    "mkdir": (FULL, KILL),
+    "rmdir": (errno.EIO,),
+    "unlink": (errno.EIO, KILL),
+    "list": (errno.EIO,),
+    "map": (errno.ENOMEM,),
+    "allocate": (errno.ENOMEM,),
+    "thread": (errno.EAGAIN,),
+}
+"""How each call can fail: a number of the system, the process killed, half a write before a full disk, a part only."""
+SECRET = "zq-secret"
+"""Begins a value that every record has, and that no message may show."""
+PAGE = r"(/\.\w+\.\*\.partial|/given)/(?!data|manifest)[^/]+$"
+"""Files of a release that one and the same line of the program writes or reads."""
+SHOWN = {KILL: "killed", SHORT: "short write", FULL: "full disk", PART: "a part"}
+
+
+class Fault(NamedTuple):
+    """The ``number``-th time that ``call`` (with its file) is made, it fails in this ``way``."""
+
+    call: str
+    number: int
+    way: int
+
+    def __str__(self) -> str:
+        return f"{self.call} ({self.number}): {SHOWN.get(self.way) or errno.errorcode[self.way]}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, in a folder with what it reads; ``made`` are its outputs, there, and ``kept`` is what it adds to."""
+
+    words: tuple[str, ...]
+    made: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+CASES = {
+    "protect": Case(
+        ("protect", "--plan", "plan.toml", "--out", "release", "--dossier", "dossier", "--key-file", "key"),
+        ("release", "dossier"),
+        ("key.ledger", "people.ledger"),
+    ),
+    "complete": Case(
+        ("complete", "given", "--out", "completed", "--copies", "2", "--seed", "1", "--classes", "2", "--sweeps", "40"),
+        ("completed",),
+    ),
+    "verify": Case(("verify", "given")),
+}
+
+
+class Run(NamedTuple):
+    code: int
+    said: str
+    answer: str
+    calls: str
+    fired: bool
+
+
+class Place:
+    """A folder in which commands run, each in a fork, with the preloaded library."""
+
+    def __init__(self, folder: Path, commands: Iterable[str] = ()) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.library = ctypes.CDLL(os.environ["POSTRAND_FAULTS"])
+        self.library.faults_stop.restype = ctypes.c_char_p
+        self.library.faults_root(str(self.work).encode())
+        self._set_up(commands)
+        self.inputs = digests(self.work)
+
+    def _set_up(self, commands: Iterable[str]) -> None:
+        self.work.mkdir(parents=True)
+        os.chdir(self.work)
+        survey(Path("survey.csv"))
+        Path("codebook.toml").write_text(CODEBOOK)
+        Path("plan.toml").write_text(PLAN)
+        Path("key").write_text("ab" * 32)
+        Path("key").chmod(0o600)
+        (self.folder / "tmp").mkdir()
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.folder / "tmp")
+        given = ("protect", "--plan", "plan.toml", "--out", "given", "--key-file", "key")
+        for words in (given, *[CASES[name].words for name in commands if name == "complete"]):
+            found = self.forked(partial(loaded, words))
+            for name in sorted(found.answer.split()):
+                with suppress(Exception):  # a module that this platform lacks
+                    importlib.import_module(name)
+        assert Path("given").is_dir(), found
+        for name in CASES["protect"].kept:
+            Path(name).unlink()
+        shutil.rmtree("completed", ignore_errors=True)
+
+    def forked(self, work: Any, fault: Fault | None = None, counted: bool = False) -> Run:
+        """Call something in a fork of this process, with a fault or with its calls counted."""
+        said, answer, calls = (self.folder / name for name in ("said", "answer", "calls"))
+        calls.write_bytes(b"")
+        process = os.fork()
+        if not process:
+            try:
+                for number, path in ((1, answer), (2, said)):
+                    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+                signal.alarm(300)
+                shared = ctypes.c_char_p
+                if fault is not None:
+                    self.library.faults_at(shared(fault.call.encode()), fault.number, fault.way)
+                if counted:
+                    self.library.faults_count()
+                original = os._exit
+
+                def end(code: int) -> None:
+                    fired = self.library.faults_fired()
+                    calls.write_bytes(self.library.faults_stop() if counted else b"fired" * fired)
+                    original(code)
+
+                os._exit = end  # type: ignore[assignment]
+                code = work()
+                sys.stdout.flush()
+                end(code if isinstance(code, int) else 0)
+            except BaseException:
+                import traceback
+
+                self.library.faults_stop()
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                (original if "original" in locals() else os._exit)(99)
+        status = os.waitpid(process, 0)[1]
+        code = os.waitstatus_to_exitcode(status)
+        told = calls.read_text()
+        return Run(
+            code, said.read_text("utf-8", "replace"), answer.read_text("utf-8", "replace"), told, told == "fired"
+        )
+
+    def command(self, case: Case, fault: Fault | None = None, counted: bool = False) -> Run:
+        from postrand.cli import main
+
+        def work() -> None:
+            sys.argv = ["postrand", *case.words]
+            main()
+
+        return self.forked(work, fault, counted)
+
+    def clear(self, case: Case) -> None:
+        """Remove all that a run has left."""
+        for path in self.work.iterdir():
+            if path.name not in {name.partition("/")[0] for name in self.inputs}:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in (self.folder / "tmp").iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def loaded(words: tuple[str, ...]) -> int:
+    """Run a command, and print the modules that it has loaded."""
+    from click.testing import CliRunner
+
+    from postrand.cli import main
+
+    CliRunner().invoke(main, words, catch_exceptions=False)
+    print("\n".join(name for name in sys.modules if name != "__main__"))
+    return 0
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file of a folder, by its path there."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def faults_of(calls: str, *, every: bool) -> Iterator[Fault]:
+    """Yield the faults of a run's calls: of a call in one role, the first and the last; or each, if asked."""
+    seen, roles = Counter[str](), dict[str, list[tuple[str, int]]]()
+    for call in calls.splitlines():
+        seen[call] += 1
+        roles.setdefault(re.sub(PAGE, r"\1/page", call), []).append((call, seen[call]))
+    for made in roles.values():
+        for call, number in made if every else dict.fromkeys((made[0], made[-1])):
+            for way in WAYS[call.split()[0]]:
+                yield Fault(call, number, way)
+
+
+def problems(place: Place, case: Case, run: Run, whole: Mapping[str, str], right: Run, was_killed: bool) -> list[str]:
+    """Return what is wrong after a run."""
+    found = []
+    here = digests(place.work)
+    if {n: d for n, d in here.items() if n in place.inputs} != place.inputs:
+        found.append("the inputs are changed")
+    made = {n: d for n, d in here.items() if n.partition("/")[0] in case.made}
+    for name in case.made:
+        wanted = {n: d for n, d in whole.items() if n.partition("/")[0] == name}
+        held = {n: d for n, d in made.items() if n.partition("/")[0] == name}
+        if held not in ({}, wanted) or (not held and (place.work / name).exists()):
+            found.append(f"{name} is not whole")
+    rest = [n for n in here if n not in place.inputs and n not in made and n not in case.kept]
+    rest += [path.name for path in (place.folder / "tmp").iterdir()]
+    rest += [p.name for p in place.work.iterdir() if p.is_dir() and ".partial" in p.name]
+    if rest and not was_killed:
+        found.append(f"left behind: {sorted({n.partition('/')[0] for n in rest})}")
+    if was_killed:
+        return found
+    if run.code == 0 and (made != whole or (not case.kept and run.answer != right.answer)):  # a ledger has the time
+        found.append("success is told without the whole output")
+    if run.code != 0 and made:
+        found.append("an error is told, and the output is there")
+    lines = [line for line in run.said.splitlines() if line.strip()]
+    if "Traceback" in run.said or "Exception ignored" in run.said or run.code not in range(12):
+        found.append(f"code {run.code}: {lines[-1:] or ''}")
+    elif run.code and not any(line.startswith(("postrand: ", "Error: ")) for line in lines):
+        found.append(f"code {run.code}, no sentence: {lines[:1]}")
+    if SECRET in run.said + run.answer:
+        found.append("a record's value is shown")
+    return found
+
+
+def tried(place: Place, name: str, faults: list[Fault] | None = None, every: bool = False) -> dict[str, Any]:
+    """Let each call of a command fail; return the figures, and what did not survive."""
+    case = CASES[name]
+    right = place.command(case, counted=True)
+    assert right.code == 0, right
+    whole = {n: d for n, d in digests(place.work).items() if n.partition("/")[0] in case.made}
+    place.clear(case)
+    chosen = list(faults_of(right.calls, every=every)) if faults is None else faults
+    defects, told, fired = [], Counter[str](), 0
+    for fault in chosen:
+        run = place.command(case, fault)
+        was_killed = run.code == -signal.SIGKILL
+        fired += run.fired or was_killed
+        found = problems(place, case, run, whole, right, was_killed)
+        told[run.said.strip() if not was_killed else "killed"] += 1
+        if case.made and digests(place.work) != place.inputs:  # else the next run is as the first
+            gone = [n for n in case.made if (place.work / n).exists()]
+            for n in gone:  # the curator sees them, and they are whole
+                shutil.rmtree(place.work / n)
+            again = place.command(case)
+            if (
+                again.code
+                or {n: d for n, d in digests(place.work).items() if n.partition("/")[0] in case.made} != whole
+            ):
+                found.append(f"the next run fails: {again.said[:200]}")
+            left = [p.name for p in place.work.iterdir() if p.name.endswith(".partial") and any(p.iterdir())]
+            if left:
+                found.append(f"still left behind after the next run: {left}")
+        place.clear(case)
+        if found:
+            defects.append(f"{name}, {fault}: {'; '.join(found)}")
+            print(f"DEFECT {defects[-1]}\n    {run.said.strip()[-600:]}", flush=True)
+    calls = right.calls.splitlines()
+    figures = {"calls": len(calls), "places": len(set(calls)), "faults": len(chosen), "met": fired}
+    return {"command": name, **figures, "survived": len(chosen) - len(defects), "defects": defects, "told": told}
+
+
+def two_at_once(place: Place) -> bool:
+    """Whether of two runs to one place one makes the whole release, and the other is told that it did not."""
+    from postrand.cli import main
+
+    case = CASES["protect"]
+    processes = []
+    for number in range(2):
+        process = os.fork()
+        if not process:
+            said = os.open(place.folder / f"said{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(said, 1), os.dup2(said, 2)
+            sys.argv = ["postrand", *case.words]
+            main()
+        processes.append(process)
+    codes = sorted(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes)
+    told = [(place.folder / f"said{number}").read_text() for number in range(2)]
+    made = {path.name for path in place.work.iterdir()} - {name.partition("/")[0] for name in place.inputs}
+    refused = [text for text in told if text.startswith("postrand: ") and "Traceback" not in text]
+    place.clear(case)
+    return codes == [0, 7] and len(refused) == 1 and made == {*case.made, *case.kept}
+
+
+def survey(path: Path) -> None:
+    """Write 300 records with a secret in each of them."""
+    import numpy as np
+
+    rng = np.random.default_rng(3)
+    columns = [rng.choice(["a", "b", "c"], 300), rng.choice(["x", "y"], 300), rng.integers(10, 99, 300)]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    lines = [f"{one},{two},{three},{SECRET}{n:03}" for n, (one, two, three) in enumerate(rows)]
+    path.write_text("sex,job,pay,name\n" + "\n".join(lines) + "\n")
+
+
+CODEBOOK = """
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["a", "b", "c"]
+[[variables]]
+name = "job"
+role = "sensitive"
+categories = ["x", "y"]
+[[variables]]
+name = "pay"
+role = "other"
+type = "int64"
+[[variables]]
+name = "name"
+role = "record_key"
+type = "string"
+"""
+PLAN = """
+[source]
+file = "survey.csv"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 2.0
+[[blocks]]
+variables = ["sex", "job"]
+privacy = { model = "differential", epsilon = 2.0 }
+[release]
+as_is = ["pay"]
+[ledger]
+file = "people.ledger"
+population = "people"
+limit = 9
+"""
+
+
+def build(folder: Path) -> Path:
+    """Compile the library; it needs a C compiler on Linux."""
+    path = folder / "faults.so"
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    command = [compiler, "-O1", "-w", "-shared", "-fPIC", "-o", path, SOURCE, "-ldl"]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+def start(folder: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run this file with the preloaded library."""
+    library = build(folder)
+    more = {"LD_PRELOAD": str(library), "POSTRAND_FAULTS": str(library), "OPENBLAS_NUM_THREADS": "1"}
+    more |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    command = [sys.executable, "-m", "benchmarks.faults", "--folder", str(folder), *words]
+    return subprocess.run(command, env=os.environ | more, text=True, check=False, **options)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("commands", nargs="*", choices=[*CASES, []])
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--every", action="store_true", help="each time that a call is made, not the first and last")
+    parser.add_argument("--only", default="", help="calls that match this pattern")
+    given = parser.parse_args()
+    if given.folder is None:
+        with tempfile.TemporaryDirectory() as folder:
+            sys.exit(start(Path(folder), *sys.argv[1:]).returncode)
+    place = Place(given.folder / "place", given.commands or CASES)
+    failed = False
+    for name in given.commands or CASES:
+        began = time.monotonic()
+        chosen = None
+        if given.only:
+            calls = place.command(CASES[name], counted=True).calls
+            place.clear(CASES[name])
+            chosen = [f for f in faults_of(calls, every=given.every) if re.search(given.only, str(f))]
+        told = tried(place, name, chosen, every=given.every)
+        told["defects"] = len(told["defects"])
+        failed = failed or told["defects"] > 0
+        sentences = told.pop("told")
+        if os.environ.get("POSTRAND_TOLD"):
+            for text, times in sentences.most_common():
+                print(f"{times:5} {text[-300:]}")
+        print(json.dumps(told | {"seconds": round(time.monotonic() - began)}), flush=True)
+    if "protect" in (given.commands or CASES) and not given.only:
+        alone = [two_at_once(place) for _ in range(5)]
+        print(json.dumps({"two runs at once": len(alone), "one whole, one refused": sum(alone)}), flush=True)
+        failed = failed or not all(alone)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Files made to hurt who reads them: every reader answers soon, in little memory, by an error of ours if it refuses."""
+
+import dataclasses
+import gzip
+import io
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from postrand import release
+from postrand.engines.content import Content
+from postrand.errors import PostrandError
+from postrand.formats import read
+from postrand.release.ledger import Ledger, Terms
+from postrand.release.ledger_lines import Entry
+from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt
+from tests.release_case import make
+
+NESTED = (b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 9) for i in range(9))
+LAUGHS = b'<!DOCTYPE x [<!ENTITY a "ha">' + b"".join(NESTED) + b"]>"
+DEEP_TOML = (
+    b"a" + b".a" * 5000 + b"=1",
+    b"a=" + b"[" * 50_000,
+    b"a=" + b"{a=" * 5000,
+    b"[a" + b".a" * 3000 + b"]\nb=1",
+)
+ODD_TOML = (b"a=1" + b"0" * 5000, b"a=1\na=2", b'a="\\ud800"', b"\x00", b"\xff\xfe", b"a=18446744073709551616")
+DEEP_JSON = (b"[" * 100_000, b'{"a":' * 50_000, b"1" * 5000, b"\x00", b"\xff")
+
+
+def swapped(text: str, *changes: tuple[str, str]) -> tuple[bytes, ...]:
+    """Return copies of a text with one thing in place of another, which it must have."""
+    assert all(one in text for one, _ in changes)
+    return tuple(text.replace(one, other).encode() for one, other in changes)
+
+
+def archive(name: str, content: str | bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr(name, content)
+    return held.getvalue()
+
+
+REFUSED: dict[str, tuple[bytes, ...]] = {
+    "codebook": (
+        *DEEP_TOML,
+        *ODD_TOML,
+        *swapped(CODEBOOK, ('"F"', "nan"), ("[0, 18, 65]", "[0, 1e999, nan]"), ('"key"', "1e999")),
+        b"recodes=[[1]]\nvariables=[1]\nrules=[1]",
+    ),
+    "plan": (
+        *DEEP_TOML,
+        *ODD_TOML,
+        *swapped(
+            PLAN,
+            ("epsilon = 3.0", "epsilon = 1e999"),
+            ("epsilon = 3.0", "epsilon = nan"),
+            ('"codebook.toml"', '"../../../../../etc/passwd"'),
+            ('"codebook.toml"', '"/dev/zero"'),
+            ('"codebook.toml"', '"a\\u0000b"'),
+            ("limit = 9", "limit = nan"),
+            ("[[0.75, 0.25]", "[[nan, 0.25]"),
+            ("[[0.75, 0.25]", "[[1e308, 1e308]"),
+        ),
+    ),
+    "policy": (*DEEP_TOML, *ODD_TOML, *swapped(POLICY, ("0.01", "nan"), ("0.01", "1e999"))),
+    "DDI": (LAUGHS + b"<codeBook>&j;</codeBook>", b'<?xml version="1.0" encoding="utf-7"?><a/>', b"<a>" * 100_000),
+    "saved mechanism": (*DEEP_JSON, b'{"schema":"postrand/saved/1","kind":"mechanism","blocks":1e999,"x":NaN}'),
+    "ledger": (*DEEP_JSON, b"NaN\n", b"{}\n{}\n"),
+    "key": (b"", b"\x00" * 33, b"g" * 64, b"ab" * 5000),
+    "gzip": (gzip.compress(b"a\n1\n")[:-4], b"\x1f\x8b\x08", gzip.compress(b"a\n1\n") + b"junk"),
+    "zip": (
+        archive("a.csv", TEXT)[:-20],
+        archive("a.zip", archive("a.csv", TEXT)),
+        archive("a.csv", TEXT).replace(b"\x08\x00", b"\x63\x00"),  # packed in a way that nobody knows
+        b"PK\x05\x06",
+    ),
+}
+TAKEN_OR_REFUSED: dict[str, tuple[bytes, ...]] = {
+    "CSV": (
+        b"a,b\n" + b'"' * 100_001,
+        b"a,b\n\x00,\x00\n",
+        b"," * 100_000 + b"\n",
+        b"a\n1e999999\nNaN\n-inf\n" + b"9" * 5000 + b"\n",
+        b"a\n\xed\xa0\x80\n",
+        b"a,a\n1,2\n",
+        b"\r\r\r\r",
+        b"\x00" * 100,
+    ),
+    "zip": (archive("../../a.csv", TEXT), archive("/etc/a.csv", TEXT), archive("a\\..\\b.csv", TEXT)),
+    "DDI": (DDI.encode("utf-16"), b"<codeBook>" + b"<a>" * 50_000 + b"</a>" * 50_000 + b"</codeBook>"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    list(TARGETS["plan"].seeds(folder))
+    return folder
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_such_file_is_an_error_of_ours(place: Path, name: str) -> None:
+    for data in REFUSED[name]:
+        assert not attempt(name, place, data), data[:60]
+
+
+@pytest.mark.parametrize("name", TAKEN_OR_REFUSED)
+def test_what_is_odd_brings_no_reader_down(place: Path, name: str) -> None:
+    before = sorted(path.name for path in place.parent.iterdir())
+    for data in TAKEN_OR_REFUSED[name]:
+        attempt(name, place, data)
+    assert sorted(path.name for path in place.parent.iterdir()) == before  # no name of an archive is a place
+
+
+def test_every_reader_takes_the_files_that_fuzzing_starts_from(tmp_path: Path) -> None:
+    for name in ("codebook", "plan", "policy", "ledger", "saved mechanism", "key", "DDI", "CSV", "Excel"):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert attempt(name, folder, next(iter(TARGETS[name].seeds(folder)))), name
+
+
+def odd_cells(change: Callable[[bytes], bytes], folder: Path) -> bool:
+    return attempt("Excel", folder, change(next(iter(TARGETS["Excel"].seeds(folder)))))
+
+
+def beginning_with(row: bytes, text: bytes) -> bytes:
+    return text.replace(b"<sheetData>", row, 1)
+
+
+def test_a_workbook_that_refers_to_what_it_lacks_is_refused(tmp_path: Path) -> None:
+    first = b'<sheetData><row r="1"><c r="A1" %s</c></row>'
+    for cell in (b't="s"><v>999999</v>', b't="s"><v>x</v>', b's="9999" t="d"><v>x</v>', b"t='n'><v>1e999</v>"):
+        odd_cells(partial(beginning_with, first % cell), tmp_path)
+    spelt = first % b't="inlineStr"><is><t>&j;</t></is>'
+    opened = LAUGHS + b"<worksheet"
+    assert not odd_cells(lambda t: t.replace(b"<worksheet", opened, 1).replace(b"<sheetData>", spelt, 1), tmp_path)
+    assert not odd_cells(lambda text: text.replace(b"</worksheet>", b"<a>" * 50_000, 1), tmp_path)
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    seed = next(iter(TARGETS[".sav"].seeds(tmp_path)))
+    for name in (b"\xff" * 8, bytes(8)):
+        assert not attempt(".sav", tmp_path, seed.replace(b"REGION  ", name, 1))
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".zip", ".xlsx"])
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused_in_little_memory(tmp_path: Path, suffix: str) -> None:
+    size = (1 << 26) + 1
+    path = tmp_path / f"bomb{suffix}"
+    path.write_bytes(gzip.compress(bytes(size), 1) if suffix == ".csv.gz" else archive("a.csv", bytes(size)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(PostrandError, match=r"too long|100 times"):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()
+
+
+def test_utf_16_without_its_mark_is_named_with_its_line(tmp_path: Path) -> None:
+    from postrand.formats import ReadSettings, placed
+
+    (tmp_path / "a.csv").write_text(TEXT)
+    with pytest.raises(PostrandError, match="line 1: text is not valid utf-16"):
+        read(placed(tmp_path / "a.csv", ReadSettings(encoding="utf-16")))
+
+
+def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path / "panel.ledger")
+    for number, (kind, year) in enumerate((("first", 2031), ("wave", 1970))):
+        of = Entry.of(Content(number), "aa" * 32, 1.0, "release")
+        entry = dataclasses.replace(of, at=f"{year}-01-01T00:00:00+00:00")
+        ledger.charge(entry, Terms(population="panel", kind=kind)).note(f"{number:064x}")
+    assert ledger.read().lines[-1].total.epsilon == 2.0
+    root = make(tmp_path / "release").path
+    monkeypatch.setattr(time, "time", lambda: 0.0)  # long before the release
+    assert release.verify(root).ok
