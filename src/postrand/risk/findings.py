@@ -28,6 +28,7 @@ MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000
 """Pairs of a perturbed and an unperturbed variable that are tried."""
+PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
@@ -233,13 +234,13 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
-def singling(source: Source, names: Sequence[str]) -> Findings:
-    """Return what these columns single out, alone or with others."""
+def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
+    """Return what these columns single out, alone or with others; ``decided`` are the words for those ``as_is``."""
     if not names:
         return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    return Findings(tuple(_singling(singled, (), _larger(sample, singled))), singled)
+    return Findings(tuple(_singling(singled, as_is, _larger(sample, singled), decided)), singled)
 
 
 def settling(
@@ -267,7 +268,9 @@ def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:
     return (*mechanism.variables, *(column.variable for column in mechanism.numerical))
 
 
-def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Together | None) -> Iterator[Finding]:
+def _singling(
+    singled: Sequence[Singled], as_is: Collection[str], larger: Together | None, states: str = PLAN_STATES
+) -> Iterator[Finding]:
     """Yield a finding for each column that singles out more than ``MAX_ALONE``, alone or with others."""
     seen: set[frozenset[str]] = set()
     for one in singled:
@@ -275,7 +278,7 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Togeth
         if one.is_much:
             decided = one.name in as_is
             text = f"{one.name} is released unperturbed and singles out {share_text(one.alone)} of the records alone"
-            text += "; the plan states that it is released as it is" if decided else ""
+            text += f"; {states} that it is released as it is" if decided else ""
             yield Finding("singles-out", (one.name,), (), text, figures, not decided, decided)
             continue
         others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two

@@ -205,9 +205,7 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         return None
     if limit.is_probability and bound >= 1:
         fix = f"state less than 1: '{name} <= 0.1'"
-        problems.append(
-            sentence("a limit that every file keeps: probabilities are at most 1", got=repr(text), fix=fix)
-        )
+        problems.append(sentence("a limit that every file keeps: probabilities are at most 1", got=repr(text), fix=fix))
         return None
     return limit
 
