@@ -170,7 +170,9 @@ def test_a_weight_that_is_named_is_proposed_for_the_survey_design(tmp_path):
     assert done.exit_code == 0, done.output
     asked = ["estimate", str(tmp_path / "out"), "--table", "sex"]
     assert "the release has the weight w: for the population, --weight w" in CliRunner().invoke(main, asked).output
-    assert "every record counts once" not in CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+    weighted = CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+    assert "every record counts once" not in weighted
+    assert "Note: weighted by w" in weighted
 
 
 def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(tmp_path):
