@@ -275,7 +275,7 @@ def test_damaged_and_protected_files_are_refused_with_a_next_step(name, tmp_path
 
 def test_a_wrong_encoding_is_told_by_its_line(tmp_path):
     path = put(tmp_path, "x.csv", b"a,b\n1,2\nsecret,\x81\n")
-    with pytest.raises(DataError, match=r"line 3: text is not valid windows-1252.*set the encoding"):
+    with pytest.raises(DataError, match=r"line 3: text is not valid windows-1252.*name the encoding"):
         list(formats.read(formats.File(path, ReadSettings(encoding="windows-1252"))).batches())
 
 
