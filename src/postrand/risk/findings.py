@@ -49,7 +49,7 @@ class Finding:
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together) or ``household`` (a variable of a household is perturbed for each member).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
-    ``figures`` are confidential.
+    ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
 
     code: str
@@ -59,6 +59,7 @@ class Finding:
     figures: Mapping[str, float] = field(default_factory=dict, repr=False)
     is_open: bool = False
     is_decided: bool = False
+    share: float = field(default=0.0, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that can be published: no figure."""
@@ -114,17 +115,30 @@ class Findings:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The sentences that a curator is warned by: all but those of columns that the plan has decided on."""
-        return tuple(finding.sentence for finding in self.found if not finding.is_decided)
+        return tuple(finding.sentence for finding in self.told if not finding.is_decided)
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings as they are told: all combinations of columns that single out records are one."""
+        many = [f for f in self.found if len(f.variables) > 1 and f.code == "singles-out" and not f.is_decided]
+        if len(many) < 2:
+            return self.found
+        names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
+        listed = "; ".join(f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many)
+        text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
+        first = self.found.index(many[0])
+        rest = [f for f in self.found[first:] if f not in many]
+        return (*self.found[:first], Finding("singles-out", names, (), text), *rest)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Every finding in words, what other columns single out, and what was not tried."""
-        return (*(finding.sentence for finding in self.found), *self.alone(), *self.not_tried)
+        return (*(finding.sentence for finding in self.told), *self.alone(), *self.not_tried)
 
     @property
     def inside(self) -> tuple[str, ...]:
         """The same with exact shares of the records: internal."""
-        return (*(finding.sentence for finding in self.found), *self.alone(exact=True), *self.not_tried)
+        return (*(finding.sentence for finding in self.told), *self.alone(exact=True), *self.not_tried)
 
     def alone(self, *, exact: bool = False) -> tuple[str, ...]:
         """Return how many records unperturbed columns without a finding of their own single out; () without any.
@@ -141,8 +155,8 @@ class Findings:
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
         """Every sentence with the heading under which it is told: on unperturbed columns, or other."""
-        clear = [*(f.sentence for f in self.found if f.variables), *self.alone()]
-        other = [f.sentence for f in self.found if not f.variables]
+        clear = [*(f.sentence for f in self.told if f.variables), *self.alone()]
+        other = [f.sentence for f in self.told if not f.variables]
         return (*((CLEAR, text) for text in clear), *((OTHER, text) for text in (*other, *self.not_tried)))
 
     @property
@@ -296,7 +310,7 @@ def _singling(
 def _together(names: Sequence[str], share: float, figures: Mapping[str, float], as_is: Collection[str]) -> Finding:
     text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
     text += KEYS_ALONE
-    return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
+    return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
 
 def _telling(
