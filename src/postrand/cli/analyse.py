@@ -87,7 +87,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
 
 
 def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
-    """Return by what an answer is weighted, or that it is not although it could be; "" where there is nothing to say."""
+    """Return by what an answer is weighted, or that it is not although it could be; "" without weights."""
     if "weight" not in {option.name for option in question.options}:
         return ""
     if "weight" in given:

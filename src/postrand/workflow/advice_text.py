@@ -20,6 +20,7 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import PlanFigures
+from postrand.privacy.words import TOO_LARGE
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 WITH_FILE = (
@@ -82,7 +83,7 @@ def household_claim(trial: Trial) -> Iterator[str]:
     for unit, most in () if units is None else units.bounds.items():
         level = unit_epsilon(trial.mechanism, unit, most)
         said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
-        little = "; this is little protection" if level > BOUND else ""
+        little = f"; {TOO_LARGE}" if level > BOUND else ""
         of = f"household with up to {most} members" if unit == "household" else f"person with up to {most}"
         yield f"All records of a {of} together: epsilon = {format_upper(level)}: {said}{little}."
 
@@ -165,7 +166,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}{_all_known(text, figures)}"
+        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is, _unit(text))}{_all_known(text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
@@ -204,11 +205,16 @@ def _all_known(text: str, figures: PlanFigures) -> str:
     return f"; to {who}, to whom this limit does not apply: {value} ({name}joint_household_risk)"
 
 
-def _met(is_met: bool, before: float | None, after: float | None, before_is: str) -> str:
+def _unit(asked: str) -> str:
+    """Return the unit of what is asked, to follow its value: that of a limit is the limit's own."""
+    return " points" if " points for " in asked else ""
+
+
+def _met(is_met: bool, before: float | None, after: float | None, before_is: str, unit: str = "") -> str:
     if after is None:
         return "not known"
     then = "" if before is None else f"; {_number(before)} {before_is}"
-    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{then})"
+    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{unit}{then})"
 
 
 def _number(value: float) -> str:
