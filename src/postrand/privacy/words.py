@@ -16,8 +16,8 @@ from postrand.support.showing import few
 
 MOST_TOLD = 12
 LITTLE = 8.0
-TOO_LARGE = "an epsilon this large is little protection"
 """Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
+TOO_LARGE = "an epsilon this large is little protection"
 MEMBERS = (2, 4)
 """The sizes of households whose levels are told, beside the largest of the file."""
 

@@ -9,7 +9,7 @@ from typing import Literal
 from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
-from postrand.privacy.words import in_plain_words
+from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, shown, worth_line
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
@@ -20,7 +20,6 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import PlanFigures
-from postrand.privacy.words import TOO_LARGE
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 WITH_FILE = (
@@ -166,7 +165,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is, _unit(text))}{_all_known(text, figures)}"
+        met = _met(is_met, before, after, figures.before_is, _unit(text))
+        yield f"  Asked: {text}: {met}{_all_known(text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)

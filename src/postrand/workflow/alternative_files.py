@@ -16,7 +16,6 @@ from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.errors import ReleaseError, SpecificationError, UsageError, nearest, raise_all, sentence
-from postrand.formats import USUAL
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
@@ -31,6 +30,7 @@ SCHEMA = "postrand/alternative/1"
 CLAIMS, WORDS = "claims.json", "claims.txt"
 MAX_DIGITS = 13
 """Decimals of a column that are looked for; a column with more has them by computation."""
+_TYPED = formats.ReadSettings()
 _FIELDS = {"schema", "postrand", "data", "sha256", "claims"}
 
 
@@ -104,7 +104,7 @@ def microaggregate_file(
         table = table.set_column(table.column_names.index(name), name, typed.column(name))
     made = microaggregate(table, columns, k, together=together)
     told = _decided(typed, columns, as_is)
-    comma = getattr(source, "untyped", False) and source.settings.decimal == ","
+    comma = _settings(source).decimal == ","
     frame = made.frame
     for name in columns:
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
@@ -146,9 +146,14 @@ def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> 
     return pa.array(texts, pa.string())
 
 
+def _settings(source: formats.Source) -> formats.ReadSettings:
+    """Return how the columns of a text file are read; what is usual of any other file."""
+    return getattr(source, "settings", _TYPED) if getattr(source, "untyped", False) else _TYPED
+
+
 def _signs(file: Path | formats.File) -> tuple[str, ...]:
     """Return how a text file is written where it was read in another way; () where nothing is other."""
-    settings = getattr(formats.read(file), "settings", USUAL)
+    settings = _settings(formats.read(file))
     if (settings.separator or ",") == "," and (settings.decimal or ".") == ".":
         return ()
     comma = "; numbers have the decimal comma of the file" if settings.decimal == "," else ""
