@@ -258,7 +258,7 @@ def test_limits_have_several_spellings(text, measure, bound):
 
 
 def test_a_limit_a_search_and_a_policy_know_the_same_measures_of_risk():
-    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon", "k"}
+    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon"}
     assert {*RISK_MEANINGS} <= {*MEASURES}
     assert {*SEARCHED} <= {*RISK_MEANINGS}
     with pytest.raises(UsageError, match="joint_household_risk"):
@@ -269,17 +269,21 @@ def test_a_limit_on_a_household_says_what_the_attacker_has_who_knows_all_members
     risks = (RiskFigure("joint_household_risk_largest", "", 1.0, 0.75, "share"),)
     told = partial(_all_known, figures=SimpleNamespace(risk=lambda code: next(r for r in risks if r.code == code)))
     assert told("household_risk <= 0.05").endswith("does not apply: 0.75 at most (joint_household_risk)")
-    assert told("joint_household_risk <= 0.05") == ""
-    assert "not the smallest class, which is k in a policy" in told("k >= 3")
+    assert told("joint_household_risk <= 0.05") == told("tau2 <= 3") == ""
 
 
 def test_a_limit_on_risk_keeps_the_default_of_epsilon():
-    assert [str(one) for one in needs_from(limits=["k >= 3"]).limits] == ["epsilon <= 4", "k >= 3"]
-    assert needs_from(limits=["k >= 3", "epsilon <= 6"]).epsilon == 6
-    assert [str(one) for one in needs_from(limits=["k >= 3"], look=True).limits] == ["k >= 3"]
+    assert [str(one) for one in needs_from(limits=["tau2 <= 3"]).limits] == ["epsilon <= 4", "tau2 <= 3"]
+    assert needs_from(limits=["tau2 <= 3", "epsilon <= 6"]).epsilon == 6
+    assert [str(one) for one in needs_from(limits=["tau2 <= 3"], look=True).limits] == ["tau2 <= 3"]
 
 
-@pytest.mark.parametrize("text", ["individual <= 5", "household <= 1", "k >= 1"])
+def test_k_is_a_rule_of_a_policy_and_no_limit():
+    with pytest.raises(UsageError, match=r"smallest class of records that look alike.*policy.*individual_risk <= 0.1"):
+        needs_from(limits=["k >= 3"])
+
+
+@pytest.mark.parametrize("text", ["individual <= 5", "household <= 1"])
 def test_a_limit_that_every_file_keeps_is_refused(text):
     with pytest.raises(UsageError, match="a limit that every file keeps"):
         needs_from(limits=[text])
@@ -392,14 +396,14 @@ def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule
 
 
 def test_what_no_release_of_so_many_records_can_keep_is_refused(tmp_path):
-    asked = ("--limit", "k >= 101", "--limit", "individual <= 0.009", "--precision", "9.7 points for sex")
+    asked = ("--limit", "individual <= 0.009", "--precision", "9.7 points for sex")
     done = advise(tmp_path, *asked, keys=("sex", "area"), records=100)
     assert done.exit_code == 2
-    for where in ("the limit 'k >= 101'", "the limit 'individual_risk <= 0.009'", "the precision '9.7 points for sex'"):
+    for where in ("the limit 'individual_risk <= 0.009'", "the precision '9.7 points for sex'"):
         assert f"{where}: no plan can keep this" in done.output
     assert "more than 9.8 points" in done.output
     assert not (tmp_path / "advice").exists()
-    require_possible(needs_from(limits=["k >= 100", "individual <= 0.01"], precisions=["9.9 points for sex"]), 100)
+    require_possible(needs_from(limits=["individual <= 0.01"], precisions=["9.9 points for sex"]), 100)
 
 
 def test_the_next_step_is_that_of_what_is_not_met(tmp_path):

@@ -5,7 +5,6 @@ import itertools
 import json
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
@@ -249,28 +248,43 @@ def test_text_that_a_spreadsheet_would_run_is_warned_of(tmp_path):
     path = tmp_path / "survey.csv"
     path.write_text("area,note\na,=1+1\na,x\nb,y\nb,z\n")
     with pytest.warns(FormulaWarning, match="note"):
-        suppress_file(path, tmp_path / "out", ["area"], 2)
+        suppress_file(path, tmp_path / "out", ["area"], 2, as_is=["note"])
 
 
 @pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
 def test_a_file_of_numbers_is_microaggregated(tmp_path):
     path = tmp_path / "survey.csv"
-    path.write_text("id;pay;rate\n01;10,5;2,5\n02;11,5;1\n03;20;1,25\n04;;\n05;22;3\n")
-    options = ["--columns", "pay", "--k", "2", "--decimal", ",", "--out", str(tmp_path / "out")]
-    made = CliRunner().invoke(main, ["microaggregate", str(path), *options])
+    path.write_text("id;pay;of\n1;10,5;x\n2;11,6;x\n3;20;x\n4;;y\n5;22;y\n6;20,1;y\n7;11,1;x\n")
+    options = ["--columns", "pay", "--k", "3", "--decimal", ",", "--out", str(tmp_path / "out")]
+    refused = CliRunner().invoke(main, ["microaggregate", str(path), *options])
+    assert refused.exit_code == 2
+    assert "alone: id (more than 99%). Next: leave them out: --drop id; or name" in refused.stderr
+    made = CliRunner().invoke(main, ["microaggregate", str(path), *options, "--as-is", "id"])
     assert made.exit_code == 0, made.output
-    said = "id is released unperturbed and singles out more than 99% of the records alone"
-    assert said in made.stderr
+    said = "id is released unperturbed and singles out more than 99% of the records alone; --as-is states that it is"
     assert said in (tmp_path / "out" / "claims.txt").read_text()
-    rows = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
-    assert rows == ["id,pay,rate", "01,11,2.5", "02,11,1", "03,21,1.25", "04,,", "05,21,3"]
-    assert "leave out what nobody should see: --drop" in made.stderr
-    again = CliRunner().invoke(main, ["microaggregate", str(path), *options])
+    assert "the decimal comma of the file" in made.stdout
+    rows = (tmp_path / "out" / "data.csv").read_text().split()
+    assert rows[:2] == ['"id","pay","of"', '"1","11,067","x"']  # the file's sign, and two decimals more
+    assert sum('"20,7"' in row for row in rows) == 3
+    again = CliRunner().invoke(main, ["microaggregate", str(path), *options, "--drop", "id"])
     assert again.exit_code == 7
-    other = [*options[:-1], str(tmp_path / "other"), "--drop", "id,rate"]
-    assert "singles out" not in CliRunner().invoke(main, ["microaggregate", str(path), *other]).stderr
-    assert (tmp_path / "other" / "data.csv").read_text().startswith('"pay"')
-    assert pd.read_csv(tmp_path / "out" / "data.csv").pay.notna().sum() == 4
+    texts = CliRunner().invoke(main, ["microaggregate", str(path), "--columns", "of", "--out", str(tmp_path / "texts")])
+    assert texts.exit_code == 4
+    assert "column 'of': a value is not a number. Next: name another column" in texts.stderr
+
+
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
+def test_a_sum_that_stays_beside_its_averaged_terms_needs_a_decision(tmp_path):
+    rng = np.random.default_rng(4)
+    pay, more = rng.integers(0, 40, 400) * 10, rng.integers(0, 30, 400) * 10
+    rows = [f"{a},{b},{a + b}" for a, b in zip(pay, more, strict=True)]
+    (tmp_path / "pay.csv").write_text("\n".join(["pay,more,all", *rows]))
+    asked = ["microaggregate", str(tmp_path / "pay.csv"), "--columns", "pay,more", "--out", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, asked)
+    assert told.exit_code == 2
+    assert "all = pay + more: all, released as it is, tells of the true values of pay, more" in told.stderr
+    assert "all = pay + more" in CliRunner().invoke(main, [*asked, "--as-is", "all"]).stderr
 
 
 @pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
@@ -279,7 +293,7 @@ def test_a_file_of_numbers_is_microaggregated(tmp_path):
     [
         (["--seconds", "0"], "the seconds are not valid"),
         (["--seconds", "inf"], "the seconds are not valid"),
-        (["--drop", "named"], "no column 'named' to drop (did you mean 'name'?)"),
+        (["--drop", "named"], "--drop: no column 'named' (did you mean 'name'?)"),
         (["--drop", "sex"], "column 'sex' is used and dropped"),
     ],
 )
@@ -287,10 +301,11 @@ def test_suppress_drops_columns_and_refuses_what_cannot_be(given, said, tmp_path
     path = tmp_path / "people.csv"
     path.write_text("sex,name\n" + "".join(f"{'fm'[i % 2]},n{i}\n" for i in range(20)))
     asked = ["suppress", str(path), "--keys", "sex", "--out", str(tmp_path / "out")]
-    told = CliRunner().invoke(main, [*asked, *given])
+    told = CliRunner().invoke(main, [*asked, "--drop", "name", *given])
     assert told.exit_code == 2
     assert said in told.stderr
-    made = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "all")])
-    assert "name is released unperturbed and singles out" in made.stderr
+    refused = CliRunner().invoke(main, asked)
+    assert refused.exit_code == 2
+    assert "alone: name (more than 99%)" in refused.stderr
     assert CliRunner().invoke(main, [*asked, "--drop", "name"]).exit_code == 0
     assert (tmp_path / "out" / "data.csv").read_text().splitlines()[0].strip('"') == "sex"

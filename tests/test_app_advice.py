@@ -61,7 +61,7 @@ def test_a_recommended_plan_becomes_the_decisions(decisions: Decisions, tmp_path
     [
         ("epsilon", "much", "a limit"),
         ("points", "70", "percentage points"),
-        ("k", "1", "a limit that every file keeps"),
+        ("individual_risk", "1", "a limit that every file keeps"),
         ("attacker", "nobody", "unknown attacker"),
     ],
 )

@@ -58,7 +58,7 @@ def work(tmp_path_factory):
         ("protect", "--plan", folder / "plan.toml", "--out", folder / "series", "--ledger", folder / "held.ledger"),
         ("key", "new", folder / "office"),
         ("permute", folder / "survey.parquet", "--columns", "pay", "--band", 5, "--out", folder / "columns"),
-        ("microaggregate", folder / "survey.parquet", "--columns", "pay", "--out", folder / "groups"),
+        ("microaggregate", folder / "survey.parquet", "--columns", "pay", "--drop", "id", "--out", folder / "groups"),
     ):
         assert call(*command).exit_code == 0
     return folder
@@ -83,7 +83,7 @@ WHOLE = {
         "{more}",
     ],
     "suppress": ["{survey}", "--keys", "sex,area", "--drop", "id,pay", "--seconds", "3", "--out", "{new}"],
-    "microaggregate": ["{survey}", "--columns", "pay", "--out", "{new}"],
+    "microaggregate": ["{survey}", "--columns", "pay", "--drop", "id", "--out", "{new}"],
     "recheck": ["{groups}"],
     "design": ["--plan", "{plan}"],
     "compare": ["{plan}", "{twin}"],

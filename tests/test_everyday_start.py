@@ -164,6 +164,7 @@ def test_a_folder_of_text_files_has_numbers_like_one_file(tmp_path):
     assert 'type = "double"' in text
 
 
+@pytest.mark.filterwarnings("default::postrand.formats._detection.ReadingWarning")
 def test_init_says_how_the_file_is_read_and_the_plan_states_it(tmp_path):
     path = write_csv(tmp_path / "s.csv", {"sex": ["F", "M"] * 50, "pay": [1.5, 2.5] * 50, "town": ["Bär", "Köln"] * 50})
     asked = ["init", str(path), "--keys", "sex,town", "--other", "pay", "--out", str(tmp_path / "a")]
@@ -176,11 +177,12 @@ def test_init_says_how_the_file_is_read_and_the_plan_states_it(tmp_path):
     given = ["--encoding", "iso-8859-1", "--separator", ";", "--decimal", "."]
     again = CliRunner().invoke(cli.main, [*asked[:-1], str(tmp_path / "b"), *given])
     assert "encoding iso-8859-1, decimal '.'" in again.output
+    assert "the numbers of pay are written in another way" in again.stderr
     measured = CliRunner().invoke(cli.main, ["assess", str(path), "--keys", "sex,town", *given])
     assert measured.exit_code == 0, measured.output
     refused = CliRunner().invoke(cli.main, ["assess", str(path), "--keys", "sex"])
     assert refused.exit_code == 4
-    assert "UTF-8" in refused.output
+    assert "save the file as UTF-8, or name its encoding (--encoding" in refused.output
 
 
 def test_a_plan_is_refused_for_settings_that_its_file_does_not_have(tmp_path):

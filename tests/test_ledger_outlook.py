@@ -16,7 +16,7 @@ from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.policy import load_policy
 from postrand.privacy import DifferentialPrivacy
 from postrand.privacy.levels import zcdp
-from postrand.release.ledger import Ledger, Terms
+from postrand.release.ledger import Ledger, LedgerWarning, Terms
 from postrand.release.ledger_report import outlook_lines
 from postrand.release.ledger_terms import left_of
 from postrand.workflow.comparison import figures_of
@@ -67,6 +67,20 @@ def test_a_ledger_that_is_not_there_yet_is_looked_at_and_not_made(tmp_path):
         "The limit, ε = 3, allows it.",
     )
     assert not ledger.path.exists()
+
+
+def test_a_limit_above_that_of_an_earlier_release_is_said_and_both_are_shown(tmp_path):
+    ledger = Ledger(tmp_path / "p.ledger")
+    ledger.add(entry(1, 2.0), Terms(population="p", limit=3.0))
+    wider = Terms(population="p", kind="wave", limit=9.0)
+    said = "stated the limit ε = 3, and all together have ε = 4; the limit of this plan is ε = 9"
+    assert said in outlook_lines(ledger.outlook(entry(2, 2.0), wider))[-1]
+    with pytest.warns(LedgerWarning, match=said):
+        ledger.charge(entry(2, 2.0), wider)
+    ledger.add(entry(2, 2.0), wider)
+    shown = CliRunner().invoke(main, ["ledger", "show", str(ledger.path)]).stdout
+    assert "Limit of all together, as release 1 stated it: ε = 3\n" in shown
+    assert "Limit of all together, as release 2 stated it: ε = 9\n" in shown
 
 
 def exact_delta(keep: float, times: int, epsilon: float) -> float:

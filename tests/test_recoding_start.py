@@ -102,6 +102,18 @@ def test_a_recode_is_tried_and_written(file, tmp_path):
     assert book.read_text() == text  # nothing changes in silence
 
 
+def test_a_codebook_that_would_be_refused_is_not_written(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    wrong = 'others = "x"\n' + HAND + '\n[[variables]]\nname = "age"\nrole = "drop"\n'
+    book.write_text(wrong)
+    told = call("recode", book, file, "--write")
+    assert told.exit_code == 3, told.output
+    assert "unknown name 'others'" in told.stderr
+    assert book.read_text() == wrong
+    book.write_text(wrong.partition("\n")[2])
+    assert "column 'age' is recoded into another variable" in call("recode", book, file, "--write").stderr
+
+
 def test_a_written_recode_is_confidential_unless_it_says_how_it_was_decided(file, tmp_path):
     book = tmp_path / "codebook.toml"
     book.write_text(HAND.replace("bands = [0, 50]", 'bands = [0, 50]\nprovenance = "public"') + RATE)

@@ -365,7 +365,7 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         estimate.regression("hid ~ C(sex)", frame, law, "linear", method="likelihood")
     with pytest.raises(EstimationError, match="not divided into sampling and perturbation"):
         estimate.table(frame, ["sex"], law).standard_error_of("perturbation")
-    with pytest.raises(SpecificationError, match="a joint model does not know this law"):
+    with pytest.raises(EstimationError, match="a joint model does not know this law"):
         pr.complete(release, copies=2)
     with pytest.raises(UsageError, match="this frame is a part"):
         pr.content_of([frame], law, KEY, "pid")

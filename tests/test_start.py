@@ -151,10 +151,10 @@ def test_the_command_that_init_prints_repeats_the_answers(tmp_path):
     rows = "".join(f"{'FM'[k % 2]},{k % 3},{k}.5\n" for k in range(200))
     (tmp_path / "hh.csv").write_text("sex,area,pay\n" + rows)
     asked = ["--keys", "sex,area", "--other", "*", "--out", str(tmp_path / "w"), "--attacker", "acquaintance"]
-    asked += ["--limit", "k >= 3", "--precision", "2 points for sex x area"]
+    asked += ["--limit", "tau2 <= 3", "--precision", "2 points for sex x area"]
     told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *asked])
     assert told.exit_code == 0, told.output
-    said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'k >= 3' --use tables"
+    said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'tau2 <= 3' --use tables"
     assert f"{said} --precision '2 points for sex x area'" in told.output
 
 
@@ -170,7 +170,9 @@ def test_a_weight_that_is_named_is_proposed_for_the_survey_design(tmp_path):
     assert done.exit_code == 0, done.output
     asked = ["estimate", str(tmp_path / "out"), "--table", "sex"]
     assert "the release has the weight w: for the population, --weight w" in CliRunner().invoke(main, asked).output
-    assert "Note: weighted by w, as asked." in CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+    weighted = CliRunner().invoke(main, [*asked, "--weight", "w"]).output
+    assert "every record counts once" not in weighted
+    assert "Note: weighted by w" in weighted
 
 
 def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(tmp_path):

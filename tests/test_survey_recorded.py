@@ -33,6 +33,7 @@ def test_a_release_with_a_design_verifies_and_is_estimated_by_it():
     wanted = pr.estimate.table(found.frame(), ["sex"], found.mechanism, design=found.codebook.survey)
     assert asked()["standard_error"] == pytest.approx(wanted.standard_error.tolist())
     assert "16 primary sampling units in 2 strata" in asked()["includes"]
+    assert asked()["notes"] == ["Note: weighted by weight, as the survey design that the release records says"]
 
 
 def test_what_is_stated_stands_before_what_is_recorded():

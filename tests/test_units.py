@@ -523,7 +523,7 @@ def test_estimates_and_risks_warn_and_joint_models_are_refused(made):
         with pytest.warns(SharedDrawsWarning, match="All records of a household share one draw of: (region|tenure)"):
             assert ask() is not None, name
     assert estimate.proportions(frame, "sex", law).value.sum() == pytest.approx(1.0)  # drawn for each record
-    with pytest.raises(SpecificationError, match="a joint model takes draws as independent"):
+    with pytest.raises(EstimationError, match="a joint model takes draws as independent"):
         pr.complete(release, copies=2)
 
 

@@ -22,7 +22,6 @@ LIMITS = {
     "correct_matches": "Correct matches, at most",
     "tau2": "τ2, at most",
     "individual_risk": "Largest risk of one person, at most",
-    "k": "k, at least",
 }
 """The limits on risk that have a box, by the measure that they name."""
 
@@ -44,7 +43,7 @@ def needs_of(texts: Mapping[str, str]) -> Needs:
         With every box that cannot be read.
     """
     limits = [f"epsilon <= {texts.get('epsilon') or DEFAULT_EPSILON}"]
-    limits += [f"{name} {'>=' if name == 'k' else '<='} {texts[name]}" for name in LIMITS if texts.get(name)]
+    limits += [f"{name} <= {texts[name]}" for name in LIMITS if texts.get(name)]
     uses = [use for use in get_args(Use) if texts.get(f"use.{use}", "true" if use == "tables" else "") == "true"]
     attacker = texts.get("attacker", get_args(Attacker)[0])
     found = needs_from(attacker, limits, uses, look=texts.get("look") == "true")

@@ -30,7 +30,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "limits",
             multiple=True,
             metavar="LIMIT",
-            help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', "
+            help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', "
             "'correct_matches <= 5' or 'individual_risk <= 0.1'; can be repeated. "
             "Default: 'epsilon <= 4'; without --look it stays beside limits on risk.",
         ),

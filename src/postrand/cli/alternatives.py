@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,21 @@ import click
 from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
-_DROP = click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
 _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest number of records in a class.")
+
+
+def _left(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Add the options on columns that are not changed; the function gets ``left``, the lists ``drop`` and ``as_is``."""
+
+    @click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
+    @click.option(
+        "--as-is", metavar="A,B", help="Columns that are released as they are, although they tell of persons."
+    )
+    @functools.wraps(function)
+    def wrapped(drop: str | None, as_is: str | None, **arguments: Any) -> Result:
+        return function(left={"drop": names(drop), "as_is": names(as_is)}, **arguments)
+
+    return wrapped
 
 
 @command
@@ -23,22 +38,22 @@ _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest 
 @click.option(
     "--seconds", type=float, default=60.0, show_default=True, help="Time for the search; more time can prove more."
 )
-@_DROP
+@_left
 @_OUT
 @reading_options
 def suppress(
-    file: Path, keys: str, k: int, sensitive: str | None, drop: str | None, out: Path, reading: Any, **search: Any
+    file: Path, keys: str, k: int, sensitive: str | None, left: Any, out: Path, reading: Any, **search: Any
 ) -> Result:
     """Suppress as few key values as possible, to reach k-anonymity.
 
     Each combination of key values is then that of at least K records; a suppressed value counts as a value. The folder
-    states what holds and what does not. There is no differential privacy: 'postrand protect' gives that.
+    states what holds and what does not. There is no differential privacy: 'postrand protect' gives that. Columns that
+    stay as they are and single out records, or tell suppressed values, need a decision: --drop or --as-is.
     """
     from postrand.workflow.alternative_files import suppress_file
 
     placed = _placed(file, reading)
-    made = suppress_file(placed, out, names(keys), k, sensitive=sensitive, drop=names(drop), **search)
-    return _said(out, made)
+    return _said(out, *suppress_file(placed, out, names(keys), k, sensitive=sensitive, **left, **search))
 
 
 @command
@@ -46,21 +61,20 @@ def suppress(
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
 @_K
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
-@_DROP
+@_left
 @_OUT
 @reading_options
-def microaggregate(
-    file: Path, columns: str, k: int, together: bool, drop: str | None, out: Path, reading: Any
-) -> Result:
+def microaggregate(file: Path, columns: str, k: int, together: bool, left: Any, out: Path, reading: Any) -> Result:
     """Replace numbers by the means of groups of at least K records.
 
     Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
     differential privacy. Groups of a fixed size, with checks of what their averages show: 'postrand average'.
+    Columns that stay as they are and single out records, or tell averaged values, need a decision: --drop or --as-is.
     """
     from postrand.workflow.alternative_files import microaggregate_file
 
-    placed = _placed(file, reading)
-    return _said(out, microaggregate_file(placed, out, names(columns), k, together=together, drop=names(drop)))
+    made = microaggregate_file(_placed(file, reading), out, names(columns), k, together=together, **left)
+    return _said(out, *made)
 
 
 @command
@@ -82,6 +96,8 @@ def _placed(file: Path, reading: Any) -> Any:
     return formats.placed(file, formats.detected(file, reading))
 
 
-def _said(out: Path, claims: Any) -> Result:
+def _said(out: Path, claims: Any, notes: tuple[str, ...]) -> Result:
     following = f"Next: read {out / 'claims.txt'}; postrand recheck {out}"
-    return claims.to_dict(), "\n".join([f"wrote: {out}", *claims.sentences, following])
+    return {**claims.to_dict(), "notes": list(notes)}, "\n".join(
+        [f"wrote: {out}", *claims.sentences, *notes, following]
+    )

@@ -81,25 +81,24 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    noted = weights_said(question, release.mechanism, given)
+    noted = weighting(question, release.mechanism, given)
     lines = [str(result), *([noted] if noted else [])]
     return {**result.to_dict(), **({"notes": [noted]} if noted else {})}, "\n".join(lines)
 
 
-def weights_said(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
-    """Return by which weights a question was answered, or which of the release it could use and does not; or ""."""
-    book = mechanism.codebook
-    names = [] if book is None else [v.name for v in book.with_role("weight")]
-    if "weight" in given:
-        return f"Note: weighted by {given['weight']}, as asked."
-    if "replicates" in given or given.get("method") in ("likelihood", "model"):
-        return ""
+def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return by what an answer is weighted, or that it is not although it could be; "" without weights."""
     if "weight" not in {option.name for option in question.options}:
         return ""
-    if book is not None and book.survey is not None and (book.survey.weights or book.survey.replicates):
-        weights = book.survey.weights or "the replicate weights"
-        return f"Note: weighted by {weights}, as the survey design in the release's codebook says."
-    if not names:
+    if "weight" in given:
+        return f"Note: weighted by {given['weight']}"
+    recorded = question.recorded(mechanism, given)
+    if recorded is not None and (recorded.weights or recorded.replicates):
+        name = recorded.weights or "replicate weights"
+        return f"Note: weighted by {name}, as the survey design that the release records says"
+    book = mechanism.codebook
+    names = [] if book is None else [v.name for v in book.with_role("weight")]
+    if not names or "replicates" in given or given.get("method") in ("likelihood", "model"):
         return ""
     name = names[0]
     return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"

@@ -158,12 +158,17 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
+        held: list[str] = []
+        text = ""
         try:
             write_anything()
-            with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
-                warnings.showwarning = _telling_once()
-                raise_all(UsageError, [*_empty(arguments), *_no_share(arguments)])
-                data, text, *code = function(**arguments)
+            try:
+                with stoppable(), shown(quiet=as_json), warnings.catch_warnings():
+                    warnings.showwarning = _holding(held)
+                    raise_all(UsageError, [*_empty(arguments), *_no_share(arguments)])
+                    data, text, *code = function(**arguments)
+            finally:
+                _tell_warnings(held, "" if as_json else text)
         except PostrandError as error:
             _end(error, as_json)
         except (OSError, MemoryError, RuntimeError, ImportError) as error:
@@ -193,21 +198,21 @@ def _end(error: PostrandError, as_json: bool) -> NoReturn:
     raise SystemExit(error.exit_code) from None
 
 
-def _telling_once() -> Callable[..., None]:
-    """Return what tells each warning of a command once, however many figures it is about."""
-    told: set[str] = set()
+def _holding(held: list[str]) -> Callable[..., None]:
+    """Return what holds each warning of a command once, without its place in the code, which helps no curator."""
 
-    def warn(message: Warning | str, *about: object, **named: object) -> None:
-        if str(message) not in told:
-            told.add(str(message))
-            _warn(message, *about, **named)
+    def warn(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in held:
+            held.append(str(message))
 
     return warn
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line, without its place in the code, which does not help a curator."""
-    tell(f"postrand: warning: {printable(str(message))}")
+def _tell_warnings(held: Iterable[str], answer: str) -> None:
+    """Print each warning as one line, but those that the answer says too."""
+    for text in held:
+        if text not in answer:
+            tell(f"postrand: warning: {printable(text)}")
 
 
 def _empty(arguments: Mapping[str, Any]) -> Iterator[str]:

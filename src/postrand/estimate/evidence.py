@@ -13,7 +13,7 @@ from postrand.codebook import Codebook, Variable, not_released
 from postrand.codebook.coding import encode
 from postrand.data import frames
 from postrand.data.described import released_table
-from postrand.errors import DataError, EstimationError, PostrandError, sentence
+from postrand.errors import DataError, EstimationError, PostrandError, SpecificationError, sentence
 from postrand.estimate import evidence_clear
 from postrand.estimate.evidence_clear import MISSING, Clear
 from postrand.estimate.evidence_records import Builder, Codes
@@ -44,9 +44,8 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
         If a column is missing, a value is not in the codebook, a record shows what no law releases or contradicts
         a rule, there are fewer than two records, or every value of a variable is blank.
     EstimationError
-        If a variable was released by laws that tell nothing of it.
-    SpecificationError
-        If records of one household or person share draws: the law of a record is then not that of the file.
+        If a variable was released by laws that tell nothing of it; or if records of one household or person share
+        draws: the law of a record is then not that of the file.
 
     Examples
     --------
@@ -57,8 +56,11 @@ def evidence_of(frame: Any, mechanism: Mechanism) -> tuple[Evidence, Modelled]:
     >>> told.sizes, told.exact.tolist(), told.released.tolist(), modelled["pay"].labels
     ((2, 2), [[-1, 0], [-1, 1]], [0, 1], ('5', '7'))
     """
-    mechanism.require_own_draws("a joint model", _INSTEAD)
-    mechanism.require_all_members("a joint model")
+    try:
+        mechanism.require_own_draws("a joint model", _INSTEAD)
+        mechanism.require_all_members("a joint model")
+    except SpecificationError as error:  # the mechanism is well formed: the model is what cannot be had
+        raise EstimationError(error.problems) from None
     needed = list(dict.fromkeys([*mechanism.variables, *mechanism.given]))
     table = released_table(frame, needed, mechanism)
     if table.num_rows < 2:

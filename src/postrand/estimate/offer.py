@@ -187,17 +187,19 @@ class Estimator:
         named = {o.keyword: value for o, value in read.items() if not o.design}
         if parts := {o.part: value for o, value in read.items() if o.design}:
             named["design"] = from_parts(parts, named.pop("weights", None), named.pop("strata", None))
-        elif (recorded := self._recorded(mechanism, named)) is not None:
+        elif (recorded := self.recorded(mechanism, given)) is not None:
             named["design"] = _with_own(recorded, {part: named.pop(part) for part in _OWN if part in named})
         if named.get("method") == "model" and fit is not None:
             named["model"] = fit()
         return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
 
-    def _recorded(self, mechanism: Any, named: Mapping[str, Any]) -> SurveyDesign | None:
-        """Return the design that the codebook records, for a question that takes one; none for another method."""
-        takes = any(option.design for option in self.options)
+    def recorded(self, mechanism: Any, given: Mapping[str, str]) -> SurveyDesign | None:
+        """Return the recorded design that a question with these options uses; none beside a design that is given."""
+        parts = {option.name for option in self.options if option.design}
         book: Codebook | None = mechanism.codebook
-        return None if book is None or not takes or named.get("method") in ("likelihood", "model") else book.survey
+        if book is None or not parts or parts & {*given} or given.get("method") in ("likelihood", "model"):
+            return None
+        return book.survey
 
     def check(self, given: Mapping[str, str]) -> None:
         """Raise UsageError with every option that cannot be used with the question, or is missing."""

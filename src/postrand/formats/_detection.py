@@ -18,6 +18,8 @@ from postrand.errors import DataError, sentence
 from postrand.formats import _streams
 from postrand.formats._numbers import pattern
 from postrand.formats._settings import SEPARATORS, SINGLE_BYTE, ReadSettings, named
+from postrand.support.showing import few
+from postrand.support.warned import warn
 
 SAMPLE = 1 << 20
 """Bytes in which the separator and the numbers are looked for."""
@@ -41,6 +43,10 @@ _SIGNS = re.compile("[., '\u00a0\u202f\u2019]")
 _NOTHING = frozenset(("", ".", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "*"))
 """Texts that stand among numbers for no number."""
 _ASKED = "give the one that it has"
+
+
+class ReadingWarning(UserWarning):
+    """A file is read in a way that some of its columns do not show."""
 
 
 def detected(path: Path, given: ReadSettings) -> ReadSettings:
@@ -210,10 +216,20 @@ def _numbers(path: Path, rows: Sequence[list[str]], separator: str, given: ReadS
     for row in rows[1:]:
         for held, text in zip(seen, row, strict=False):
             held.add(text)
+    other = []
     for name, held in zip(header, seen, strict=True):
         texts = [text for text in held if text not in _NOTHING]
-        if any(map(_SIGNS.search, texts)) and (fits := [way for way in known if _fits(texts, *way)]):
+        if not any(map(_SIGNS.search, texts)):
+            continue
+        if fits := [way for way in known if _fits(texts, *way)]:
             ways[name] = fits
+        elif any(_fits(texts, *way) for way in _CONVENTIONS):
+            other.append(name)
+    if other and (given.decimal or given.thousands):
+        way = _spoken(given.decimal or ".", given.thousands)
+        what = f"the numbers of {few(other)} are written in another way, so these columns stay text"
+        fix = "leave --decimal and --thousands out, or correct the file, if they are numbers"
+        warn(sentence(what, where=path.name, wanted=way, fix=fix), ReadingWarning)
     shared = [way for way in known if all(way in fits for fits in ways.values())]
     shared = [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
     if not ways:

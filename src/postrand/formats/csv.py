@@ -281,9 +281,8 @@ def _diagnosis(path: Path, names: Sequence[str], settings: ReadSettings) -> Data
     encoding = "UTF-8" if _streams.is_utf8(settings.encoding) else settings.encoding
     line = _streams.undecodable_line(path, settings.encoding)
     if line is not None:
-        fix = "set the encoding that the file has"
-        fix += ": --encoding, or in [source] of a plan" if encoding == "UTF-8" else ""
-        fix += "; 'postrand init' finds out which encoding a file has"
+        fix = "save the file as UTF-8, or name its encoding" if encoding == "UTF-8" else "name the encoding that it has"
+        fix += " (--encoding windows-1252, or encoding in [source] of a plan); 'postrand init' finds it out"
         return DataError(sentence(f"text is not valid {encoding}", where=f"{path.name}, line {line}", fix=fix))
     separator, ragged, start = separator_of(path, settings), list[str](), 1
     with _streams.text(path, settings.encoding) as lines:

@@ -28,6 +28,7 @@ from postrand.support.inputs import listed
 from postrand.support.showing import few
 
 SCHEMA_VERSION = 2
+NO_MODEL = "ask the unbiased estimators ('postrand estimate' without --method), which need no such model"
 MAX_ENTRIES = 1 << 28
 """Most entries of all matrices of a mechanism: 2 GiB, which a compact form can request in a file of a few kilobytes.
 Matrices that are constant off the diagonal are not counted: they are stored as two numbers for each row."""
@@ -169,18 +170,16 @@ class Mechanism:
         """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
         if self.split is not None:
             text = f"{what} cannot use a mechanism with a split: some of its records do not show every variable"
-            fix = "perturb these variables in blocks, or use the estimators, as 'postrand estimate' does"
+            fix = "perturb these variables in blocks, or ask the estimators ('postrand estimate') without it"
             raise SpecificationError(sentence(text, fix=fix))
 
-    def require_all_members(
-        self, what: str, fix: str = "use the unbiased estimators, as 'postrand estimate' does"
-    ) -> None:
+    def require_all_members(self, what: str, fix: str = NO_MODEL) -> None:
         """Raise SpecificationError where one member of each household shows the split: ``what`` weighs all alike."""
         if self.split is not None and self.split.of_members:
             text = f"one random member of each household shows {few(self.partly)}, and {what} does not know this law"
             raise SpecificationError(sentence(text, fix=fix))
 
-    def require_own_draws(self, what: str, fix: str = "use the estimators, as 'postrand estimate' does") -> None:
+    def require_own_draws(self, what: str, fix: str = NO_MODEL) -> None:
         """Raise SpecificationError where records of one unit share a draw: ``what`` takes draws as independent."""
         for unit, names in self.shared.items():
             text = f"all records of a {unit} share one draw of {few(names)}, and {what} takes draws as independent"

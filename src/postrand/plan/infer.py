@@ -104,7 +104,11 @@ def load_codebook(path: str | Path, open_role: str = "") -> Codebook:
         categories that do not match their type.
     """
     path = Path(path)
-    data = read_toml(path, "the codebook")
+    return codebook_of(read_toml(path, "the codebook"), path, open_role)
+
+
+def codebook_of(data: Mapping[str, Any], path: Path, open_role: str = "") -> Codebook:
+    """Return the codebook of what a file says, or would say; raises SpecificationError as :func:`load_codebook`."""
     if open_role:
         data = {**data, "variables": [{**one, "role": one.get("role") or open_role} for one in _entries_of(data)]}
     known = ("variables", "rules", "rules_file", "recodes", "survey")

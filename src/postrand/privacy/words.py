@@ -17,6 +17,7 @@ from postrand.support.showing import few
 MOST_TOLD = 12
 LITTLE = 8.0
 """Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
+TOO_LARGE = "an epsilon this large is little protection"
 MEMBERS = (2, 4)
 """The sizes of households whose levels are told, beside the largest of the file."""
 
@@ -76,7 +77,7 @@ def unit_in_plain_words(unit: str, records: int, epsilon: float) -> str:
     """
     many = f"up to {records:,} records" if records > 1 else "one record"
     said = guesses_in_words(epsilon, of=f"descriptions of the whole {unit}")
-    little = "; this is little protection" if epsilon > LITTLE else ""
+    little = f"; {TOO_LARGE}" if epsilon > LITTLE else ""
     return f"A {unit} with {many}, all that it has in them together: {said}{little}."
 
 
@@ -116,4 +117,4 @@ def member_sizes(largest: int = 0) -> list[int]:
 
 def _little(model: Any) -> str:
     """Return what is added where the level promises almost nothing."""
-    return "; this is little protection" if getattr(model, "epsilon", 0.0) > LITTLE else ""
+    return f"; {TOO_LARGE}" if getattr(model, "epsilon", 0.0) > LITTLE else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,14 @@ from postrand.release.ledger_terms import Terms as Terms  # who charges states t
 from postrand.release.ledger_terms import at_delta, left_of, limit_words
 from postrand.support.entropy import format_lower
 from postrand.support.system import flush, lock
+from postrand.support.warned import warn
 
 _LONGEST = 1 << 26  # bytes
 _NOTHING = 1e-6  # less than this is what rounding leaves
+
+
+class LedgerWarning(UserWarning):
+    """A release passes a limit that an earlier one of its population stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Outlook:
     """What a population's ledger would say of a release: totals before and after, and why it would refuse it.
 
     ``units`` are the totals ε of other units, with it. ``is_known``: a release of the same mechanism is in the ledger.
+    ``passed`` says which limits that earlier releases stated the total passes.
     """
 
     terms: Terms
@@ -79,6 +85,7 @@ class Outlook:
     problems: tuple[str, ...]
     units: Mapping[str, float | None]
     is_known: bool
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,8 @@ class Ledger:
     def charge(self, entry: Entry, terms: Terms) -> Charge:
         """Return the release with its place in the ledger; nothing is written yet.
 
+        Warns where the total passes a limit that an earlier release stated.
+
         Raises
         ------
         PrivacyError
@@ -126,7 +135,12 @@ class Ledger:
             As :meth:`read`; or if the ledger could not be written later.
         """
         self._check_place()
-        return self._charged(self.read(), entry, terms)
+        book = self.read()
+        made = self._charged(book, entry, terms)
+        known = [old for old in book.entries if old.population == made.entry.population]
+        for text in () if terms.of_key or made.entry in known else _passed(known, made.entry):
+            warn(f"{self.path.name}: {text}", LedgerWarning)
+        return made
 
     def outlook(self, entry: Entry, terms: Terms) -> Outlook:
         """Return what the ledger of a population would say of a release, as new; raises UsageError as :meth:`read`."""
@@ -135,7 +149,8 @@ class Ledger:
         problems = tuple(_problems(book, entry, terms, self.path))
         is_known = any(old.mechanism == entry.mechanism for old in known)
         units = unit_totals([*known, entry])
-        return Outlook(terms, entry, total_of(known), total_of([*known, entry]), problems, units, is_known)
+        passed = tuple(_passed(known, entry))
+        return Outlook(terms, entry, total_of(known), total_of([*known, entry]), problems, units, is_known, passed)
 
     def add(self, entry: Entry, terms: Terms | None = None, *, stated: Series | None = None) -> None:
         """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""
@@ -225,6 +240,8 @@ def _stated(entry: Entry, terms: Terms) -> Entry:
         kind=terms.kind or KINDS[0],
         disjoint=terms.disjoint,
         exception=terms.exception,
+        limit=terms.limit,
+        limit_delta=terms.delta,
     )
 
 
@@ -270,8 +287,24 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
         left = left_of(Level(0.0, 0.0, 0.0) if entry.disjoint else before, terms)
         held = f"at most ε = {format_lower(left)}" if left >= _NOTHING else "nothing"  # levels are rounded up
         fix = f"{held} is left for a release of these records"
-        what, wanted = "the release would pass the limit of the ledger", f"at most {limit_words(terms)}"
+        what = "the release would pass the limit of the ledger"
+        wanted = f"at most {limit_words(terms.limit, terms.delta)}"
         yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
+
+
+def _passed(known: Sequence[Entry], entry: Entry) -> Iterator[str]:
+    """Yield which limits of earlier releases, other than that of this one, the total with it passes."""
+    after = total_of([*known, entry])
+    seen: set[tuple[float | None, float | None]] = {(entry.limit, entry.limit_delta)}
+    for old in known:
+        stated = (old.limit, old.limit_delta)
+        if stated not in seen and not Terms(limit=old.limit, delta=old.limit_delta).allows(after):
+            seen.add(stated)
+            now = limit_words(entry.limit, entry.limit_delta)
+            yield (
+                f"{old.release} stated the limit {limit_words(*stated)}, and all together have ε = {after}; "
+                f"the limit of this plan is {now}"
+            )
 
 
 def _for_owner(path: str, flags: int) -> int:

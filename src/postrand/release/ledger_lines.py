@@ -32,7 +32,8 @@ class Entry:
     ``delta`` and ``rho`` are the rest of the level (:class:`postrand.certification.series.Level`); ``units`` the ε of
     other units, such as households, where a release states them. ``perturbed``, ``ranked`` and ``clear`` are its
     variables. ``disjoint``: the reason why no record is in an earlier release. ``exception``: the reason why a total
-    without a finite level is allowed. ``manifest``: the SHA-256 of the release's manifest.
+    without a finite level is allowed. ``manifest``: the SHA-256 of the release's manifest. ``limit`` is the largest
+    total ε that the plan stated, at ``limit_delta`` where it stated one; None without.
     """
 
     content: str
@@ -51,6 +52,8 @@ class Entry:
     disjoint: str = ""
     exception: str = ""
     manifest: str = ""
+    limit: float | None = None
+    limit_delta: float | None = None
 
     @classmethod
     def of(cls, content: Content, mechanism_digest: str, epsilon: float, release: str, **more: Any) -> Entry:
@@ -79,7 +82,8 @@ class Entry:
         levels: dict[str, Any] = {"record": {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}}
         levels |= {unit: {"epsilon": epsilon} for unit, epsilon in self.units.items()}
         variables = {name: list(getattr(self, name)) for name in ("perturbed", "ranked", "clear")}
-        return {name: getattr(self, name) for name in names} | variables | {"levels": levels}
+        stated = {} if self.limit is None else {"limit": {"epsilon": self.limit, "delta": self.limit_delta}}
+        return {name: getattr(self, name) for name in names} | variables | {"levels": levels} | stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +261,8 @@ def _entry(data: Mapping[str, Any]) -> Entry:
     levels = dict(data["levels"])
     record = levels.pop("record")
     units = {unit: level["epsilon"] for unit, level in levels.items()}
-    _checked([record["epsilon"], record["rho"], record["delta"], *units.values()])
+    limit = data.get("limit", {"epsilon": None, "delta": None})
+    _checked([record["epsilon"], record["rho"], record["delta"], *units.values(), limit["epsilon"], limit["delta"]])
     lists = ("perturbed", "ranked", "clear")
     texts = ("content", "mechanism", "release", "at", "population", "kind", "disjoint", "exception", "manifest")
     held = [data[name] for name in texts] + [one for name in lists for one in data[name]]
@@ -266,6 +271,7 @@ def _entry(data: Mapping[str, Any]) -> Entry:
     if data["kind"] not in KINDS:
         raise ValueError
     fields: dict[str, Any] = {name: data[name] for name in texts} | {name: tuple(data[name]) for name in lists}
+    fields |= {"limit": limit["epsilon"], "limit_delta": limit["delta"]}
     return Entry(epsilon=record["epsilon"], delta=record["delta"], rho=record["rho"], units=units, **fields)
 
 

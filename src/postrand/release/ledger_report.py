@@ -48,6 +48,11 @@ class LedgerPage:
         return "\n".join(lines)
 
     def _totals(self) -> Iterator[str]:
+        stated = [(line.number, line.entry) for line in self.book.lines if self.book.population]
+        for number, entry in stated:
+            limit = (entry.limit, entry.limit_delta)
+            if number == 1 or limit != (stated[number - 2][1].limit, stated[number - 2][1].limit_delta):
+                yield f"Limit of all together, as release {number} stated it: {limit_words(*limit)}"
         total = total_of(self.book.entries)
         yield f"A record that is in all releases that it can be in: ε <= {total}"
         at = None if self.delta is None else total.at(self.delta)
@@ -93,8 +98,12 @@ def outlook_lines(found: Outlook) -> tuple[str, ...]:
         lines.append("The same content with the same key as a release that is listed there costs nothing.")
     if found.problems:
         return (*lines, *(f"'postrand protect' would refuse the release: {text}" for text in found.problems))
-    limit = "The ledger has no limit." if terms.limit is None else f"The limit, {limit_words(terms)}, allows it."
-    return (*lines, limit)
+    limit = (
+        "The ledger has no limit."
+        if terms.limit is None
+        else f"The limit, {limit_words(terms.limit, terms.delta)}, allows it."
+    )
+    return (*lines, limit, *(f"{text[:1].upper()}{text[1:]}." for text in found.passed))
 
 
 def outlook_data(found: Outlook) -> dict[str, Any]:

@@ -45,9 +45,13 @@ class Terms:
         return self.population is None
 
 
-def limit_words(terms: Terms) -> str:
-    """Return the limit as text: ``ε = 7 at δ = 1e-05``."""
-    return f"ε = {terms.limit:g}" + ("" if terms.delta is None else f" at δ = {terms.delta:g}")
+def limit_words(limit: float | None, delta: float | None) -> str:
+    """Return a limit as text.
+
+    >>> limit_words(7.0, 1e-5), limit_words(None, None)
+    ('ε = 7 at δ = 1e-05', 'none')
+    """
+    return "none" if limit is None else f"ε = {limit:g}" + ("" if delta is None else f" at δ = {delta:g}")
 
 
 def at_delta(total: Level, terms: Terms) -> str:

@@ -73,7 +73,7 @@ def columns_readme(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
         "report.html": "open it first, in a browser: what was changed, the guarantee, how to read the data",
         ", ".join(files): "the released records: not those of the original file",
         "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
-        "postrand_verify.py does so with Python alone",
+        "'postrand verifier' writes a program that does so with Python alone",
         "manifest.json": "the digest of every file, which 'postrand verify' compares",
     }
     about = f"To protect persons, {done}"
@@ -141,7 +141,7 @@ def _entries(data_name: str, completed: Mapping[str, Any] | None) -> dict[str, s
         "codebook.json": "the variables: names, labels, categories",
         "mechanism.json": "the matrices with which values were changed",
         "certificate.json": "the guarantee, which 'postrand verify' checks again from these files; "
-        "postrand_verify.py does so with Python alone",
+        "'postrand verifier' writes a program that does so with Python alone",
         "postrand.R, r_*.csv": "functions for R that read the data and correct tables, and the tables that they read",
         "ddi.xml, croissant.json": "descriptions for data catalogues",
         "description.json": "title, publisher and terms of use, as the curator wrote them",

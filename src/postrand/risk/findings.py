@@ -28,6 +28,7 @@ MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000
 """Pairs of a perturbed and an unperturbed variable that are tried."""
+PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
@@ -49,7 +50,7 @@ class Finding:
     perturbed together), ``household`` (a variable of a household is perturbed for each member) or ``merged`` (rare
     categories that are merged are still too few).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
-    ``figures`` are confidential.
+    ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
 
     code: str
@@ -59,6 +60,7 @@ class Finding:
     figures: Mapping[str, float] = field(default_factory=dict, repr=False)
     is_open: bool = False
     is_decided: bool = False
+    share: float = field(default=0.0, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that can be published: no figure."""
@@ -114,17 +116,30 @@ class Findings:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The sentences that a curator is warned by: all but those of columns that the plan has decided on."""
-        return tuple(finding.sentence for finding in self.found if not finding.is_decided)
+        return tuple(finding.sentence for finding in self.told if not finding.is_decided)
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings as they are told: all combinations of columns that single out records are one."""
+        many = [f for f in self.found if len(f.variables) > 1 and f.code == "singles-out" and not f.is_decided]
+        if len(many) < 2:
+            return self.found
+        names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
+        listed = "; ".join(f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many)
+        text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
+        first = self.found.index(many[0])
+        rest = [f for f in self.found[first:] if f not in many]
+        return (*self.found[:first], Finding("singles-out", names, (), text), *rest)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Every finding in words, what other columns single out, and what was not tried."""
-        return (*(finding.sentence for finding in self.found), *self.alone(), *self.not_tried)
+        return (*(finding.sentence for finding in self.told), *self.alone(), *self.not_tried)
 
     @property
     def inside(self) -> tuple[str, ...]:
         """The same with exact shares of the records: internal."""
-        return (*(finding.sentence for finding in self.found), *self.alone(exact=True), *self.not_tried)
+        return (*(finding.sentence for finding in self.told), *self.alone(exact=True), *self.not_tried)
 
     def alone(self, *, exact: bool = False) -> tuple[str, ...]:
         """Return how many records unperturbed columns without a finding of their own single out; () without any.
@@ -141,8 +156,8 @@ class Findings:
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
         """Every sentence with the heading under which it is told: on unperturbed columns, or other."""
-        clear = [*(f.sentence for f in self.found if f.variables), *self.alone()]
-        other = [f.sentence for f in self.found if not f.variables]
+        clear = [*(f.sentence for f in self.told if f.variables), *self.alone()]
+        other = [f.sentence for f in self.told if not f.variables]
         return (*((CLEAR, text) for text in clear), *((OTHER, text) for text in (*other, *self.not_tried)))
 
     @property
@@ -234,13 +249,13 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
 
 
-def singling(source: Source, names: Sequence[str]) -> Findings:
-    """Return what these columns single out, alone or with others."""
+def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
+    """Return what these columns single out, alone or with others; ``decided`` are the words for those ``as_is``."""
     if not names:
         return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    return Findings(tuple(_singling(singled, (), _larger(sample, singled))), singled)
+    return Findings(tuple(_singling(singled, as_is, _larger(sample, singled), decided)), singled)
 
 
 def settling(
@@ -268,7 +283,9 @@ def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:
     return (*mechanism.variables, *(column.variable for column in mechanism.numerical))
 
 
-def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Together | None) -> Iterator[Finding]:
+def _singling(
+    singled: Sequence[Singled], as_is: Collection[str], larger: Together | None, states: str = PLAN_STATES
+) -> Iterator[Finding]:
     """Yield a finding for each column that singles out more than ``MAX_ALONE``, alone or with others."""
     seen: set[frozenset[str]] = set()
     for one in singled:
@@ -276,7 +293,7 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Togeth
         if one.is_much:
             decided = one.name in as_is
             text = f"{one.name} is released unperturbed and singles out {share_text(one.alone)} of the records alone"
-            text += "; the plan states that it is released as it is" if decided else ""
+            text += f"; {states} that it is released as it is" if decided else ""
             yield Finding("singles-out", (one.name,), (), text, figures, not decided, decided)
             continue
         others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two
@@ -294,7 +311,7 @@ def _singling(singled: Sequence[Singled], as_is: Collection[str], larger: Togeth
 def _together(names: Sequence[str], share: float, figures: Mapping[str, float], as_is: Collection[str]) -> Finding:
     text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
     text += KEYS_ALONE
-    return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is))
+    return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
 
 def _telling(

@@ -40,9 +40,12 @@ class Readings:
     marketer: float
 
     def __str__(self) -> str:
-        parts = [("prosecutor", self.prosecutor), ("journalist", self.journalist)]
+        parts = [
+            ("prosecutor (knows who is in the file)", self.prosecutor),
+            ("journalist (does not)", self.journalist),
+        ]
         shown = [f"{name} {r.average:.4f} on average, {r.highest:.4f} at most" for name, r in parts if r is not None]
-        return "; ".join([*shown, f"marketer {self.marketer:.4f}"])
+        return "; ".join([*shown, f"marketer (share of right links when all are linked) {self.marketer:.4f}"])
 
 
 def readings(frequency: IntArray, inverse_population: FloatArray | None = None, *, threshold: float = 0.2) -> Readings:

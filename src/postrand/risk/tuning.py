@@ -109,6 +109,7 @@ class Tuning:
             numbers = f"{p.risk:{wide}.{digits}f} {p.standard_error:10.2f} {p.upper:10.{digits - 1}f}"
             numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
+        lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
         return "\n".join(lines)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 
 _STEPS = 60
+_MUCH = 0.95
+"""What a bound out of 100 is not raised by to the next whole number."""
 TWO = "of 100 guesses between two equally likely {of}, 50 are right without the release and at most {most} with it"
 
 
@@ -68,6 +70,8 @@ def of_hundred(share: float, *, most: bool = False) -> str:
 
     >>> of_hundred(0.25), of_hundred(1 / 3, most=True), of_hundred(0.0123, most=True), of_hundred(0.99961, most=True)
     ('25', '34', '1.3', '99.97')
+    >>> of_hundred(0.500025, most=True), of_hundred(0.7311, most=True)
+    ('50.1', '74')
     >>> of_hundred(0.9999999, most=True), of_hundred(0.00001), of_hundred(0.0)
     ('nearly 100', 'fewer than 0.1', '0')
     """
@@ -77,6 +81,8 @@ def of_hundred(share: float, *, most: bool = False) -> str:
     if 99.99 < hundred < 100 and most:
         return "nearly 100"
     digits = 1 if hundred < 9.95 else 0 if hundred <= 90 else 1 if hundred <= 99.9 else 2
+    if most and not digits and math.ceil(hundred - 1e-9) - hundred > _MUCH:
+        digits = 1
     steps = hundred * 10**digits
     number = (math.ceil(steps - 1e-9) if most else round(steps)) / 10**digits
     return f"{number:g}"

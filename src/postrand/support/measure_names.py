@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 RISK_MEANINGS: Mapping[str, str] = {
     "correct_matches": "the expected number of right links of the informed attacker who links every person of the file",
     "correct_matches_uniques": "the same among the persons whose keys nobody else in the file has",
-    "individual_risk": "the largest probability that the link of a person is right, as the informed attacker states it",
+    "individual_risk": "the largest probability that the link of a person is right, as the informed attacker computes "
+    "it",
     "household_risk": "the largest probability that the informed attacker finds at least one member of a household, "
     "looking for each by itself; for one who knows the keys of all members together: joint_household_risk",
     "joint_household_risk": "the largest probability that the informed attacker who knows the keys of all members of a "

@@ -190,8 +190,7 @@ def _split(subject: Subject) -> Candidate:
 
 
 def _recognition(subject: Subject) -> Candidate:
-    alphas = [limit.bound for limit in subject.needs.limits if limit.measure == "individual"]
-    alphas += [1 / limit.bound for limit in subject.needs.limits if limit.measure == "k"]
+    alphas = [limit.bound for limit in subject.needs.limits if limit.measure == "individual_risk"]
     alpha = min(alphas, default=ALPHA)
 
     def sections(_: float) -> dict[str, Any]:
@@ -220,8 +219,7 @@ def _way(
     made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes, tuple(notes))
     if not subject.numbers:
         return made
-    width = max([BAND, *(math.ceil(limit.bound) for limit in subject.needs.limits if limit.measure == "k")])
-    width = max(width, math.ceil(BAND_SHARE * (subject.records or 0)))
+    width = max(BAND, math.ceil(BAND_SHARE * (subject.records or 0)))
     entry = {"variables": list(subject.numbers), "method": {"model": "rank-band", "width": width}}
 
     def moving(epsilon: float) -> dict[str, Any]:

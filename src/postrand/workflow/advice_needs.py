@@ -28,10 +28,9 @@ USES: dict[str, str] = {
 }
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
-    "k": "no link of the informed attacker is right with a probability above 1/k",
     **RISK_MEANINGS,
 }
-"""The measures that a limit can name; all but ``k`` are to be at most the bound, and all but ``epsilon`` need records.
+"""The measures that a limit can name, each to be at most the bound; all but ``epsilon`` need records.
 
 A policy and ``postrand tune`` have the same names.
 """
@@ -43,7 +42,7 @@ _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Hold what must stay below (for ``k`` at or above) a number."""
+    """Hold what is to be at most a number."""
 
     measure: str
     bound: float
@@ -54,11 +53,6 @@ class Limit:
         return self.measure != "epsilon"
 
     @property
-    def sign(self) -> str:
-        """``>=`` or ``<=``."""
-        return ">=" if self.measure == "k" else "<="
-
-    @property
     def is_probability(self) -> bool:
         """Whether the measure is the risk of a person or a household."""
         return self.measure.endswith("_risk")
@@ -67,10 +61,10 @@ class Limit:
         """Return whether a value is certainly within the limit; one that is not known is not."""
         if value is None or math.isnan(value):
             return False
-        return value >= self.bound if self.measure == "k" else value <= self.bound
+        return value <= self.bound
 
     def __str__(self) -> str:
-        return f"{self.measure} {self.sign} {self.bound:g}"
+        return f"{self.measure} <= {self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +111,8 @@ class Needs:
     def typed(self) -> str:
         """What is asked, as options of a command.
 
-        >>> Needs("acquaintance", (Limit("k", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
-        "--attacker acquaintance --limit 'k >= 3' --use tables --precision '2 points for sex x area'"
+        >>> Needs("acquaintance", (Limit("tau2", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
+        "--attacker acquaintance --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
         """
         parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.limits)]
         parts += [*(("use", one) for one in self.uses), *(("precision", str(one)) for one in self.precisions)]
@@ -187,11 +181,17 @@ def _unknown(what: str, given: Iterable[str], known: Sequence[str]) -> list[str]
 
 def _limit(text: str, problems: list[str]) -> Limit | None:
     found = _LIMIT.fullmatch(text)
-    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'k >= 3', 'correct_matches <= 5' or 'individual_risk <= 0.1'"
+    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'correct_matches <= 5' or 'individual_risk <= 0.1'"
     if found is None:
-        problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted))
+        fix = "write a share of 10% as 0.1" if "%" in text else ""
+        problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted, fix=fix))
         return None
     name = measure_named(found[1], MEANINGS)
+    if name == "k":
+        what = "'k' is the smallest class of records that look alike, a rule of a policy ('postrand check')"
+        fix = "say how likely a link may be right: 'individual_risk <= 0.1' where you mean one of 10 persons"
+        problems.append(sentence(what, where=f"the limit {text!r}", fix=fix))
+        return None
     if name not in MEANINGS:
         what = f"unknown measure {name!r}{nearest(name, tuple(MEANINGS))}"
         problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEANINGS)))
@@ -201,15 +201,12 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
     except ValueError:
         bound = math.nan
     limit = Limit(name, bound)
-    if found[2] != limit.sign or not bound > 0 or not math.isfinite(bound):
-        problems.append(
-            sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} {limit.sign}' and a number above 0")
-        )
+    if found[2] != "<=" or not bound > 0 or not math.isfinite(bound):
+        problems.append(sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} <=' and a number above 0"))
         return None
-    if (limit.is_probability and bound >= 1) or (name == "k" and bound <= 1):
-        fix = "state one that can fail, such as 'k >= 3'" if name == "k" else f"state less than 1: '{name} <= 0.1'"
-        what = "a limit that every file keeps" + ("" if name == "k" else ": probabilities are at most 1")
-        problems.append(sentence(what, got=repr(text), fix=fix))
+    if limit.is_probability and bound >= 1:
+        fix = f"state less than 1: '{name} <= 0.1'"
+        problems.append(sentence("a limit that every file keeps: probabilities are at most 1", got=repr(text), fix=fix))
         return None
     return limit
 

@@ -36,7 +36,7 @@ class Advised:
         if "means" not in self.uses:
             return ""
         if not self.no_means:
-            return "means: met (no number moves among records)"
+            return "means: met (no number is moved or averaged, so means can be estimated)"
         why = f"means by group and weighted means of {', '.join(self.no_means)} are refused: the values move"
         return f"means: NOT met ({why}; give the variable categories by a recode to perturb it, or release it as it is)"
 

@@ -57,8 +57,6 @@ def require_possible(needs: Needs, records: int) -> None:
     """
     problems = []
     for limit in needs.limits:
-        if limit.measure == "k" and limit.bound > records:
-            problems.append(_impossible(f"the limit '{limit}'", f"at most 'k >= {records}', and far less to be useful"))
         if limit.is_probability and not limit.measure.startswith("register") and limit.bound * records < 1 - 1e-9:
             problems.append(_impossible(f"the limit '{limit}'", f"above one over the number of records, {records:,}"))
     least = 100 * Z95 * math.sqrt(0.25 / records)

@@ -32,13 +32,9 @@ NOT_ASKED = "no limit names it; 'postrand explain' computes it"
 
 def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, float | None]:
     """Return a limit's measure before and after protection; None where it is not known."""
-    code = "individual_risk_largest" if limit.measure == "k" else limit.measure  # that of k is one over it
-    code += "_largest" * limit.is_probability
+    code = limit.measure + "_largest" * limit.is_probability
     found = next((one for one in risks if one.code == code), None)
-    sides = (None, None) if found is None else (found.before, found.after)
-    if limit.measure != "k":
-        return sides
-    return tuple(None if side is None else 1 / side if side > 0 else float("inf") for side in sides)  # type: ignore[return-value]  # two of them
+    return (None, None) if found is None else (found.before, found.after)
 
 
 class Risks:

@@ -9,7 +9,7 @@ from typing import Literal
 from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
-from postrand.privacy.words import in_plain_words
+from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, shown, worth_line
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
@@ -85,7 +85,7 @@ def household_claim(trial: Trial) -> Iterator[str]:
     for unit, most in () if units is None else units.bounds.items():
         level = unit_epsilon(trial.mechanism, unit, most)
         said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
-        little = "; this is little protection" if level > BOUND else ""
+        little = f"; {TOO_LARGE}" if level > BOUND else ""
         of = f"household with up to {most} members" if unit == "household" else f"person with up to {most}"
         yield f"All records of a {of} together: epsilon = {format_upper(level)}: {said}{little}."
 
@@ -173,7 +173,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for text, before, after, is_met in plan.asked:
-        yield f"  Asked: {text}: {_met(is_met, before, after, figures.before_is)}{_all_known(text, figures)}"
+        met = _met(is_met, before, after, figures.before_is, _unit(text))
+        yield f"  Asked: {text}: {met}{_all_known(text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
@@ -214,11 +215,16 @@ def _all_known(text: str, figures: PlanFigures) -> str:
     return f"; to {who}, to whom this limit does not apply: {value} ({name}joint_household_risk)"
 
 
-def _met(is_met: bool, before: float | None, after: float | None, before_is: str) -> str:
+def _unit(asked: str) -> str:
+    """Return the unit of what is asked, to follow its value: that of a limit is the limit's own."""
+    return " points" if " points for " in asked else ""
+
+
+def _met(is_met: bool, before: float | None, after: float | None, before_is: str, unit: str = "") -> str:
     if after is None:
         return "not known"
     then = "" if before is None else f"; {_number(before)} {before_is}"
-    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{then})"
+    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{unit}{then})"
 
 
 def _number(value: float) -> str:

@@ -7,28 +7,30 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from postrand import __version__, formats
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
-from postrand.codebook import Codebook, Variable
-from postrand.data.frames import TableSource
+from postrand.codebook.coding import from_numpy, to_floats
 from postrand.errors import ReleaseError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
-from postrand.risk.findings import Findings, singling
+from postrand.risk.findings import Findings
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
-from postrand.workflow.recodes import number_types
+from postrand.workflow.alternative_findings import beside, require_decisions
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
 CLAIMS, WORDS = "claims.json", "claims.txt"
+MAX_DIGITS = 13
+"""Decimals of a column that are looked for; a column with more has them by computation."""
+_TYPED = formats.ReadSettings()
 _FIELDS = {"schema", "postrand", "data", "sha256", "claims"}
 
 
@@ -42,33 +44,41 @@ def suppress_file(
     diversity: int = 2,
     seconds: float = SECONDS,
     drop: Sequence[str] = (),
-) -> Claims:
+    as_is: Sequence[str] = (),
+) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
+
+    Returns the claims, and notes on how the file is written.
 
     Raises
     ------
     PostrandError
         As :func:`postrand.alternatives.frames.suppress`.
+    UsageError
+        If a column that stays as it is singles out records or tells true values, and is not named in ``as_is``.
     ReleaseError
         If the folder exists or cannot be written, or the file's format cannot be.
     """
     table = read_table(file)
     used = [*keys, *([sensitive] if sensitive else [])]
-    raise_all(UsageError, _drop_problems(drop, table.column_names, used))
+    raise_all(UsageError, _named_problems(drop, as_is, table.column_names, used))
     table = table.drop_columns(list(drop))
-    told = _singled(table, used)
+    told = _decided(_as_numbers(table, formats.read(file)), used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, file, out, told)
+    return _write(made, file, out, told, _signs(file))
 
 
-def _drop_problems(drop: Sequence[str], columns: Sequence[str], used: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each dropped column that is not there, or is a key or the sensitive one."""
-    for name in drop:
-        if name not in columns:
-            yield sentence(f"no column {name!r} to drop{nearest(name, columns)}", where="--drop", wanted=few(columns))
-        elif name in used:
-            yield sentence(f"column {name!r} is used and dropped", where="--drop", fix="leave it out of one of them")
+def _named_problems(
+    drop: Sequence[str], as_is: Sequence[str], columns: Sequence[str], used: Sequence[str]
+) -> Iterator[str]:
+    """Yield a sentence for each column of an option that is not there, or is changed, or in both."""
+    for where, names, said in (("--drop", drop, "dropped"), ("--as-is", as_is, "released as it is")):
+        for name in names:
+            if name not in columns:
+                yield sentence(f"no column {name!r}{nearest(name, columns)}", where=where, wanted=few(columns))
+            elif name in used or (name in drop and name in as_is):
+                yield sentence(f"column {name!r} is {'used' if name in used else 'dropped'} and {said}", where=where)
 
 
 def microaggregate_file(
@@ -79,42 +89,75 @@ def microaggregate_file(
     *,
     together: bool = False,
     drop: Sequence[str] = (),
-) -> Claims:
-    """Write FILE with columns microaggregated, without the columns ``drop``, and its claims, to a new folder.
+    as_is: Sequence[str] = (),
+) -> tuple[Claims, tuple[str, ...]]:
+    """Write FILE with columns microaggregated, and its claims, to a new folder; returns and raises as suppress_file.
 
-    Raises as :func:`suppress_file`.
+    Averages have two decimals more than the values of their column, and in a text file its sign before them.
     """
-    source, book = formats.read(file), None
-    if getattr(source, "untyped", False):  # numbers are text there, and may have a decimal comma
-        types = dict.fromkeys(source.schema.names, "string") | dict.fromkeys(_with_commas(source, columns), "double")
-        types |= dict.fromkeys(columns, "double")
-        book = Codebook(tuple(Variable(name, "other", type=of, missing="keep") for name, of in types.items()))
-    table = read_table(file, book)
-    raise_all(UsageError, _drop_problems(drop, table.column_names, columns))
+    table, source = read_table(file), formats.read(file)
+    raise_all(UsageError, _named_problems(drop, as_is, table.column_names, columns))
     table = table.drop_columns(list(drop))
-    told = _singled(table, columns)
+    typed = _as_numbers(table, source)
     stage(Stage.PERTURBING)
-    return _write(microaggregate(table, columns, k, together=together), file, out, told)
+    for name in set(columns) & {*table.column_names}:
+        table = table.set_column(table.column_names.index(name), name, typed.column(name))
+    made = microaggregate(table, columns, k, together=together)
+    told = _decided(typed, columns, as_is)
+    comma = _settings(source).decimal == ","
+    frame = made.frame
+    for name in columns:
+        held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
+        frame = frame.set_column(frame.column_names.index(name), name, held)
+    rounded = "Averages are rounded to two decimals more than the values of their column have."
+    return _write(Protected(frame, made.claims), file, out, told, (rounded, *_signs(file)))
 
 
-def _with_commas(source: formats.Source, changed: Sequence[str]) -> list[str]:
-    """Return the other columns of numbers with decimal commas: they get the points that the changed ones get.
-
-    Other columns stay as their text is: ``007`` is not 7.
-    """
-    names, held = [name for name in source.schema.names if name not in changed], set[str]()
-    for batch in source.batches(names) if names else ():
-        held |= {name for name in names if pc.any(pc.match_substring(pc.unique(_texts(batch, name)), ",")).as_py()}
-    return [name for name, of in number_types(source, held).items() if of == "double"]
+def _decided(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
+    """Return what the columns that stay as they are tell; raises UsageError where that needs a decision."""
+    told = beside(table, [name for name in changed if name in table.column_names], as_is)
+    require_decisions(told)
+    return told
 
 
-def _texts(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(name).cast(pa.string())
+def _as_numbers(table: pa.Table, source: formats.Source) -> pa.Table:
+    """Return a table in which the columns of a text file that hold numbers alone are numbers, whatever their signs."""
+    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    for place, name in enumerate(table.column_names):
+        column = table.column(name).combine_chunks()
+        held = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+        if convert is None or not pa.types.is_dictionary(held.type):
+            continue
+        values = convert(held.dictionary, pa.float64())
+        if values is not None:
+            table = table.set_column(place, name, values.take(held.indices))
+    return table
 
 
-def _singled(table: pa.Table, changed: Sequence[str]) -> Findings:
-    """Return what the columns that stay as they are single out."""
-    return singling(TableSource(table), [name for name in table.column_names if name not in changed])
+def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:
+    """Return averages with two decimals more than the true values; as texts where their decimal sign is no point."""
+    held, own = to_floats(averages), to_floats(true.cast(pa.float64()))
+    own = own[np.isfinite(own)]
+    digits = next((d for d in range(MAX_DIGITS) if np.array_equal(np.round(own, d), own)), MAX_DIGITS)
+    made = np.round(held, digits + 2)
+    if decimal == ".":
+        return from_numpy(made, ~np.isfinite(made))
+    texts = [None if np.isnan(x) else np.format_float_positional(x, trim="-").replace(".", decimal) for x in made]
+    return pa.array(texts, pa.string())
+
+
+def _settings(source: formats.Source) -> formats.ReadSettings:
+    """Return how the columns of a text file are read; what is usual of any other file."""
+    return getattr(source, "settings", _TYPED) if getattr(source, "untyped", False) else _TYPED
+
+
+def _signs(file: Path | formats.File) -> tuple[str, ...]:
+    """Return how a text file is written where it was read in another way; () where nothing is other."""
+    settings = _settings(formats.read(file))
+    if (settings.separator or ",") == "," and (settings.decimal or ".") == ".":
+        return ()
+    comma = "; numbers have the decimal comma of the file" if settings.decimal == "," else ""
+    return (f"The text file is UTF-8, and commas are between its columns, with quotes around texts{comma}.",)
 
 
 def recheck(folder: str | Path) -> Claims:
@@ -149,7 +192,9 @@ def recheck(folder: str | Path) -> Claims:
     return claims
 
 
-def _write(made: Protected, file: Path | formats.File, out: Path, told: Findings) -> Claims:
+def _write(
+    made: Protected, file: Path | formats.File, out: Path, told: Findings, notes: tuple[str, ...]
+) -> tuple[Claims, tuple[str, ...]]:
     warn_of_formulas(file, made.frame.column_names)
     suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
@@ -159,12 +204,12 @@ def _write(made: Protected, file: Path | formats.File, out: Path, told: Findings
             write_table(plain, writer)
         stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
         (folder / CLAIMS).write_bytes(canonical_json.dump({**stated, "claims": made.claims.to_dict()}))
-        lines = [*made.claims.sentences, *_found(told.sentences)]
+        lines = [*made.claims.sentences, *notes, *_found(told.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     for text in told.warnings:
-        warnings.warn(f"{text}; leave out what nobody should see: --drop", UnperturbedWarning, stacklevel=3)
-    return made.claims
+        warnings.warn(text, UnperturbedWarning, stacklevel=3)
+    return made.claims, notes
 
 
 def _found(sentences: Sequence[str]) -> list[str]:

@@ -97,7 +97,8 @@ def _read(
 ) -> RiskReport:
     """Return the report of a source without its records and the warnings of :func:`.assess`: findings have these."""
     partly = () if mechanism is None else mechanism.partly
-    return report_of(RiskFile.read(source, keys, codebook=codebook, partly=partly, **share), mechanism).without_records()
+    file = RiskFile.read(source, keys, codebook=codebook, partly=partly, **share)
+    return report_of(file, mechanism).without_records()
 
 
 SHOWN_ELSEWHERE = ("k-anonymity", "rare-combinations")

@@ -52,7 +52,7 @@ def proposed(
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
     columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
-    columns = {name: column for name, column in columns.items() if not _is_id(column)}
+    columns = {name: column for name, column in columns.items() if not is_id(column)}
     found = links(columns)
     parent = {link.variables[0]: link.of[0] for link in found if _is_exact(link) and len(link.of) == 1}
     sizes = {d["name"]: len(d.get("categories", ())) + (d["missing"] == "category") for d in drafts}
@@ -131,7 +131,7 @@ def _text(action: str, link: Link, perturbed: Collection[str]) -> str:
     return f"{link.text}, so one tells the others: {fix}"
 
 
-def _is_id(column: Column) -> bool:
+def is_id(column: Column) -> bool:
     """Whether a column is whole numbers, all different: a file sorted by something has it follow their order."""
     numbers = column.numbers
     if column.is_date:

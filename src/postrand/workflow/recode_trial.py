@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -158,6 +159,8 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     ------
     DataError
         If a value of the file has no place; then the codebook is as it was.
+    SpecificationError
+        With all that would still be wrong with the codebook, which is then as it was.
     """
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
@@ -176,7 +179,9 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
             entry.update({"name": name, "role": ""})
             entries.append(entry)
         _describe(entry, drafts[name])
-    saving.write_whole(codebook, tomlkit.dumps(document).encode(), replace=True)
+    written = tomlkit.dumps(document)
+    infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
+    saving.write_whole(codebook, written.encode(), replace=True)
     return tuple(name for name in results if not next(e for e in entries if e.get("name") == name).get("role"))
 
 
