@@ -251,9 +251,10 @@ def problems(place: Place, case: Case, run: Run, whole: Mapping[str, str], right
     if run.code != 0 and made:
         found.append("an error is told, and the output is there")
     lines = [line for line in run.said.splitlines() if line.strip()]
+    told = [*lines, *run.answer.splitlines()]  # verify says in its table which check could not run
     if "Traceback" in run.said or "Exception ignored" in run.said or run.code not in range(12):
         found.append(f"code {run.code}: {lines[-1:] or ''}")
-    elif run.code and not any(line.startswith(("postrand: ", "Error: ")) for line in lines):
+    elif run.code and not any(line.startswith(("postrand: ", "Error: ", "NOT VERIFIED")) for line in told):
         found.append(f"code {run.code}, no sentence: {lines[:1]}")
     if SECRET in run.said + run.answer:
         found.append("a record's value is shown")
