@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import itertools
 import os
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from postrand.errors import ReleaseError, raise_all, sentence
+from postrand.support import system
 from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 from postrand.support.system import flush
@@ -62,8 +62,8 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
             _remove_left(directory)
         for staging in staged:
             staging.mkdir(PRIVATE)
-            with suppress(OSError):  # a file system without locks
-                held.enter_context(_held(staging))
+            with suppress(OSError):  # a system or a file system without locks of folders
+                held.enter_context(system.held(staging))
         yield tuple(staged)
         for staging in staged:
             for path in staging.rglob("*"):
@@ -115,24 +115,14 @@ def _hidden(directory: Path) -> Path:
 def _remove_left(directory: Path) -> None:
     """Remove what runs that were killed have left beside a directory: they can hold confidential records.
 
-    A run holds a lock on its hidden directory, which ends with its process. One that is empty may just be made.
+    A run holds a lock on its hidden directory, which ends with its process. One that is empty may just be made. Where
+    no folder can be locked, nothing is removed.
     """
     pattern = f".{glob.escape(directory.name[:40])}.{'[0-9a-f]' * 16}.partial"
     for left in directory.parent.glob(pattern):
-        with suppress(OSError), _held(left):
+        with suppress(OSError), system.held(left):
             if any(left.iterdir()):
                 shutil.rmtree(left)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the lock on a folder; OSError if another process does."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _under_umask(folder: Path, mode: int) -> int:

@@ -26,8 +26,7 @@ from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text
 
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
-MAX_TOLD = 1_000
-"""Pairs of a perturbed and an unperturbed variable that are tried."""
+MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""

@@ -5,9 +5,12 @@ All other modules use only what Linux, macOS and Windows have in common (``tests
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -47,6 +50,27 @@ def flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY if _OPENS_FOLDERS else os.O_RDWR)  # Windows flushes what it may write
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with the process at the latest.
+
+    Raises
+    ------
+    OSError
+        If another process holds it, or the system locks no folders.
+    """
+    if sys.platform == "win32" or not _OPENS_FOLDERS:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    import fcntl  # not everywhere
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
         os.close(descriptor)
 
