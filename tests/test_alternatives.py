@@ -17,9 +17,11 @@ from postrand.alternatives.fewest import fewest, greedy
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
 from postrand.alternatives.patterns import choices_of
 from postrand.cli import main
+from postrand.cli.frame import _tell_warnings
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
 from postrand.formats.csv import FormulaWarning
+from postrand.risk.findings import KEYS_ALONE, Findings, _together
 from postrand.workflow.alternative_files import suppress_file
 
 
@@ -285,6 +287,19 @@ def test_a_sum_that_stays_beside_its_averaged_terms_needs_a_decision(tmp_path):
     assert told.exit_code == 2
     assert "all = pay + more: all, released as it is, tells of the true values of pay, more" in told.stderr
     assert "all = pay + more" in CliRunner().invoke(main, [*asked, "--as-is", "all"]).stderr
+
+
+def test_combinations_that_single_out_are_one_warning():
+    found = tuple(_together(["a", name], 0.02, {}, ()) for name in "bcd")
+    (told,) = Findings(found).warnings
+    assert "a and b (about 2% of the records); a and c (about 2%" in told
+    assert told.count(KEYS_ALONE) == 1
+    assert len(Findings(found).to_dict()["found"]) == 3
+
+
+def test_a_warning_that_the_answer_has_is_not_printed_again(capsys):
+    _tell_warnings(["said", "not told"], "the answer, in which it is said")
+    assert capsys.readouterr().err == "postrand: warning: not told\n"
 
 
 @pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")

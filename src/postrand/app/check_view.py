@@ -166,7 +166,7 @@ def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagLis
         tags.p(tags.strong("Findings on the released variables")),
         trouble(f"{words} before the file can be protected.") if wanted and decide else None,
         tags.ul(
-            *(_finding(decisions, check, one, told if decide else None) for one in found.found),
+            *(_finding(decisions, check, one, told if decide else None) for one in found.told),
             *rest,
             class_="findings",
         ),

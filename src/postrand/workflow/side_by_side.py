@@ -81,8 +81,9 @@ class PlanComparison:
 
     def _before_is(self) -> list[str]:
         """Return of which file the figures before are: once where all plans say the same."""
-        if not any(head.startswith("before") for head, _ in self._sides_before()):
-            return []  # each head says it
+        heads = [head for head, _ in self._sides_before()]
+        if not any(head.startswith("before") for head in heads):
+            return ["  recoded: the file recoded, not perturbed"] * any(head.startswith("recoded") for head in heads)
         if len({plan.before_is for plan in self.plans}) == 1:
             return [f"  before: {self.plans[0].before_is}"]
         return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]

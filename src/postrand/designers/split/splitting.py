@@ -153,6 +153,7 @@ class SplitDesign:
         """
         lines = [f"{len(self.subsets)} subsets at ε = {self.epsilon:g}; {self.message}"]
         often = sorted(self.subsets, key=lambda s: -s.weight)
+        lines.append("share of the records, cells and variables of each subset:")
         for subset in often[:SHOWN]:
             lines.append(f"{subset.weight / UNIT:8.4f}  {subset.cells:>8,} cells  {', '.join(subset.variables)}")
         if left := sum(s.weight for s in often[SHOWN:]) / UNIT:
