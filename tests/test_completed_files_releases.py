@@ -27,6 +27,7 @@ from postrand.release.completed_folder import verify_completed
 from postrand.workflow.whole_columns import average_columns, permute_columns
 from tests.json_schema import problems
 from tests.release_case import make, rehash, writer_of
+from tests.test_report_completed import require_allowed_styles
 
 QUICK: dict[str, Any] = {"copies": 2, "seed": 3, "classes": 3, "sweeps": 30, "chains": 1}
 BOOK = Codebook(
@@ -306,6 +307,9 @@ def test_copies_do_not_change_the_level_of_the_file(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(sys.modules[__name__], "PLAN", plan.replace("completed = 2\n", completed))
         root = made_of(folder, 'file = "people.parquet"', "", monkeypatch)
         levels.append(json.loads((root / "certificate.json").read_text())["file"])
-        assert ("completed files do not change these levels" in (root / "report.html").read_text()) == bool(completed)
+        page = (root / "report.html").read_text()
+        assert ("completed files do not change these levels" in page) == bool(completed)
+        if completed:
+            require_allowed_styles(page)
     assert levels[0] == levels[1]
     assert levels[0]["epsilon"] < 4

@@ -1,5 +1,7 @@
 """The page of completed files: what it shows, that it is safe, and that it stands in the report of a release."""
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -45,9 +47,17 @@ def text_of(page):
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page)))
 
 
+def require_allowed_styles(page):
+    """Every style element is allowed by the page's own policy: a browser drops all others, and lines become areas."""
+    for style in re.findall(r"<style>(.*?)</style>", page, re.DOTALL):
+        assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in page.partition("<title>")[0]
+    assert ".fit .chain" in page
+
+
 def test_the_page_says_which_file_to_open_and_what_the_tests_found():
     told = told_of(right=True)
     page = report.completed_report(told, "data.csv")
+    require_allowed_styles(page)
     assert page == report.completed_report(told, "data.csv")
     text = text_of(page)
     for wanted in ("completed.csv", "data.csv", "Rubin", "No test of the model failed", "income", "6,000 records"):
