@@ -89,7 +89,7 @@ faults: env  ## make every call to the system of protect, complete and verify fa
 	$(BIN)/python -m benchmarks.faults $(FAULTS)
 
 fuzz: env  ## fuzz every reader of files, guided by coverage; atheris is installed for it, and for nothing else
-	$(PIP) install --quiet atheris
+	$(PIP) install --quiet atheris==3.0.0  # libFuzzer for Python: nothing else is guided by coverage and maintained
 	$(BIN)/python -m benchmarks.fuzz --out fuzzed $(FUZZ)
 
 check: env  ## lint, format, types, spelling, licences

@@ -158,11 +158,11 @@ class Place:
                     calls.write_bytes(self.library.faults_stop() if counted else b"fired" * fired)
                     original(code)
 
-                os._exit = end  # type: ignore[assignment]
+                os._exit = end  # type: ignore[assignment]  # typeshed: it never returns, which end does not state
                 code = work()
                 sys.stdout.flush()
                 end(code if isinstance(code, int) else 0)
-            except BaseException:
+            except BaseException:  # a fork must never go on as if it were the program that forked
                 import traceback
 
                 self.library.faults_stop()

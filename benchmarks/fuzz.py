@@ -101,7 +101,7 @@ def child(name: str, folder: Path) -> None:
     def once(data: bytes) -> None:
         try:
             attempt(name, work, data)
-        except Exception as error:
+        except Exception as error:  # whatever a reader raises that is no refusal is what is looked for
             note(folder, error, data)
 
     chosen = [f"-max_total_time={limits['total_time']}", f"-rss_limit_mb={limits['rss_limit_mb']}"]
