@@ -65,7 +65,7 @@ def test_beta_is_that_of_the_block_matrix_over_distinct_combinations():
     assert release.beta <= matrix.beta * (1 + 1e-12)
     assert release.bits == pytest.approx(matrix.entropy_rate / math.log(2), rel=1e-9)
     assert f"{release.smallest_class}-anonymity over {release.classes} classes" in release.sentence
-    assert f"of {math.log2(matrix.size):.6g} bits" in release.sentence
+    assert f"of {math.log2(matrix.size):.3g} bits" in release.sentence
 
 
 def test_diversity_equals_brute_force():

@@ -170,7 +170,7 @@ def test_several_blocks_are_definition_2_and_a_joint_block_is_definition_3():
     joint = TransitionMatrix.from_array(np.kron(a.array, b.array))
     # A product law on the joint domain: entropies add up, so both definitions say the same.
     assert Bistochastic(0.5).check([round_bistochastic(joint.array)]).level == pytest.approx(ratio, rel=1e-9)
-    assert f"of {math.log2(30):.6g} bits" in finding.sentence
+    assert f"of {math.log2(30):.3g} bits" in finding.sentence
 
 
 def test_constraints_and_check_agree():

@@ -131,7 +131,7 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     _, made = protect(folder)
     n = sum(1 for row in survey_rows() if row[2])
     assert made["claims"][1].startswith("pay: bistochastic privacy holds with β >= 0.3")
-    assert f"of {np.log2(n):.6g} bits; at most 14% of records are expected to keep their value." in made["claims"][1]
+    assert f"of {np.log2(n):.3g} bits; at most 14% of records are expected to keep their value." in made["claims"][1]
     assert "at least 8 records share each value; the averages give " in made["claims"][2]
     found = pr.read_release(folder / "out")
     certificate, limits = found.certificate, found.not_covered

@@ -152,10 +152,10 @@ def test_a_text_of_many_subsets_is_short():
     found = pr.split_design(book, epsilon=2.0)
     lines = found.text().splitlines()
     assert len(found.tables) == 78
-    assert len(lines) <= 124
+    assert len(lines) <= 125
     assert lines[-1] == "and as much or more for the 18 other tables"
-    shown = sum(float(line.split()[0]) for line in lines[1:61])
-    left = float(lines[61].split()[0]) if len(found.subsets) > 60 else 0.0
+    shown = sum(float(line.split()[0]) for line in lines[2:62])
+    left = float(lines[62].split()[0]) if len(found.subsets) > 60 else 0.0
     assert shown + left == pytest.approx(1, abs=0.01)
 
 

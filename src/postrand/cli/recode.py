@@ -44,7 +44,5 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
         without = recode_trial.write(codebook, place, made)
         lines += ["", f"wrote {codebook}", PROVENANCE]
         lines += [f"Next: set the role of {', '.join(without)}"] * bool(without)
-        wrong = [] if without else recode_trial.problems(codebook)
-        lines += [f"Next: {text}" for text in wrong]
-        data |= {"codebook": str(codebook), "without_role": list(without), "problems": wrong}
+        data |= {"codebook": str(codebook), "without_role": list(without)}
     return data, "\n".join(lines), DataError.exit_code if any(trial.problem for trial in trials) else 0

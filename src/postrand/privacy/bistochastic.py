@@ -38,7 +38,7 @@ class Bistochastic:
     --------
     >>> M = TransitionMatrix.from_array([[0.75, 0.25], [0.25, 0.75]])
     >>> Bistochastic(0.8).check([M]).sentence
-    'bistochastic privacy holds with β >= 0.811278, it hides at least 0.811278 of 1 bits'
+    'bistochastic privacy holds with β >= 0.811, it hides at least 0.811 of 1 bits'
     >>> Bistochastic(0.82).check([M]).holds
     False
     """

@@ -44,7 +44,7 @@ class RankedColumn:
     --------
     >>> from postrand.ranks import RankBlocks
     >>> RankedColumn("pay", RankBlocks(4), "permute", 1024).sentence
-    'bistochastic privacy holds with β >= 0.199999, 1.99999 of 10 bits, provided that no two values are equal'
+    'bistochastic privacy holds with β >= 0.199, 1.99 of 10 bits, provided that no two values are equal'
     >>> RankedColumn("pay", RankBlocks(4), "permute", 1024, ValueLevel(0.5, 1.0)).sentence.partition("; ")[2]
     'at most 50% of records are expected to keep their value'
     """

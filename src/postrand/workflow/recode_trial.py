@@ -185,15 +185,6 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     return tuple(name for name in results if not next(e for e in entries if e.get("name") == name).get("role"))
 
 
-def problems(codebook: Path) -> list[str]:
-    """Return what keeps a ``codebook.toml`` that was written from being read by the next command."""
-    try:
-        infer.load_codebook(codebook)
-    except SpecificationError as error:
-        return list(error.problems)
-    return []
-
-
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
     """Put what a draft says of a result into its entry, and remove notes that it makes untrue.
 
