@@ -341,7 +341,7 @@ def test_a_licence_that_is_not_allowed_is_found() -> None:
     bad = {"a": "MIT AND GPL-3.0-only", "b": "", "c": "not installed"}
     assert [line.partition(":")[0] for line in licences.problems(read | bad)] == ["a", "b", "c"]
     assert [line.partition(":")[0] for line in licences.problems(good)] == list(licences.READ)
-    assert licences.said("numpy").startswith("BSD-3-Clause")
+    assert licences.said("numpy").startswith("BSD")  # older versions have no SPDX name
 
 
 def test_version_is_one() -> None:
