@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import struct
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
 from postrand.errors import DataError, PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
+from postrand.formats._streams import DAMAGED
 from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
 from postrand.support.refusals import refused
 
@@ -138,7 +138,7 @@ def _check_kind(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             names, parts = archive.namelist(), archive.infolist()
-    except (zipfile.BadZipFile, OSError, NotImplementedError, struct.error):
+    except DAMAGED:
         raise _damaged(path) from None
     if any(part.file_size > max(_UNPACKED, _RATIO * part.compress_size) for part in parts):
         what = f"a part of the workbook unpacks to more than {_RATIO} times its size"

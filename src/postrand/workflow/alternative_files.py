@@ -63,10 +63,11 @@ def suppress_file(
     used = [*keys, *([sensitive] if sensitive else [])]
     raise_all(UsageError, _named_problems(drop, as_is, table.column_names, used))
     table = table.drop_columns(list(drop))
-    told = _decided(_as_numbers(table, formats.read(file)), used, as_is)
+    source = formats.read(file)
+    told = _decided(_as_numbers(table, source), used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, file, out, told, _signs(file))
+    return _write(made, file, out, told, _signs(source))
 
 
 def _named_problems(
@@ -110,7 +111,7 @@ def microaggregate_file(
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
-    return _write(Protected(frame, made.claims), file, out, told, (rounded, *_signs(file)))
+    return _write(Protected(frame, made.claims), file, out, told, (rounded, *_signs(source)))
 
 
 def _decided(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
@@ -151,9 +152,9 @@ def _settings(source: formats.Source) -> formats.ReadSettings:
     return getattr(source, "settings", _TYPED) if getattr(source, "untyped", False) else _TYPED
 
 
-def _signs(file: Path | formats.File) -> tuple[str, ...]:
+def _signs(source: formats.Source) -> tuple[str, ...]:
     """Return how a text file is written where it was read in another way; () where nothing is other."""
-    settings = _settings(formats.read(file))
+    settings = _settings(source)
     if (settings.separator or ",") == "," and (settings.decimal or ".") == ".":
         return ()
     comma = "; numbers have the decimal comma of the file" if settings.decimal == "," else ""
