@@ -3,6 +3,7 @@
   "use strict";
   const PARTS = ".shiny-html-output";
   const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex='0']";
+  const NAMED = FOCUSABLE + ", [data-focus]";  /* a heading that was led to is found again, but is no control to go to */
   const opened = new Map();
   let last = null, place = null, led = null, head = null;
 
@@ -16,7 +17,7 @@
   function again() {
     const root = document.getElementById(last.part) || document;
     const same = (control) => name(control) === last.name && !control.disabled;
-    const all = (from) => Array.from(from.querySelectorAll(FOCUSABLE));
+    const all = (from) => Array.from(from.querySelectorAll(NAMED));
     return all(root).find(same) || (last.name.startsWith("act|") ? all(document).find(same) : undefined);
   }
   function restore() {
