@@ -143,12 +143,22 @@ def target_problems(directory: Path) -> list[str]:
     except FileNotFoundError:
         if not parent.is_dir():
             return [sentence("the parent folder does not exist", where=where, fix=f"create {parent}")]
-        if not os.access(parent, os.W_OK):
-            return [sentence("the parent folder cannot be written to", where=where, fix="give another folder")]
-        return []
+        return _parent_problems(directory)
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or "a name that a directory cannot have"
         return [sentence("the output directory cannot be made", where=where, got=got, fix="give another name")]
+
+
+def _parent_problems(directory: Path) -> list[str]:
+    """Return a sentence where the parent takes no folder: found by making one, because rights alone do not tell."""
+    probe = _hidden(directory)
+    try:
+        probe.mkdir(PRIVATE)
+        probe.rmdir()
+    except OSError as error:
+        what, where = "the parent folder cannot be written to", str(directory)
+        return [sentence(what, where=where, got=error.strerror, fix=NEXT.get(error.errno or 0, "give another folder"))]
+    return []
 
 
 def nesting_problems(*directories: Path) -> list[str]:
