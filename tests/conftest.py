@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
-settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
 
 
