@@ -2,9 +2,10 @@
 
 ``make bench``, or ``python benchmarks/bench.py [--quick] [--only=PART,...] [--docs] [--accept]``: ``--quick`` leaves
 out what takes long (16 times the file, scaling, engines, other programs, the census); ``--only`` measures some parts;
-``--docs`` writes the tables of docs/benchmarks.md; ``--accept`` stores this run's ratios as the baseline. Ends with
-exit code 1 where a ratio got worse by more than its tolerance. Ratios are of two figures within one run: a busy or
-another machine moves both.
+``--docs`` writes the tables of docs/benchmarks.md and docs/households.md; ``--accept`` stores this run's ratios as the
+baseline. Each measurement is told on standard error, and each part is kept in benchmarks/results/bench.json as soon as
+it ends. Ends with exit code 1 where a ratio got worse by more than its tolerance, or a part could not be measured.
+Ratios are of two figures within one run: a busy or another machine moves both.
 """
 
 import datetime
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+import child
 import files
 import frames
 import growth
@@ -38,9 +40,11 @@ TOLERANCE = 1.3
 QUICK_ROUNDS, QUICK_MOMENTS, QUICK_TIMES = 3, 6, (1, 4)
 
 
-LONG = ("scaling", "engines", "peers", "census")
+LONG = ("scaling", "engines", "households", "peers", "census")
 """What ``--quick`` leaves out."""
-ALONE = ("kernel", "frames", "scaling", "engines", "peers", "census")
+COMPARED = ("kernel", "jobs", "stop", "growth", "frames", "scaling", "engines", "households")
+"""What has ratios."""
+ALONE = ("kernel", "frames", "scaling", "engines", "households", "peers", "census")
 """What needs no file and release of the survey."""
 
 
@@ -55,7 +59,8 @@ def measure(quick, folder, wanted=None):
         "stop": lambda place: stop.measure(place, folder, caches, QUICK_MOMENTS if quick else stop.MOMENTS),
         "growth": lambda place: growth.measure(place["file"], folder, caches, QUICK_TIMES if quick else growth.TIMES),
         "scaling": lambda _: scaling.measure(caches),
-        "engines": lambda _: _engines(folder, caches),
+        "engines": lambda _: _with_server("engines", folder, caches),
+        "households": lambda _: _with_server("households", folder, caches),
         "peers": lambda _: {"ours_ns": kernel.measure(peers.SIZE, "k-RR")["ours_ns"], "rows": peers.measure()},
         "census": lambda _: large.measure(large.RECORDS, large.CENSUS, caches),
     }
@@ -63,19 +68,29 @@ def measure(quick, folder, wanted=None):
         sys.exit(f"unknown parts: {', '.join(unknown)}; wanted some of {', '.join(parts)}")
     chosen = [name for name in parts if (name in wanted if wanted else not (quick and name in LONG))]
     place = None if {*chosen} <= {*ALONE} else jobs.prepared(folder, caches)
-    what = files.survey(folder)[1]
-    return {"file": what} | {name: parts[name](place) for name in chosen}
+    found = {"file": files.survey(folder)[1], "failed": {}}
+    for name in chosen:
+        begun = time.monotonic()
+        child.tell(f"{name}:")
+        try:
+            found[name] = parts[name](place)
+        except (Exception, SystemExit) as error:  # what cannot be measured here must not cost hours of the rest
+            found["failed"][name] = f"{type(error).__name__}: {error}"
+        child.tell(f"{name}: {found['failed'].get(name, 'done')}, {(time.monotonic() - begun) / 60:.1f} minutes")
+        (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
+    return found
 
 
-def _engines(folder, caches):
-    engines, here = _part("engines"), folder / "engines"
+def _with_server(name, folder, caches):
+    """Measure a part that needs a database server, in a folder of its own."""
+    here = folder / name
     here.mkdir()
-    with engines.server() as uri:
-        return engines.measure(here, caches, uri)
+    with _part("engines").server() as uri:
+        return list(_part(name).measure(here, caches, uri))
 
 
 def _part(name):
-    """Return a part by its name; that of the engines starts with a look for a database server."""
+    """Return a part by its name; those of databases start with a look for a server."""
     return importlib.import_module(name)
 
 
@@ -83,6 +98,7 @@ def tables(found):
     """Return the lines of each table by name, of the parts that were measured."""
     made = {
         "engines": lambda rows: _part("engines").markdown(rows),
+        "households": lambda rows: _part("households").markdown(rows),
         "kernel": kernel.markdown,
         "jobs": jobs.markdown,
         "first run": jobs.first_markdown,
@@ -98,8 +114,7 @@ def tables(found):
 
 def ratios(found):
     """Return what is compared with the baseline, all of them the smaller the better."""
-    parts = [name for name in ("kernel", "jobs", "stop", "growth", "frames", "scaling", "engines") if name in found]
-    return dict(pair for name in parts for pair in _part(name).ratios(found[name]).items())
+    return dict(pair for name in COMPARED if name in found for pair in _part(name).ratios(found[name]).items())
 
 
 def compare(found, baseline):
@@ -149,8 +164,6 @@ def main(arguments):
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         found = measure("--quick" in arguments, Path(folder), _wanted(arguments))
-    # First of all, so that hours of measuring are not lost whatever happens to the tables.
-    (RESULTS / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
     said = circumstances(found, (time.monotonic() - begun) / 60)
     made, compared = tables(found), ratios(found)
     text = [said, *(line for name, lines in made.items() for line in ("", f"## {name.capitalize()}", "", *lines))]
@@ -168,7 +181,9 @@ def main(arguments):
     print(
         "\n".join(["", "Worse than the baseline:", *worse] if worse else ["", "No ratio is worse than the baseline."])
     )
-    return 1 if worse else 0
+    for name, text in found["failed"].items():
+        print(f"not measured: {name}: {text}")
+    return 1 if worse or found["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 A small process starts the command and waits for it, because Linux counts the memory of whoever starts a process as the
 first memory of that process. Signals are heard as in a terminal. Compiled files are kept in a folder of the benchmark's
-own: the first command of a new folder is the first run ever, later ones are warm.
+own: the first command of a new folder is the first run ever, later ones are warm. What each command took is told at
+once on standard error, so that a long run shows where it is.
 """
 
 import json
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_SHOWN = 90  # characters of a command
 _BACK = 0.0005  # seconds between two looks at a process that is to be interrupted
 
 
@@ -38,6 +40,18 @@ def environment(caches):
     }
 
 
+def tell(text):
+    """Show a line at once, apart from the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _short(command):
+    """Return the command on one line: names of files without folders, no script."""
+    words = [Path(command[0]).name, *command[1:]]
+    words = [word if "\n" not in word and "; " not in word else "..." for word in words]
+    return " ".join(Path(word).name if word.startswith("/") else word for word in words)[:_SHOWN]
+
+
 def run(command, caches, stop_after=None, must=True):
     """Run a command; return ``seconds``, ``cpu_s``, ``peak_bytes``, ``code``, and ``said``, its standard error.
 
@@ -52,6 +66,8 @@ def run(command, caches, stop_after=None, must=True):
     found = json.loads(done.stdout) | {"said": done.stderr}
     if must and found["code"]:
         sys.exit(f"exit code {found['code']}: {' '.join(command)}\n{done.stderr}")
+    took = "ended before" if found["seconds"] is None else f"{found['seconds']:.2f} s"
+    tell(f"{took:>12} {found['cpu_s']:9.2f} s processor {found['peak_bytes'] / 1e6:6.0f} MB  {_short(command)}")
     return found
 
 

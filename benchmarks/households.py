@@ -133,29 +133,28 @@ def digest(release):
 
 
 def measure(folder, caches, uri, rounds=ROUNDS, engine=""):
-    """Return a row for each engine and kind; the first turn warms up, and its records are compared.
+    """Yield a row for each engine and kind as soon as it is measured.
 
-    A row has the least wall and processor time with units, and without, and the largest peaks.
+    A row has the least wall and processor time with units, and without, and the largest peaks. The plans with and
+    without units take turns; the first turn warms up, and gives the digest of the records.
     """
-    plans, runs, digests = prepared(folder, caches, uri), {}, {}
+    plans = prepared(folder, caches, uri)
     os.environ["PGUSER"] = urlsplit(uri).username or ""  # an address in a release has no user
-    for turn in range(rounds + 1):
-        for name in [n for n in commands(plans, folder) if engine in ("", n[0])]:
-            out = Path(tempfile.mkdtemp(dir=folder))
-            with engines.watched() as seen:
-                found = child.run(commands(plans, out)[name], caches)
-            if turn:
-                runs.setdefault(name, []).append({**found, **seen})
-            else:
-                digests[name] = digest(out / "release")
-            shutil.rmtree(out)
-    least = {name: _least(found) for name, found in runs.items()}
-    return [
-        {"engine": n, "kind": kind, "digest": digests[n, kind, True], "before": least[n, kind, False], **least[name]}
-        for name in least
-        for n, kind, units in [name]
-        if units
-    ]
+    for of, kind in dict.fromkeys(name[:2] for name in commands(plans, folder)):
+        if engine not in ("", of):
+            continue
+        runs, found = {True: [], False: []}, ""
+        for turn in range(rounds + 1):
+            for units in runs:
+                out = Path(tempfile.mkdtemp(dir=folder))
+                with engines.watched() as seen:
+                    took = child.run(commands(plans, out)[of, kind, units], caches)
+                if turn:
+                    runs[units].append({**took, **seen})
+                elif units:
+                    found = digest(out / "release")
+                shutil.rmtree(out)
+        yield {"engine": of, "kind": kind, "digest": found, "before": _least(runs[False]), **_least(runs[True])}
 
 
 def _least(runs):
@@ -175,12 +174,16 @@ def markdown(rows):
     names = ("wall, s", "/ without units", "processor, s", "/ without units", "peak memory, MB", "without", "records")
     yield f"| engine | plan | {' | '.join(names)} |"
     yield f"| --- | --- |{' ---: |' * len(names)}"
-    for r in rows:
-        yield (
-            f"| {r['engine']} | {r['kind']} | {r['seconds']:.2f} | {_ratio(r, 'seconds'):.2f} | {r['cpu_s']:.2f} "
-            f"| {_ratio(r, 'cpu_s'):.2f} | {r['peak_bytes'] / 1e6:.0f} | {r['before']['peak_bytes'] / 1e6:.0f} "
-            f"| {r['digest'][:8]} |"
-        )
+    yield from map(line, rows)
+
+
+def line(row):
+    """Return the line of one engine and kind."""
+    return (
+        f"| {row['engine']} | {row['kind']} | {row['seconds']:.2f} | {_ratio(row, 'seconds'):.2f} "
+        f"| {row['cpu_s']:.2f} | {_ratio(row, 'cpu_s'):.2f} | {row['peak_bytes'] / 1e6:.0f} "
+        f"| {row['before']['peak_bytes'] / 1e6:.0f} | {row['digest'][:8]} |"
+    )
 
 
 def ratios(rows):
@@ -189,8 +192,11 @@ def ratios(rows):
 
 
 def main(arguments):
+    rows = []
     with tempfile.TemporaryDirectory() as made, engines.server() as uri:
-        rows = measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]), *arguments[1:])
+        for row in measure(Path(made), Path(made) / "caches", uri, int((*arguments, ROUNDS)[0]), *arguments[1:]):
+            rows.append(row)
+            print(line(row), flush=True)
     engines.keep("households", rows, markdown(rows))
 
 

@@ -17,7 +17,10 @@ import files
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
 BESIDE = "read and write the file with pyarrow"
+IMPORTS, DESIGNED = "import numpy and pyarrow", "the same, and a first design in Python"
 COPY = "import sys, pyarrow.parquet as pq; pq.write_table(pq.read_table(sys.argv[1]), sys.argv[2])"
+IMPORT = "import numpy, pyarrow"
+DESIGN = f"{IMPORT}; import postrand as pr; pr.design(pr.Prior.uniform(5), pr.DifferentialPrivacy(epsilon=1.0))"
 TABLE, ASSESSED = "age,sex", "age,sex,education"
 
 
@@ -55,7 +58,8 @@ def commands(place, out):
         "--help": ("--help",),
     }
     copied = child.python(COPY, place["file"], out / "copy.parquet")
-    return {BESIDE: copied} | {name: child.postrand(*arguments) for name, arguments in typed.items()}
+    scripts = {IMPORTS: child.python(IMPORT), DESIGNED: child.python(DESIGN)}
+    return {BESIDE: copied} | {name: child.postrand(*arguments) for name, arguments in typed.items()} | scripts
 
 
 def once(name, place, folder, caches):
@@ -105,7 +109,7 @@ def markdown(rows):
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for r in rows:
         typed, comma, what = r["command"].partition(", ")
-        name = r["command"] if r["command"] == BESIDE else f"`postrand {typed}`{comma}{what}"
+        name = r["command"] if r["command"] in (BESIDE, IMPORTS, DESIGNED) else f"`postrand {typed}`{comma}{what}"
         yield (
             f"| {name} | {r['seconds']:.2f} | {r['median_s']:.2f} | {r['over_beside']:.1f} "
             f"| {r['cpu_s']:.2f} | {r['peak_bytes'] / 1e6:.0f} |"
@@ -124,8 +128,9 @@ def first_markdown(found):
 def ratios(rows):
     """Return what is compared with the baseline, all of them the smaller the better."""
     by = {r["command"]: r for r in rows}
-    beside = by.pop(BESIDE)
-    found = {f"{name}: wall / read and write": r["over_beside"] for name, r in by.items()}
+    beside, imports, designed = (by.pop(name, None) for name in (BESIDE, IMPORTS, DESIGNED))
+    found = {} if designed is None else {"first design / imports: processor": designed["cpu_s"] / imports["cpu_s"]}
+    found |= {f"{name}: wall / read and write": r["over_beside"] for name, r in by.items()}
     return found | {f"{name}: peak / read and write": r["peak_bytes"] / beside["peak_bytes"] for name, r in by.items()}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+import child
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.sampling import perturb_codes, sampler
 
@@ -81,6 +82,7 @@ def measure(size, kind):
     perturb_codes(tables, bytes(32), keys, codes)  # compiled before it is timed
     ours = best(lambda: perturb_codes(tables, bytes(32), keys, codes))
     floor, peer = limit(codes), plain_numpy(matrix, codes)
+    child.tell(f"kernel, S = {size}, {kind}: {ours:.2f} ns, limit {floor:.2f}, numpy {peer:.1f}")
     return {"S": size, "matrix": kind, "ours_ns": ours, "limit_ns": floor, "numpy_ns": peer,
             "ours_over_limit": ours / floor, "numpy_over_ours": peer / ours}  # fmt: skip
 

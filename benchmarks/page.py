@@ -1,4 +1,4 @@
-"""Fill the tables of docs/benchmarks.md from a run, so that no figure of the page is typed by hand.
+"""Fill the tables of docs/benchmarks.md and docs/households.md from a run, so that no figure is typed by hand.
 
 The place of a table is a pair of comments, ``<!-- table: NAME -->`` and ``<!-- end -->``. A part that a run leaves out
 keeps its table, with the sentence that says when it was measured.
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+ELSEWHERE = {"households": PAGE.with_name("households.md")}
 _PLACE = re.compile(r"(<!-- table: (?P<name>[a-z ]+) -->\n)(?P<held>.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -16,7 +17,7 @@ def filled(text, tables, said):
     places = [place["name"] for place in _PLACE.finditer(text)]
     missing = sorted(set(tables) - set(places))
     if missing:
-        raise ValueError(f"docs/benchmarks.md has no place for: {', '.join(missing)}")
+        raise ValueError(f"the page has no place for: {', '.join(missing)}")
 
     def fill(place):
         if place["name"] not in tables:
@@ -28,5 +29,7 @@ def filled(text, tables, said):
 
 
 def fill(tables, said):
-    """Write the page."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables, said), encoding="utf-8")
+    """Write the pages."""
+    for page in (PAGE, *ELSEWHERE.values()):
+        own = {name: lines for name, lines in tables.items() if ELSEWHERE.get(name, PAGE) == page}
+        page.write_text(filled(page.read_text(encoding="utf-8"), own, said), encoding="utf-8")

@@ -29,7 +29,7 @@ def results(bench: ModuleType, slow: float) -> dict[str, Any]:
         for i, (what, to) in enumerate(shapes)
     ]
     frame = {"kind": "pandas text", "ours_ns": 6.0 * slow, "kernel_ns": 2.0 * slow, "numpy_ns": 4.0 * slow}
-    frame |= {"frame_bytes": 10_000_000, "added_bytes": 20_000_000}
+    frame |= {"cpu_ns": 8.0 * slow, "frame_bytes": 10_000_000, "added_bytes": 20_000_000}
     return {
         "file": "a survey",
         "kernel": [kernel],

@@ -291,7 +291,7 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
 def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:
     """Refuse indices outside the dictionary; under a null may lie anything."""
     held = index_values(indices if not indices.null_count else indices.drop_null())
-    if held.size and not (held.min() >= 0 and held.max() < count):
+    if held.size and held.view(f"u{held.itemsize}").max() >= count:  # read so, what is negative is very large
         what, fix = "an index of the column is outside its dictionary", "make the column anew"
         raise DataError(sentence(what, where=f"variable {variable.name!r}", fix=fix))
 

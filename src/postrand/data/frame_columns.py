@@ -28,7 +28,7 @@ from postrand.formats.base import cast
 if TYPE_CHECKING:
     import narwhals as nw
 
-_GATHERED = 1 << 17
+_GATHERED = 1 << 18
 """Records of an Enum that are gathered at a time: polars widens indices to four bytes, the Enum has one a record."""
 
 _MOST_PHYSICAL = 1 << 14

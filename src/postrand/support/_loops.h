@@ -10,9 +10,14 @@
 #include <string.h>
 
 /* On x86, loops over records are compiled for several processors; the right one is taken when the library is loaded.
-   Loads from tables become gathers there: a draw takes 0.8 to 1.2 ns instead of 1.2 to 2, a digit 0.2 instead of 0.5. */
+   Loads from tables become gathers there: a draw takes 0.7 to 1.2 ns instead of 1.2 to 2, a digit 0.2 instead of 0.5.
+   GCC knows the levels of x86-64 from 12 on: they narrow codes in fewer steps than AVX-512F alone (0.7 instead of 0.9). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__)
+#if __GNUC__ >= 12 && !defined(__clang__)
+#define FOR_SEVERAL_PROCESSORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
 #define FOR_SEVERAL_PROCESSORS __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
 /* Of floating-point loops every result has to be the same bits: without processors that add what they multiply at once. */
 #define FOR_WIDE_NUMBERS __attribute__((target_clones("avx2", "default")))
 #else
