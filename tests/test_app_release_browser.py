@@ -54,7 +54,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
             go(page, screen)
             changed = page.locator(f"#screen-{screen} .warning", has_text="made with other decisions")
             expect(changed).to_contain_text("ε of each variable or block: 1 → 3", timeout=30_000)
-        plan = tomllib.loads(page.locator("#take code").first.inner_text())
+        plan = tomllib.loads(page.locator("#take code").first.text_content() or "")
         assert [b["privacy"]["epsilon"] for b in plan["blocks"]] == [1.0] * 8
         accessible(page)
 
