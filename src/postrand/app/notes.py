@@ -24,6 +24,8 @@ _OPTIONS = (
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"no sampling fraction or weight was given", "neither the share of the population nor a weight was given"),
     (r"give a sampling fraction \(--sampling-fraction 0\.05\)", "give that share on the screen Risk,"),
+    (r", with seed \d+, is stated", ", is stated"),
+    (r"drawn from the confidential file with this mechanism", "drawn from the confidential file with these chances"),
     (r"need missing='category'", "need missing values that are a category"),
     (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
     (r"\btau([12])\b", r"τ\1"),

@@ -117,10 +117,18 @@ def _done(decisions: Decisions, one: Finished) -> TagList:
         *promised(
             made.plain_claims, household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
         ),
+        *_copies(one),
         tags.p(next_step),
         None if check is None else tags.p(tags.strong("The release check of this release")),
         check,
     )
+
+
+def _copies(one: Finished) -> list[Tag]:
+    """Return where the completed copies of a release are, if it has some."""
+    copies = one.decisions.completed
+    words = f"The release has {copies} completed copies too, one below the other in the file whose name is completed."
+    return [] if copies is None else [tags.p(words)]
 
 
 def stale(one: Finished, decisions: Decisions) -> Tag | None:
