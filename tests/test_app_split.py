@@ -336,7 +336,7 @@ def test_forms_show_what_a_split_has(blocks: Decisions, split: Decisions) -> Non
     plain, chosen = str(views.design_form(blocks)), str(views.design_form(split))
     assert "Shape of the matrices" in plain
     assert "Shape of the matrices" not in chosen
-    assert "options of [split] in plan.toml" in chosen
+    assert "stated in a plan" in chosen
     for words, goal in itertools.product(("ε of a record",), ("record", "stated")):
         assert words in str(views.level_control(act(split, "goal", value=goal)))
     assert "ε of the file" in str(views.level_control(act(blocks, "goal", value="file")))

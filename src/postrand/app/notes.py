@@ -21,6 +21,10 @@ _OPTIONS = (
     (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it beside the first rows"),
     (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),
     (r", or sheet in \[source\] of the plan", ""),
+    (
+        r"no weight or sampling fraction is given \(--weight, --sampling-fraction\)",
+        "neither the share of the population nor a weight is given on the screen Risk",
+    ),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
     (r"no sampling fraction or weight was given", "neither the share of the population nor a weight was given"),
     (r"give a sampling fraction \(--sampling-fraction 0\.05\)", "give that share on the screen Risk,"),
