@@ -31,7 +31,7 @@ PRIOR_WORDS = {
 }
 NOT_HERE = (
     "A split has differential privacy, and its matrices are randomised response on the combinations that it shows. "
-    "Other structures, tables with weights and variables that it depends on are stated in a plan: open one that has them."
+    "Other structures, tables with weights and variables that it depends on are stated in a plan, which you can open."
 )
 KEPT = "Options of this plan's split that are not shown here are kept as they are."
 
