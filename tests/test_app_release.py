@@ -253,6 +253,12 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     page = str(shelf_views.shelf_view(shelf, 2, 1, other))
     assert "Yes, remove it" in page
     assert "their levels add up" in page
+    laws = [block.matrix.array for f in shelf.held for block in f.release.mechanism.blocks]
+    most = sum(float(np.log(law.max(axis=0) / law.min(axis=0)).max()) for law in laws)  # of both releases of one record
+    [(name, held)] = shelf.several()
+    assert [*held] == [*shelf.held]
+    assert most <= sum(f.level.epsilon or 0.0 for f in held) == pytest.approx(8)
+    assert "of survey.parquet together: ε of a record is at most 8 (2 + 6)" in html_escape(page)
     assert "plan.toml of release 1" in str(shelf_views.plan_view(one))
     done = str(release_views.protect_view(other, None, "", one))
     assert all(sentence[:40] in done for sentence in one.release.findings.sentences)
@@ -350,8 +356,12 @@ def test_a_project_is_saved_and_opened_again(one: Finished, decided: Decisions, 
         check = checking.checked(tab.now, tab.folder)
         assert check is not None
         assert check.is_ready  # what was decided about columns is in the plan
+        packed = held.file("release.zip")
+        assert packed is not None
+        assert tab.folder in packed.parents  # made when it is asked for, and not in the person's own folder
         tab.removing.set(1)
         tab.remove(1)
+        assert not packed.exists()
         assert (folder / "release").is_dir()  # a person's own folder is only forgotten
         (folder / "plan.toml").write_text((folder / "plan.toml").read_text().replace("epsilon = 1.0", "epsilon = 2.0"))
         await tab.open(folder)
