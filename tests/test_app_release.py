@@ -255,9 +255,8 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     assert "their levels add up" in page
     laws = [block.matrix.array for f in shelf.held for block in f.release.mechanism.blocks]
     most = sum(float(np.log(law.max(axis=0) / law.min(axis=0)).max()) for law in laws)  # of both releases of one record
-    [(name, held)] = shelf.several()
-    assert [*held] == [*shelf.held]
-    assert most <= sum(f.level.epsilon or 0.0 for f in held) == pytest.approx(8)
+    assert [*shelf.several()] == [("survey.parquet", shelf.held)]
+    assert most <= sum(f.level.epsilon or 0.0 for f in shelf.held) == pytest.approx(8)
     assert "of survey.parquet together: ε of a record is at most 8 (2 + 6)" in html_escape(page)
     assert "plan.toml of release 1" in str(shelf_views.plan_view(one))
     done = str(release_views.protect_view(other, None, "", one))
