@@ -37,6 +37,7 @@ from postrand.app import (
     release_screen,
     release_views,
     shelf_views,
+    views,
 )
 from postrand.app.changes import changes
 from postrand.app.computations import Cancelled, Watch
@@ -355,6 +356,7 @@ def test_a_project_is_saved_and_opened_again(one: Finished, decided: Decisions, 
         check = checking.checked(tab.now, tab.folder)
         assert check is not None
         assert check.is_ready  # what was decided about columns is in the plan
+        assert all(name in str(views.variables(tab.now)) for name in ROLES)
         packed = held.file("release.zip")
         assert packed is not None
         assert tab.folder in packed.parents  # made when it is asked for, and not in the person's own folder

@@ -130,6 +130,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     assert decisions.opened is not None
     draft = decisions.opened.drafts[j]
     name, categories = str(draft["name"]), draft.get("categories", [])
+    kind = str(draft.get("type", "string"))  # a codebook leaves the usual one out
     texts = draft.get("labels") or [str(c) for c in categories]
     some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
     perturb: Tag | str = "–"
@@ -155,7 +156,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
-        tags.td(some or TYPE_TEXT.get(str(draft["type"]), str(draft["type"])), class_="text soft"),
+        tags.td(some or TYPE_TEXT.get(kind, kind), class_="text soft"),
     )
 
 
