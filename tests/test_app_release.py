@@ -45,6 +45,7 @@ from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisi
 from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
+from postrand.app.notes import without_options
 from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
@@ -52,6 +53,7 @@ from postrand.risk.findings import Finding, Findings
 from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
 from postrand.workflow.pipeline import run
+from postrand.workflow.series import NOT_COUNTED
 
 ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "other", "town": "other", "remark": "drop"}
 
@@ -261,6 +263,8 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     assert "of survey.parquet together: ε of a record is at most 8 (2 + 6)" in html_escape(page)
     assert "plan.toml of release 1" in str(shelf_views.plan_view(one))
     done = str(release_views.protect_view(other, None, "", one))
+    assert without_options(f"{NOT_COUNTED}.") in done  # as the command line advises
+    assert "--" not in without_options(NOT_COUNTED)
     assert all(sentence[:40] in done for sentence in one.release.findings.sentences)
 
 

@@ -33,6 +33,15 @@ _OPTIONS = (
     (r"need missing='category'", "need missing values that are a category"),
     (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
     (r"\btau([12])\b", r"τ\1"),
+    (
+        r"name the same ledger in the section \[ledger\] of every plan of these people, or with --ledger FILE",
+        "name the same ledger in every plan of these people, as docs/series.md says, and open these plans here",
+    ),
+    (r", or --method model", ""),
+    (
+        r"share in \w+_variables\. \[unit\] epsilon sets a budget",
+        "share under Households on the screen Design. A plan can set a budget",
+    ),
     (r" \(--redo-completed makes them again\)", ""),
     (
         r"run 'postrand check' for the figures, then change the plan",
