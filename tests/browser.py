@@ -65,7 +65,9 @@ def opened(browser: Browser, url: str, **context: Any) -> Iterator[Page]:
     page.set_default_timeout(20_000)
     page.goto(url)
     yield page
+    broken = page.locator(".shiny-output-error").all_inner_texts()
     held.close()
+    assert broken == []  # a part of the workbench that cannot be drawn
     assert watched.said == []
     assert watched.hosts - {urlparse(url).netloc, ""} == set()
 

@@ -91,7 +91,7 @@ def test_the_whole_path_on_the_demonstration(browser: Browser, address: str, tmp
         page.select_option("[data-act=pair][data-key=first]", label="female")
         expect(page.locator("#compare h3", has_text=re.compile("^female by "))).to_be_visible()
         go(page, "take")
-        plan = tomllib.loads(page.locator("#take code").first.inner_text())
+        plan = tomllib.loads(page.locator("#take code").first.text_content() or "")
         assert [b["privacy"]["epsilon"] for b in plan["blocks"]] == [1.1] * 7
         with page.expect_download() as got:
             page.click("text=The release, as one zip file")
@@ -141,6 +141,11 @@ def test_every_screen_is_accessible(browser: Browser, address: str, scheme: str,
             title = "Decision on a release of gss.parquet" if "Two" in words else f"Microdata {PROTECTED}"
             assert shown.value.locator("h1").inner_text() == title
             assert violations(shown.value) == [], words
+            if words == "The internal report":  # a matrix has other information under other shares: each says which
+                said = shown.value.locator("body")
+                expect(said).to_contain_text("Value and bound are computed under the shares of the column Under")
+                expect(said.locator("td", has_text="all values equally frequent").first).to_be_visible()
+                expect(said).to_contain_text("Computed under this variable's own shares in the file")
             assert shown.value.evaluate("document.documentElement.scrollWidth <= innerWidth"), words
 
 
@@ -271,10 +276,25 @@ def test_the_report_is_accessible_and_asks_no_one(browser: Browser, tmp_path: Pa
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_file_of_the_command_line_is_opened(browser: Browser, tmp_path: Path) -> None:
+def test_a_file_of_the_command_line_is_opened_and_what_is_left_is_said_when_the_server_stops(
+    browser: Browser, tmp_path: Path
+) -> None:
     (tmp_path / "mine.csv").write_text("sex,age\n" + "F,1\nM,2\n" * 20)
-    with workbench(tmp_path / "mine.csv") as url, opened(browser, url) as page:
+    page = browser.new_page()  # the console may say that the server is gone
+    with workbench(tmp_path / "mine.csv") as url:
+        page.goto(url)
         expect(page.locator("#status")).to_contain_text("mine.csv · 40 records · 2 variables · 0 perturbed")
         go(page, "protect")
         expect(page.locator("#protect [role=alert]")).to_contain_text("variables without a role: sex, age")
         assert page.is_disabled("text=Protect the file")
+        go(page, "data")
+        page.select_option("[data-act=role][data-key='0']", "key")
+        expect(page.locator("#status")).to_contain_text("1 perturbed")
+        page.evaluate("window.Shiny.shinyapp.$socket.close()")  # the line breaks, and the server is there
+        expect(page.locator("#lost")).to_contain_text("Reload this page: everything is kept.")
+        expect(page.locator("#ended")).to_be_hidden()
+        page.reload()
+        expect(page.locator("#status")).to_contain_text("1 perturbed")
+    expect(page.locator("#ended")).to_contain_text("only what you saved or downloaded is left")
+    expect(page.locator("#lost")).to_be_hidden()  # a reload would find nothing: it is not promised
+    page.close()

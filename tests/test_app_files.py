@@ -14,7 +14,7 @@ from postrand.app.decisions import act, open_decisions
 from postrand.app.notes import in_words, without_options
 from postrand.app.plan_server import uploaded
 from postrand.app.tabs import Problem, Tab
-from postrand.formats import ReadSettings, path_of
+from postrand.formats import SINGLE_BYTE, ReadSettings, path_of
 from postrand.plan import infer, numbering
 
 ROWS = [("Größe", "Ort"), *(("klein", "Köln"), ("groß", "Zürich")) * 30]
@@ -51,6 +51,7 @@ def test_text_files_open_by_what_they_show(separator: str, encoding: str, tab: T
     page = str(reading_views.form(found))
     assert "Zürich" in page
     assert f'value="{separator}" selected' in page
+    assert {*SINGLE_BYTE} < {*reading.ENCODINGS}  # each says where such files come from
     assert [one for one in tab.folder.iterdir() if one.name.startswith(".in-") and any(one.iterdir())] == []
 
 

@@ -36,6 +36,8 @@ def test_from_a_semicolon_file_to_a_joint_block(browser: Browser, tmp_path: Path
         page.set_input_files("input[type=file]", survey(tmp_path))
         expect(page.locator("#opening")).to_contain_text("Umfrage 2024.csv: the file is not UTF-8")
         expect(page.locator("#preview pre")).to_contain_text("weiblich;")
+        expect(page.locator("[data-key='read.encoding'] option[value='koi8-r']")).to_have_text("koi8-r (Russian)")
+        assert violations(page) == []
         page.select_option("[data-key='read.encoding']", "windows-1252")
         page.click("text=Read it so")
         expect(page.locator("#status")).to_contain_text("Umfrage 2024.csv · 800 records · 3 variables")
@@ -68,6 +70,11 @@ def test_from_a_semicolon_file_to_a_joint_block(browser: Browser, tmp_path: Path
         page.click("[data-act=point][data-key='blocks:4'] >> visible=true >> nth=-1")
         expect(page.locator("#level-number")).to_have_value("2")
         expect(page.locator("#points")).to_contain_text("In use")
+        settled(page)
+        assert violations(page) == []
+        page.click("text=Recommend plans")
+        page.click("[data-act=advise]")
+        expect(page.locator("#advice table")).to_contain_text("recoded, not perturbed → after", timeout=60_000)
         settled(page)
         assert violations(page) == []
 

@@ -25,7 +25,7 @@ from postrand.app.blocks import Together
 from postrand.app.changes import changes
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
-from postrand.errors import UsageError
+from postrand.errors import PostrandError, UsageError
 from postrand.plan import Plan, load_plan
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import figures_of
@@ -208,6 +208,9 @@ def test_roles_that_a_codebook_leaves_open_are_asked_for(name: str, fresh: Decis
     assert documents.plan_data(decided, tmp_path) == documents.plan_data(whole, tmp_path)
     with pytest.raises(UsageError, match=r"this is a codebook, .*plan.toml beside it"):
         plans.open_plan(book, tmp_path)
+    path.write_text('policy = "policy.toml"\n' + path.read_text())
+    with pytest.raises(PostrandError, match=r"\[policy\]: expected a table"):
+        plans.open_plan(path, tmp_path)
 
 
 # -- blocks by hand ---------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from postrand.app import (
     release_screen,
     release_views,
     shelf_views,
+    views,
 )
 from postrand.app.changes import changes
 from postrand.app.computations import Cancelled, Watch
@@ -44,6 +45,7 @@ from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisi
 from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
+from postrand.app.notes import without_options
 from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
@@ -51,6 +53,7 @@ from postrand.risk.findings import Finding, Findings
 from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
 from postrand.workflow.pipeline import run
+from postrand.workflow.series import NOT_COUNTED
 
 ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "other", "town": "other", "remark": "drop"}
 
@@ -253,8 +256,15 @@ def test_releases_stay_with_their_own_plans(decided: Decisions, one: Finished, t
     page = str(shelf_views.shelf_view(shelf, 2, 1, other))
     assert "Yes, remove it" in page
     assert "their levels add up" in page
+    laws = [block.matrix.array for f in shelf.held for block in f.release.mechanism.blocks]
+    most = sum(float(np.log(law.max(axis=0) / law.min(axis=0)).max()) for law in laws)  # of both releases of one record
+    assert [*shelf.several()] == [("survey.parquet", shelf.held)]
+    assert most <= sum(f.level.epsilon or 0.0 for f in shelf.held) == pytest.approx(8)
+    assert "of survey.parquet together: ε of a record is at most 8 (2 + 6)" in html_escape(page)
     assert "plan.toml of release 1" in str(shelf_views.plan_view(one))
     done = str(release_views.protect_view(other, None, "", one))
+    assert without_options(f"{NOT_COUNTED}.") in done  # as the command line advises
+    assert "--" not in without_options(NOT_COUNTED)
     assert all(sentence[:40] in done for sentence in one.release.findings.sentences)
 
 
@@ -350,8 +360,13 @@ def test_a_project_is_saved_and_opened_again(one: Finished, decided: Decisions, 
         check = checking.checked(tab.now, tab.folder)
         assert check is not None
         assert check.is_ready  # what was decided about columns is in the plan
+        assert all(name in str(views.variables(tab.now)) for name in ROLES)
+        packed = held.file("release.zip")
+        assert packed is not None
+        assert tab.folder in packed.parents  # made when it is asked for, and not in the person's own folder
         tab.removing.set(1)
         tab.remove(1)
+        assert not packed.exists()
         assert (folder / "release").is_dir()  # a person's own folder is only forgotten
         (folder / "plan.toml").write_text((folder / "plan.toml").read_text().replace("epsilon = 1.0", "epsilon = 2.0"))
         await tab.open(folder)

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
             go(page, screen)
             changed = page.locator(f"#screen-{screen} .warning", has_text="made with other decisions")
             expect(changed).to_contain_text("ε of each variable or block: 1 → 3", timeout=30_000)
-        plan = tomllib.loads(page.locator("#take code").first.inner_text())
+        plan = tomllib.loads(page.locator("#take code").first.text_content() or "")
         assert [b["privacy"]["epsilon"] for b in plan["blocks"]] == [1.0] * 8
         accessible(page)
 
@@ -88,6 +89,10 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         go(page, "take")
         expect(page.locator("#releases")).to_contain_text("of the decisions now", timeout=30_000)
         expect(page.locator("#downloads")).to_contain_text(f"Saved in {folder}")
+        with page.expect_download() as got:
+            page.click("text=The release, as one zip file")
+        assert zipfile.is_zipfile(got.value.path())
+        accessible(page)
         go(page, "protect")
         expect(page.locator("#protect h3")).to_have_text("Done")
         expect(page.locator("#check")).to_contain_text("Released as it is: happy, attend, income", timeout=30_000)

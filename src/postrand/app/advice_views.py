@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ def advice(found: Advice | None, waiting: bool) -> TagList:
         tags.h3("Recommended plans"),
         _beside(found.plans),
         *(_plan(number, plan) for number, plan in enumerate(found.plans, 1)),
-        tags.ul(*(tags.li(without_options(note)) for note in notes), class_="soft") if notes else None,
+        tags.ul(*(tags.li(_said(note)) for note in notes), class_="soft") if notes else None,
         tags.details(tags.summary(f"Other ways, and why they are not shown ({len(left):,})"), tags.ul(*left))
         if left
         else None,
@@ -111,7 +112,9 @@ def _beside(plans: Sequence[Advised]) -> Tag:
         told = [plan.figures.risk(code) for plan in plans]
         first = next((one for one in told if one is not None and one.before is not None), None)
         if first is not None:
-            rows.append(_row(first.measure, [_sides(plan, one) for plan, one in zip(plans, told, strict=True)]))
+            when = next(plan.figures.sides(code) for plan, one in zip(plans, told, strict=True) if one is first)
+            words = f"{first.measure}: {' → '.join(side for _, side in when)}"
+            rows.append(_row(words, [_sides(plan, one) for plan, one in zip(plans, told, strict=True)]))
     for words, which in (("one variable", "one_way"), ("two variables", "two_way")):
         found = [middle(getattr(plan.figures, which)) for plan in plans]
         if any(found):
@@ -119,11 +122,16 @@ def _beside(plans: Sequence[Advised]) -> Tag:
             rows.append(_row(f"Tables of {words}: effective records, in the middle", told_worth))
     asked = [text for text, *_ in plans[0].asked] if plans else []
     for k, text in enumerate(asked):
-        rows.append(_row(f"Asked: {text}", ["met" if plan.asked[k][3] else "not met" for plan in plans]))
+        rows.append(_row(f"Asked: {_said(text)}", ["met" if plan.asked[k][3] else "not met" for plan in plans]))
     rows.append(_row("Why", [_why(plan) for plan in plans]))
     take = tags.tr(tags.th("", scope="row"), *(tags.td(_take(k), class_="text") for k, _ in _each(plans)))
     table = tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows, take))
     return scroll(table, "Recommended plans side by side")
+
+
+def _said(text: str) -> str:
+    """Return a sentence of ``postrand advise`` in the words and signs of the screen."""
+    return re.sub(r"\bepsilon\b", "ε", without_options(text))
 
 
 def _each(plans: Sequence[Advised]) -> list[tuple[int, Advised]]:
@@ -143,7 +151,7 @@ def _sides(plan: Advised, one: RiskFigure | None) -> str:
 
 def _why(plan: Advised) -> str:
     told = next((text for text in plan.reasons if text.startswith("Reason: ")), plan.trial.candidate.what)
-    return told.removeprefix("Reason: ")
+    return _said(told.removeprefix("Reason: "))
 
 
 def _level(plan: Advised) -> str:
@@ -161,7 +169,7 @@ def _plan(number: int, plan: Advised) -> Tag:
     for line in lines:
         head, colon, rest = line.strip().partition(": ")
         known = bool(colon) and head in _HEADS
-        held.setdefault(head if known else "", []).append(without_options(rest if known else line.strip()))
+        held.setdefault(head if known else "", []).append(_said(rest if known else line.strip()))
     parts: list[Any] = []
     for head in (*_HEADS, ""):
         if head in held:

@@ -57,6 +57,7 @@ def _of_file(one: Decisions, other: Decisions) -> Iterator[str]:
     made = [text.removeprefix("recode of ") for text in _recoded(one, other)]  # a recode makes the entry anew
     changed = [name for name, a, b in drafts if name not in made and a is not b and dict(a) != dict(b)]
     edited = [f"the entry of {name} in the codebook" for name in changed]
+    yield from _few(_recoded(one, other), "recodes")  # first: roles and perturbation can follow from one
     yield from _few(edited, "entries")
     roles = zip(one.names, one.roles, other.roles, strict=True)
     yield from _few([_told(f"role of {name}", a or "none", b or "none") for name, a, b in roles if a != b], "roles")
@@ -84,7 +85,6 @@ def _of_design(one: Decisions, other: Decisions) -> Iterator[str]:
     yield from _few([_told(*found) for found in _values(one.values, other.values)], "options")
     if one.kept != other.kept:
         parts = [name for name in {**one.kept, **other.kept} if one.kept.get(name) != other.kept.get(name)]
-        yield from _few(_recoded(one, other), "recodes")
         yield from (_PARTS[name] for name in parts if name in _PARTS)
         rest = sorted({*parts} - {*_PARTS, "recodes"})
         yield from [f"{', '.join(rest)} of the codebook or of the opened plan"] if rest else []

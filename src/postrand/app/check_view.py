@@ -131,10 +131,8 @@ def _remaining(check: ReleaseCheck) -> TagList | None:
     """Return what the unperturbed variables single out: all together, and each with one and two others."""
     if check.every is None:
         return None
-    said, words = (
-        f"{check.together}: ",
-        "nobody else has the same values. Perturbing the other variables does not change this.",
-    )
+    words = ": nobody else has the same values. Perturbing the other variables does not change this."
+    words = f"{check.together}{words if check.every else '.'}"
     alone = [one.name for one in check.findings.singled if one.is_much]
     if alone and check.rest is not None:
         words += f" Without {', '.join(cut(n) for n in alone[:MAX_NAMED])}, they single out {100 * check.rest:.3g}%."
@@ -150,7 +148,7 @@ def _remaining(check: ReleaseCheck) -> TagList | None:
             tags.summary("What each of them singles out"),
             scroll(tags.table(tags.thead(head), tags.tbody(*body)), "Records that unperturbed variables single out"),
         )
-    return TagList(tags.p(tags.strong("What remains unique: "), said + words), table)
+    return TagList(tags.p(tags.strong("What remains unique: "), words), table)
 
 
 def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagList:

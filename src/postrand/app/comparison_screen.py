@@ -15,6 +15,7 @@ from postrand.app.tabs import Problem, Tab
 from postrand.release import Release
 from postrand.risk import RiskReport
 
+RUNNING = "The file is being protected. When that is done, this screen shows the risk and tables of the release."
 NOTHING = "Protect the file first. Then this screen shows the risk and its tables before, released and corrected."
 
 
@@ -29,7 +30,7 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
     def compare() -> Any:
         here, made = tab(), tab().made()
         if made is None:
-            return tags.p(NOTHING, class_="soft")
+            return tags.p(RUNNING, role="status") if here.watch() is not None else tags.p(NOTHING, class_="soft")
         release, decisions = made
         is_here = _is_same_file(part("shown"), decisions)
         columns = tuple(dict.fromkeys(part("shown").pair if is_here else decisions.pair))

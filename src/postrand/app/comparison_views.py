@@ -11,6 +11,7 @@ from postrand.app import charts
 from postrand.app.charts import cut, scroll
 from postrand.app.computations import Margin
 from postrand.app.decisions import Decisions
+from postrand.app.notes import without_options
 from postrand.app.split_views import coverage
 from postrand.app.widgets import busy, labelled, select, trouble
 from postrand.mechanism import Split
@@ -99,7 +100,7 @@ def _risk(
     files = (*risks,) if came is None else (came, *risks)
     for words, _, value in sorted(MEASURES, key=lambda measure: not measure[0].endswith(TAUS)) if known else ():
         cells = ["–" if report is None else value(report) for report in files]
-        rows.append(_row(words, [f"{x:,}" if isinstance(x, int) else str(x) for x in cells]))
+        rows.append(_row(words, [f"{x:,}" if isinstance(x, int) else without_options(str(x)) for x in cells]))
     head = tags.tr(
         *(tags.th(h, scope="col", class_="text" if h == "Measure" else None) for h in _heads(before, came is not None))
     )

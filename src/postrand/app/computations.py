@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import secrets
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -266,9 +267,12 @@ def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | 
     return made
 
 
-def packed(folder: Path) -> Path:
-    """Return a zip of the release in ``folder``."""
-    return Path(shutil.make_archive(str(folder / "release"), "zip", folder / "release"))
+def packed(folder: Path, room: Path | None = None) -> Path:
+    """Return a zip of the release in ``folder``, made there or in ``room``; it appears when it is complete."""
+    place = folder if room is None else room
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(shutil.make_archive(str(place / f".{secrets.token_hex(8)}"), "zip", folder / "release"))
+    return made.replace(place / "release.zip")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

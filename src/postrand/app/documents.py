@@ -15,6 +15,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import File, path_of
 from postrand.plan import writing
+from postrand.risk.measures import kinds
 
 MAX_NAMED = 5
 _RECODE = "postrand recode codebook.toml"
@@ -180,7 +181,9 @@ def commands(decisions: Decisions, screen: str) -> str:
         weight = next((n for n, r in zip(decisions.names, decisions.roles, strict=True) if r == "weight"), None)
         extra = f" --sampling-fraction {decisions.fraction:g}" if decisions.fraction else ""
         extra = f" --weight {shlex.quote(weight)}" if weight and not extra else extra
-        return f"postrand assess {file} --keys {keys}{extra}"
+        line = f"postrand assess {file} --keys {keys}{extra}"
+        long = [f"{line} --measure {kind.name}  # minutes" for kind in kinds().values() if kind.cost == "long"]
+        return "\n".join([line, *(long if extra else ())])
     if screen == "design":
         return "postrand design --plan plan.toml"
     if screen == "compare":

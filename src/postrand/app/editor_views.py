@@ -222,6 +222,8 @@ def in_boxes(text: str, typed: Mapping[str, str]) -> str:
     'a: write what means no answer into “Values that mean no answer”.'
     """
     first = re.split(r"[;,\s]+", typed.get("bands", "").strip())[0] or "15"
+    if typed.get("kind") == "dates":  # it is chosen already
+        text = re.sub(r"of dates, set unit = 'year' and say how .*?: format = '[^']*'; ", "", text)
     for pattern, words in _IN_BOXES:
         text = re.sub(pattern, words.replace("{first}", first.replace("\\", "")), text)
     return text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,11 +15,14 @@ from postrand.app.checking import ReleaseCheck, checked
 from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import Decisions
 from postrand.app.history import decided, differences
+from postrand.certification.account import mechanism_account
+from postrand.certification.series import Level
 from postrand.release import Release, Verification, verify
 from postrand.support.progress import told
 
+PACKED = "release.zip"
 FILES = (
-    ("release.zip", "The release, as one zip file"),
+    (PACKED, "The release, as one zip file"),
     ("release/report.html", "The public report"),
     ("dossier/decision.html", "Two pages for the data protection officer, to print and sign: internal"),
     ("dossier/dossier.html", "The internal report: for authorised staff only"),
@@ -33,7 +37,7 @@ class Finished:
     """Hold a release with the decisions that it was made of, its plan and codebook as they were written, and its check.
 
     ``saved`` is the project's folder where a person put a copy. ``is_borrowed``: the folder is a project of theirs that
-    was opened, which is never removed.
+    was opened, which is never removed or written to: its zip is made in ``room`` when it is asked for.
     """
 
     number: int
@@ -46,6 +50,13 @@ class Finished:
     made_at: str = ""
     saved: str = ""
     is_borrowed: bool = False
+    room: Path | None = None
+
+    @property
+    def level(self) -> Level:
+        """What a record spends in this release on the variables that are perturbed."""
+        total = mechanism_account(self.release.mechanism).total
+        return Level(total if math.isfinite(total) else None)
 
     @property
     def title(self) -> str:
@@ -55,8 +66,16 @@ class Finished:
 
     def file(self, place: str) -> Path | None:
         """Return the path of a file that a browser may ask for, None where there is none."""
+        if place == PACKED and self.room is not None:
+            path = self.room / PACKED
+            return path if path.is_file() else computations.packed(self.folder, self.room)
         path = self.folder / place
-        return path if place in dict(FILES) and path.is_file() else None
+        return path if self.has(place) else None
+
+    def has(self, place: str) -> bool:
+        """Whether there is a file of that place, or one can be made."""
+        is_made = (self.folder / place).is_file() or (place == PACKED and self.room is not None)
+        return place in dict(FILES) and is_made
 
     def is_of(self, decisions: Decisions) -> bool:
         """Whether the release was made of these decisions."""
@@ -115,6 +134,13 @@ class Shelf:
     def check(self, number: int, found: Verification | str) -> Shelf:
         """Return the shelf with the outcome of a verification."""
         return replace(self, verified={**self.verified, number: found}) if self.find(number) else self
+
+    def several(self) -> Iterator[tuple[str, tuple[Finished, ...]]]:
+        """Yield each file that there is more than one release of, by its name: a project can hold a copy of a file."""
+        found: dict[str, list[Finished]] = {}
+        for one in self.held:
+            found.setdefault("" if one.decisions.opened is None else one.decisions.opened.name, []).append(one)
+        yield from ((name, tuple(held)) for name, held in found.items() if len(held) > 1)
 
     @property
     def unsaved(self) -> tuple[Finished, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -72,7 +73,7 @@ def application(late: Late) -> tuple[Starlette, str]:
         # The address has the folders of the disk, so that links between the pages work; the last part names the file.
         store, number, place = late.load()[0], request.path_params["number"], request.path_params["place"]
         one = store.release(number)
-        path = None if one is None else one.file(place)
+        path = None if one is None else await asyncio.to_thread(one.file, place)
         if path is None:
             return PlainTextResponse("There is no such file: the release was removed, or not made yet.", 404)
         kept = "attachment" if path.suffix == ".zip" else "inline"

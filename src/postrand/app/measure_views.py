@@ -28,7 +28,8 @@ def measures_view(found: Assessment | None) -> TagList:
     ]
     parts += [
         tags.p(
-            f"{one.title}: it takes long, so only the command line has it: postrand assess --measure {one.name}.",
+            tags.strong(f"{without_options(one.title)}: "),
+            "it takes minutes, so this screen leaves it out. The command line has it: see below.",
             class_="soft",
         )
         for one in long

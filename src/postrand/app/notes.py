@@ -21,9 +21,27 @@ _OPTIONS = (
     (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it beside the first rows"),
     (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),
     (r", or sheet in \[source\] of the plan", ""),
+    (
+        r"no weight or sampling fraction is given \(--weight, --sampling-fraction\)",
+        "neither the share of the population nor a weight is given on the screen Risk",
+    ),
     (r"\(--weight, --sampling-fraction\)", "on the screen Risk"),
+    (r"no sampling fraction or weight was given", "neither the share of the population nor a weight was given"),
+    (r"give a sampling fraction \(--sampling-fraction 0\.05\)", "give that share on the screen Risk,"),
+    (r", with seed \d+, is stated", ", is stated"),
+    (r"drawn from the confidential file with this mechanism", "drawn from the confidential file with these chances"),
+    (r"need missing='category'", "need missing values that are a category"),
     (r"or a column of sampling weights \(--weight W\)", "or give a column of sampling weights the role weight"),
     (r"\btau([12])\b", r"τ\1"),
+    (
+        r"name the same ledger in the section \[ledger\] of every plan of these people, or with --ledger FILE",
+        "name the same ledger in every plan of these people, as docs/series.md says, and open these plans here",
+    ),
+    (r", or --method model", ""),
+    (
+        r"share in \w+_variables\. \[unit\] epsilon sets a budget",
+        "share under Households on the screen Design. A plan can set a budget",
+    ),
     (r" \(--redo-completed makes them again\)", ""),
     (
         r"run 'postrand check' for the figures, then change the plan",

@@ -58,7 +58,7 @@ def open_plan(path: Path, folder: Path) -> Decisions:
     PostrandError
         If the plan or its file cannot be read.
     """
-    data = _with_places(read_toml(path, "the plan"), path.parent)
+    data = read_toml(path, "the plan")
     if "variables" in data and "source" not in data:
         fix = "open the plan.toml beside it, or the file itself"
         raise UsageError(sentence("this is a codebook, and names no file", where=path.name, fix=fix))
@@ -66,6 +66,7 @@ def open_plan(path: Path, folder: Path) -> Decisions:
     plan = load_plan(path, "other" if undecided else "")
     if not isinstance(plan.source, Path | formats.File):
         raise UsageError(_of_database(path))
+    data = _with_places(data, path.parent)
     start = _start(plan, data, _opened(plan.source, plan))
     lost: list[str] = []
     for made in _readings(start, plan, data):

@@ -100,8 +100,10 @@ def plan_of(path: Path) -> Path:
     return path / "plan.toml"
 
 
-def release_of(folder: Path, decisions: Decisions, number: int) -> Finished | None:
+def release_of(folder: Path, decisions: Decisions, number: int, room: Path | None = None) -> Finished | None:
     """Return the release of a project's folder with these decisions of its plan; None where it has none.
+
+    ``room`` is where its zip is put when a person asks for it: nothing is written to the project.
 
     A release whose plan or codebook was edited since it was saved is not shown as that of the plan: it is None too.
     """
@@ -116,7 +118,8 @@ def release_of(folder: Path, decisions: Decisions, number: int) -> Finished | No
     texts = [(folder / name).read_text("utf-8") for name in _TEXTS]
     plan, codebook = texts
     made = str(stated.get("made", ""))[:40]
-    return Finished(number, folder, found, decisions, plan, codebook, None, made, str(folder), is_borrowed=True)
+    saved = str(folder)
+    return Finished(number, folder, found, decisions, plan, codebook, None, made, saved, is_borrowed=True, room=room)
 
 
 def _digest(path: Path) -> str:

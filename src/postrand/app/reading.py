@@ -21,8 +21,25 @@ ROWS, LINES, WIDTH = 5, 5, 200
 SIGNS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 DECIMALS = {".": "point .", ",": "comma ,"}
 THOUSANDS = {"": "none, or as the file shows", ",": "comma ,", ".": "point .", " ": "blank", "'": "apostrophe '"}
-ENCODINGS = tuple(dict.fromkeys(("utf-8", "windows-1252", "iso-8859-15", "utf-16", *formats.SINGLE_BYTE)))
-"""The usual ones first."""
+ENCODINGS = {
+    "utf-8": "all languages",
+    "windows-1252": "Western Europe, Latin-1",
+    "iso-8859-15": "Western Europe, Latin-9",
+    "utf-16": "all languages",
+    "windows-1250": "Central Europe, Windows",
+    "windows-1251": "Cyrillic, Windows",
+    "windows-1253": "Greek, Windows",
+    "windows-1254": "Turkish, Windows",
+    "windows-1257": "Baltic, Windows",
+    "iso-8859-2": "Central Europe, Latin-2",
+    "iso-8859-5": "Cyrillic",
+    "koi8-r": "Russian",
+    "cp850": "Western Europe, DOS",
+    "cp852": "Central Europe, DOS",
+    "cp866": "Cyrillic, DOS",
+    "mac-roman": "Western Europe, older Macintosh",
+}
+"""The usual ones first, each with where such files come from."""
 WORDS = {
     "separator": "Columns are separated by",
     "encoding": "Encoding of the text",
@@ -84,7 +101,7 @@ def _choices(path: Path, settings: ReadSettings) -> dict[str, tuple[tuple[str, s
     known = formats.format_of(path).settings
     offered: dict[str, Mapping[str, str]] = {
         "separator": SIGNS,
-        "encoding": dict.fromkeys(ENCODINGS, ""),
+        "encoding": {name: f"{name} ({words})" for name, words in ENCODINGS.items()},
         "decimal": DECIMALS,
         "thousands": THOUSANDS,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from postrand.errors import SpecificationError, raise_all, sentence
@@ -28,7 +29,7 @@ WRITTEN = {
     "%Y%m%d": "20201231",
 }
 """How texts of dates can be written, each as an example; a column of dates needs none."""
-MAX_GROUPED = 200
+MAX_GROUPED = MAX_LOOKED = 200
 _OTHER = "other"
 """A recode of an opened plan that the form cannot show."""
 
@@ -101,6 +102,8 @@ def boxes_of(entry: Mapping[str, Any] | None, values: Sequence[Any], labels: Seq
 
     >>> boxes_of({"variable": "age", "bands": [0, 15], "missing": [99]}, (), ())
     {'bands': '0, 15', 'no_answer': '99'}
+    >>> boxes_of(None, ("12.12.1974",), ("12.12.1974",))["format"]
+    '%d.%m.%Y'
     """
     found: dict[str, str] = {}
     for name, held in (entry or {}).items():
@@ -112,11 +115,31 @@ def boxes_of(entry: Mapping[str, Any] | None, values: Sequence[Any], labels: Seq
     if entry is not None and "hierarchy" in entry:
         found["rows"] = "\n".join(f"{value};{group}" for value, group in dict(entry.get("table", {})).items())
         found["level"] = "1"
+    if entry is None and (written := _written(values)):
+        found["format"] = written
     groups = (entry or {}).get("groups", {})
     made = {key_of(old): new for new, olds in dict(groups).items() for old in olds}
     for k, (value, label) in enumerate(zip(values, labels, strict=True)):
         found[f"group.{k}"] = made.get(key_of(value), str((entry or {}).get("others", "")) if groups else label)
     return found
+
+
+def _written(values: Sequence[Any]) -> str:
+    """Return how most texts of dates are written; where two ways fit, they differ in day and month, never in the year.
+
+    Texts that are no dates have the first way, which is none to set.
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    some = texts[:: max(1, len(texts) // MAX_LOOKED)]
+    return max(WRITTEN, key=lambda form: sum(_is_date(text, form or "%Y-%m-%d") for text in some))
+
+
+def _is_date(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _groups(texts: Mapping[str, str], values: Sequence[Any]) -> dict[str, list[Any]]:

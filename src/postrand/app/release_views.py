@@ -13,10 +13,13 @@ from postrand.app.checking import ReleaseCheck
 from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
+from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, labelled, select, trouble
 from postrand.certification.plain_words import household_claims, household_levels
 from postrand.formats import written_names
 from postrand.report import text
+from postrand.workflow.series import NOT_COUNTED
+from postrand.workflow.unit_budget import unit_advice
 
 MAX_CHANGES = 12
 AGAIN = "If you give away more than one release of the same records, their levels add up for each record."
@@ -117,10 +120,26 @@ def _done(decisions: Decisions, one: Finished) -> TagList:
         *promised(
             made.plain_claims, household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
         ),
+        *_copies(one),
+        *_advice(one),
         tags.p(next_step),
         None if check is None else tags.p(tags.strong("The release check of this release")),
         check,
     )
+
+
+def _advice(one: Finished) -> list[Tag]:
+    """Return what ``postrand protect`` advises after a release: on units with many records, and on its ledger."""
+    counted = "ledger" in one.decisions.kept
+    told = [*unit_advice(one.release.mechanism), *([] if counted else [f"{NOT_COUNTED}."])]
+    return [tags.p(without_options(text)) for text in told]
+
+
+def _copies(one: Finished) -> list[Tag]:
+    """Return where the completed copies of a release are, if it has some."""
+    copies = one.decisions.completed
+    words = f"The release has {copies} completed copies too, one below the other in the file whose name is completed."
+    return [] if copies is None else [tags.p(words)]
 
 
 def stale(one: Finished, decisions: Decisions) -> Tag | None:

@@ -10,6 +10,7 @@ from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app.charts import cut, scroll
 from postrand.app.exploring import MAX_SIZE, Explored, Exposed
+from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, facts, trouble
 from postrand.report import svg, text
 from postrand.risk import RiskReport
@@ -70,7 +71,7 @@ def risk_view(
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *_attackers(report, attacks, waiting),
-        *(tags.p(note[:1].upper() + note[1:] + ".", class_="soft") for note in said),
+        *(tags.p(f"{note[:1].upper()}{note[1:]}.", class_="soft") for note in map(without_options, said)),
         tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
 

@@ -144,7 +144,7 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
 def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def status() -> Any:
-        return views.status(part("roles"))
+        return views.status(part("roles"), _waiting(tab()))
 
     @render.ui
     def problem() -> Any:
@@ -170,9 +170,15 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
 
     @render.ui
     def variables() -> Any:
-        return views.variables(part("variables"))
+        return views.variables(part("variables"), _waiting(tab()))
 
     plan_server.of_file(tab, part)
+
+
+def _waiting(tab: Tab) -> str:
+    """Return the name of a file that waits for a choice of how it is read; "" where none does."""
+    found = tab.pending()
+    return "" if found is None else found[1]
 
 
 def _design_screen(tab: Callable[[], Tab], part: Part) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from htmltools import Tag, TagList, tags
@@ -16,9 +18,12 @@ from postrand.app.history import History, differences
 from postrand.app.notes import without_options
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
-from postrand.app.views import cut_text
-from postrand.app.widgets import button, control, copyable, labelled, trouble
+from postrand.app.views import document
+from postrand.app.widgets import button, control, labelled, trouble
 from postrand.release import Verification
+from postrand.support.guesses import of_hundred, right_guesses
+
+MAX_SUMMED = 6
 
 _OUTCOMES = {
     "passed": "Right",
@@ -50,7 +55,7 @@ def files_view(one: Finished, typed: Mapping[str, str], told: str) -> TagList:
     links = [
         tags.li(tags.a(words, href=f"files/{one.number}/{place}", target="_blank", rel="noopener"))
         for place, words in FILES
-        if one.file(place) is not None
+        if one.has(place)
     ]
     return TagList(
         tags.p(tags.strong(one.title)),
@@ -80,8 +85,8 @@ def _save_form(one: Finished, typed: Mapping[str, str], told: str) -> Tag:
 def plan_view(one: Finished, now: Any = None) -> TagList:
     """Return the plan and the codebook that a release was made of; ``now`` is the plan as it is decided now."""
     return TagList(
-        copyable(cut_text(one.plan), f"plan.toml of release {one.number}"),
-        copyable(cut_text(one.codebook), f"codebook.toml of release {one.number}"),
+        document("The plan of this release, as text", f"plan.toml of release {one.number}", one.plan),
+        document("The codebook of this release, as text", f"codebook.toml of release {one.number}", one.codebook),
         None if now is None else tags.details(tags.summary("The plan as it is decided now"), now),
     )
 
@@ -126,7 +131,26 @@ def shelf_view(shelf: Shelf, chosen: int, removing: int, decisions: Decisions) -
     words = "Each stays here with its own plan until you remove it, or end the workbench. Saved projects stay."
     if len(shelf.held) > 1:
         words += f" {AGAIN}"
-    return tags.div(tags.h3("Releases"), tags.p(words, class_="soft"), tags.ul(*items, class_="shelf"))
+    sums = [tags.p(together(name, held)) for name, held in shelf.several()]
+    return tags.div(tags.h3("Releases"), tags.p(words, class_="soft"), *sums, tags.ul(*items, class_="shelf"))
+
+
+def together(name: str, held: Sequence[Finished]) -> str:
+    """Return what several releases of one file cost a record that is in all of them: the sum, as each has its own key.
+
+    The variables that are not perturbed have no level, and are no part of it.
+    """
+    levels = [one.level for one in held]
+    total = functools.reduce(operator.add, levels)
+    which = f"The {len(held):,} releases of {cut(name)} together"
+    if total.epsilon is None:
+        return f"{which} have no finite ε: one of them promises none of a whole record."
+    parts = " + ".join(map(str, levels[:MAX_SUMMED])) + (" + …" if len(levels) > MAX_SUMMED else "")
+    right = of_hundred(min(right_guesses(total.epsilon, 0.5), 1 - 1e-12), most=True)
+    return (
+        f"{which}: ε of a record is at most {total} ({parts}) where all are given away. Of 100 guesses between two "
+        f"equally likely combinations of perturbed values, at most {right} are right, in place of 50."
+    )
 
 
 def _item(one: Finished, is_shown: bool, is_asked: bool, decisions: Decisions) -> Tag:

@@ -31,9 +31,12 @@ PRIOR_WORDS = {
 }
 NOT_HERE = (
     "A split has differential privacy, and its matrices are randomised response on the combinations that it shows. "
-    "Other structures, tables with weights and variables that it depends on are options of [split] in plan.toml."
+    "Other structures, tables with weights and variables that it depends on are stated in a plan, which you can open."
 )
-KEPT = "This plan's own options of [split] that are not shown here are kept as they are."
+KEPT = "Options of this plan's split that are not shown here are kept as they are."
+
+NEAR = 1e-6
+"""Below this relative gap a design is said to be the best."""
 
 
 # -- the choices ------------------------------------------------------------------------------------------------------
@@ -132,6 +135,11 @@ def file_level(found: FileLevel | None) -> TagList:
 # -- the design -------------------------------------------------------------------------------------------------------
 
 
+def _reached(gap: float) -> str:
+    """Return in words how near a design is to the best one."""
+    return "it is reached" if gap < NEAR else f"this design is within {100 * gap:.2g}%"
+
+
 def readout(made: DesignedSplit, records: int, level: str = "ε of a record, at most") -> TagList:
     """Return what all tables of a split are worth together, with what is proven of it, and its ``level``."""
     d = made.design
@@ -142,7 +150,7 @@ def readout(made: DesignedSplit, records: int, level: str = "ε of a record, at 
         (f"{worth}: effective records", _beside(number(records / d.value), f"of {records:,} released")),
         (level, _beside(format_upper(made.split.epsilon), "the largest of all subsets")),
         ("Subsets", _beside(f"{len(d.subsets):,}", "one is drawn for each record")),
-        ("No other probabilities exceed", _beside(number(records / d.bound), f"gap {d.relative_gap:.1g}, {d.status}")),
+        ("The most with these subsets", _beside(number(records / d.bound), _reached(d.relative_gap))),
     ]
     words = "Effective records: so many unperturbed records, drawn anew from the population, would be as precise"
     words += " on average over these tables." if len(d.tables) > 1 and not d.worst else "."

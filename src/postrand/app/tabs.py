@@ -141,7 +141,7 @@ class Tab:
             place = path if name else plan_of(path)
             if place.suffix == ".toml":
                 found = _of_plan(place, name, self.folder)
-                return found, release_of(place.parent, found, self._held().next)
+                return found, release_of(place.parent, found, self._held().next, self.folder / f"packed-{turn}")
             opened = computations.open_file(place, name, given=given)
             if self._waits(path):
                 room = place.parent.rename(self.folder / f"file-{turn}")
@@ -271,8 +271,8 @@ class Tab:
         with reactive.isolate():
             if self.chosen() == number:
                 self.chosen.set(0)
-        if not one.is_borrowed:
-            shutil.rmtree(one.folder, ignore_errors=True)
+        if (place := one.room if one.is_borrowed else one.folder) is not None:
+            shutil.rmtree(place, ignore_errors=True)
 
     def verify(self, number: int) -> None:
         """Verify a release as the command line does, with progress, one at a time."""

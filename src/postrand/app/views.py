@@ -49,10 +49,10 @@ ONE_VALUE = "one value only: there is nothing to perturb, and it is released as 
 # -- screen 1: data ---------------------------------------------------------------------------------------------------
 
 
-def status(decisions: Decisions) -> Tag:
-    """Return one line about the open file."""
+def status(decisions: Decisions, waiting: str = "") -> Tag:
+    """Return one line about the open file; ``waiting``: one that can be opened once it is said how it is read."""
     if decisions.opened is None:
-        return tags.span("No file is open")
+        return tags.span(f"{cut(waiting)} waits for a choice" if waiting else "No file is open")
     o = decisions.opened
     demo = " (demonstration)" if o.is_demo else ""
     sizes = f"{_many(o.rows, 'record')} · {_many(len(o.drafts), 'variable')} · {len(decisions.perturbed):,} perturbed"
@@ -74,10 +74,11 @@ def _many(number: int, word: str) -> str:
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
-def variables(decisions: Decisions) -> TagList:
-    """Return the table of variables with their roles."""
+def variables(decisions: Decisions, waiting: str = "") -> TagList:
+    """Return the table of variables with their roles; ``waiting`` as for :func:`status`."""
     if decisions.opened is None:
-        return TagList(tags.p("Open a file to see its variables.", class_="soft"))
+        words = "Choose above how the file is read" if waiting else "Open a file"
+        return TagList(tags.p(f"{words} to see its variables.", class_="soft"))
     shown, matching = listed(decisions)
     head = ["Variable", "Role", "Perturb", "Categories", "Missing", "First categories"]
     cells = [
@@ -129,6 +130,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     assert decisions.opened is not None
     draft = decisions.opened.drafts[j]
     name, categories = str(draft["name"]), draft.get("categories", [])
+    kind = str(draft.get("type", "string"))  # a codebook leaves the usual one out
     texts = draft.get("labels") or [str(c) for c in categories]
     some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
     perturb: Tag | str = "–"
@@ -154,7 +156,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         tags.td(perturb),
         tags.td(f"{len(categories):,}" if categories else "–"),
         tags.td(f"{100 * share:.1f}%"),
-        tags.td(some or TYPE_TEXT.get(str(draft["type"]), str(draft["type"])), class_="text soft"),
+        tags.td(some or TYPE_TEXT.get(kind, kind), class_="text soft"),
     )
 
 
@@ -236,7 +238,7 @@ def _family(decisions: Decisions, family: str, act: str, words: str, reasons: di
     return tags.fieldset(
         tags.legend(words),
         listed_,
-        tags.p(f"{forms.explain(kind)} In a plan: {chosen}.", class_="soft"),
+        tags.p(f"{forms.explain(kind)} A plan calls it “{chosen}”.", class_="soft"),
         tags.p(forms.in_titles(reasons[chosen]), class_="soft") if reasons.get(chosen) else None,
         tags.details(tags.summary("Why the others cannot be chosen"), tags.ul(*why), class_="soft") if why else None,
         *boxes,
@@ -418,11 +420,16 @@ def take_view(decisions: Decisions, folder: Path) -> TagList:
     parts: list[Any] = [trouble(missing)] if missing else []
     if not missing:
         try:
-            parts.append(copyable(documents.plan_toml(decisions, folder), "plan.toml"))
+            parts.append(document("The plan, as text", "plan.toml", documents.plan_toml(decisions, folder)))
         except PostrandError as error:  # an invalid form has its own message
             parts.append(trouble(error.problems))
-    parts.append(copyable(cut_text(documents.codebook_toml(decisions)), "codebook.toml"))
+    parts.append(document("The codebook, as text", "codebook.toml", documents.codebook_toml(decisions)))
     return TagList(*parts)
+
+
+def document(title: str, name: str, words: str) -> Tag:
+    """Return a document below its title, closed until it is opened: most people read the screens, not the files."""
+    return tags.details(tags.summary(title), copyable(cut_text(words), name))
 
 
 def cut_text(words: str, most: int = 60_000) -> str:

@@ -21,6 +21,8 @@ TOO_LARGE = "an epsilon this large is little protection"
 MEMBERS = (2, 4)
 """The sizes of households whose levels are told, beside the largest of the file."""
 
+SAME_CLASS = "the same class: those that can be released for each other, for example within one stratum"
+
 
 def of_combinations(text: str) -> str:
     """Return a promise on values as one on the combinations of values of several variables.
@@ -44,7 +46,7 @@ def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: b
     several = len(variables) > 1
     text = promise(model, 2 if within else size)
     text = of_combinations(text) if several else text
-    inside = " (values of the same class)" if within else ""
+    inside = f" (values of {SAME_CLASS})" if within else ""
     return f"{few(variables)}{' together' * several}{inside}: {text}{_little(model)}."
 
 
@@ -58,7 +60,7 @@ def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool =
     base, texts = promise(model), {name: promise(model, 2 if within else size) for name, size in sizes.items()}
     shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())
     rest = [f"{n}: {text.removeprefix(f'{base}; ')}" for n, text in texts.items() if text != base or not shared]
-    inside = " (among values of the same class)" if within else ""
+    inside = f" (among values of {SAME_CLASS})" if within else ""
     told = "; ".join([base] * shared + rest[:MOST_TOLD])
     return f"{few(tuple(sizes))}, each by itself{inside}: {told}{_little(model)}."
 
