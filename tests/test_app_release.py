@@ -44,7 +44,8 @@ from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisi
 from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
-from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
+from postrand.app.start import Start
+from postrand.app.tabs import CANCELLED, TOO_LATE, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from postrand.risk.findings import Finding, Findings
