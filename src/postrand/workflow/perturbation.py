@@ -80,7 +80,8 @@ class Perturbation:
         """
 
         def internal(*about: Any) -> Mapping[str, str | bytes]:
-            assert inside is not None and dossier is not None
+            assert inside is not None
+            assert dossier is not None
             return dataclasses.replace(inside(), public=address(dossier, out)).files(*about)
 
         def note(manifest: str) -> None:
