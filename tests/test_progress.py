@@ -17,7 +17,7 @@ import pytest
 from postrand import load_plan, release, risk, run
 from postrand.errors import DataError
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
-from postrand.workflow import draft, pipeline
+from postrand.workflow import dossier, draft, pipeline
 from postrand.workflow.comparison import figures_of
 
 RECORDS = 70_000  # more than one batch
@@ -130,7 +130,7 @@ def test_the_dossier_is_computed_beside_the_draws_and_its_error_leaves_nothing(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where: list[bool] = []
-    usual = pipeline.collect
+    usual = dossier.collect
 
     def collect(*about: Any) -> Any:
         where.append(threading.current_thread() is threading.main_thread())

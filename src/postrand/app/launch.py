@@ -42,8 +42,8 @@ class Late:
         """Return the store of tabs and the server function; the first call imports what they need."""
         with self._lock:
             if self._parts is None:
-                # Not at the top: these imports take half a second, and the page is sent before.
                 with uncollected(), quick_turns():
+                    # Not at the top: these imports take half a second, and the page is sent before.
                     from postrand.app.server import make_server
                     from postrand.app.start import Start
                     from postrand.app.tabs import Store
