@@ -46,7 +46,8 @@ from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
 from postrand.app.notes import without_options
-from postrand.app.tabs import CANCELLED, TOO_LATE, Start, Store, Tab
+from postrand.app.start import Start
+from postrand.app.tabs import CANCELLED, TOO_LATE, Store, Tab
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from postrand.risk.findings import Finding, Findings

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import load_plan, release, risk, run
+from postrand.errors import DataError
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
-from postrand.workflow import draft
+from postrand.workflow import dossier, draft, pipeline
 from postrand.workflow.comparison import figures_of
 
 RECORDS = 70_000  # more than one batch
@@ -120,3 +124,30 @@ def test_short_work_shows_nothing() -> None:
     with shown(stream=terminal, after=60):
         stage(Stage.COUNTING, 10)(10)
     assert terminal.getvalue() == ""
+
+
+def test_the_dossier_is_computed_beside_the_draws_and_its_error_leaves_nothing(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: list[bool] = []
+    usual = dossier.collect
+
+    def collect(*about: Any) -> Any:
+        where.append(threading.current_thread() is threading.main_thread())
+        return usual(*about)
+
+    monkeypatch.setattr(pipeline, "collect", collect)
+    made = {}
+    for name, engine in (("beside", None), ("before", "duckdb")):
+        run(load_plan(plan), tmp_path / name, dossier=tmp_path / f"{name}-d", engine=engine, release_key=bytes(32))
+        made[name] = json.loads((tmp_path / f"{name}-d" / "dossier.json").read_text())
+    assert where == [False, True]
+    assert made["beside"] == made["before"]
+
+    def refused(*about: Any) -> Any:
+        raise DataError("no")
+
+    monkeypatch.setattr(pipeline, "collect", refused)
+    with pytest.raises(DataError, match="no"):
+        run(load_plan(plan), tmp_path / "failed", dossier=tmp_path / "failed-d")
+    assert not [*tmp_path.glob("*failed*")]

@@ -73,11 +73,14 @@ def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.
     """
     place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
     source = formats.read(place)
-    drafts = tuple(infer.infer(source))
-    rows, missing = 0, np.zeros(len(drafts), dtype=np.int64)
-    for batch in source.batches():
+    rows, missing = 0, np.zeros(len(source.schema), dtype=np.int64)
+
+    def count(batch: pa.RecordBatch) -> None:
+        nonlocal rows, missing
         rows += batch.num_rows
-        missing += [column.null_count for column in batch.columns]
+        missing = missing + [column.null_count for column in batch.columns]
+
+    drafts = tuple(infer.infer(source, seen=count))
     return Opened(place, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
 
 

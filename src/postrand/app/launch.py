@@ -19,6 +19,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from postrand.app.door import HOST, ICON, POLICY, Guard, Keys, file_policy, page_policy
+from postrand.app.framework import quick_turns, uncollected
 from postrand.app.page import page, served
 from postrand.app.private_folder import private_folder
 from postrand.support.signals import SIGNALS
@@ -42,15 +43,21 @@ class Late:
         """Return the store of tabs and the server function; the first call imports what they need."""
         with self._lock:
             if self._parts is None:
-                # Not at the top: these imports take a second, and the page is sent before.
-                from postrand.app.server import make_server
-                from postrand.app.tabs import Start, Store
-                from postrand.support.memory import hold_little
+                with uncollected(), quick_turns():
+                    # Not at the top: these imports take half a second, and the page is sent before.
+                    from postrand.app.server import make_server
+                    from postrand.app.start import Start
+                    from postrand.app.tabs import Store
+                    from postrand.support.memory import hold_little
 
                 hold_little()
                 store = Store(self.folder, Start(self.file))
                 self._parts = store, make_server(store)
             return self._parts
+
+    def prepare(self) -> None:
+        """Load, and read the file of the command line, before a browser asks for either."""
+        self.load()[0].start.prepare()
 
     def stop(self) -> None:
         """Ask every unfinished run to stop."""
@@ -140,7 +147,7 @@ def serve(file: Path | None, port: int = 0, *, browser: bool = True, say: Callab
         config = uvicorn.Config(guarded, log_level="warning", ws="auto", access_log=False)
         address = f"http://{HOST}:{port}/"
         say(f"Workbench: {address}{keys.token}/\nOnly this machine can reach it. Stop it with Ctrl-C.")
-        threading.Thread(target=late.load, daemon=True).start()
+        threading.Thread(target=late.prepare, daemon=True).start()
         if browser:
             webbrowser.open(f"{address}{keys.once}/")
         try:

@@ -27,13 +27,13 @@ from postrand.app.history import History
 from postrand.app.plans import open_plan
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
 from postrand.app.reading import read_again
+from postrand.app.start import Start
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import ReadSettings, is_known, moved
 from postrand.support.memory import give_back
 
 WAITING = ".in-"
 """How the folder of an upload begins that was not opened yet."""
-
 MAX_TABS = 20
 LONG = 0.2
 """After work of so many seconds memory is given back: what follows a slider leaves none to speak of."""
@@ -47,13 +47,6 @@ class Problem:
     """A problem, as text for a person."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The file that a new tab opens: the one on the command line, otherwise the demonstration survey."""
-
-    file: Path | None = None
 
 
 class Tab:
@@ -124,12 +117,14 @@ class Tab:
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    async def open(self, path: Path | None, name: str = "", given: ReadSettings | None = None) -> None:
+    async def open(
+        self, path: Path | None, name: str = "", given: ReadSettings | None = None, start: Start | None = None
+    ) -> None:
         """Open a file, or the demonstration survey if there is no path; on failure the decisions do not change.
 
         ``name`` is the name of an uploaded file, which has a folder of its own: an earlier file of that name stays for
-        the decisions that can be undone. ``given``: how it is read, where a person chose that; the same file is read
-        again.
+        the decisions that can be undone. ``given``: how it is read, where a person chose that, once more. ``start`` may
+        have read it.
         """
 
         def work() -> tuple[Decisions, Finished | None]:
@@ -142,7 +137,7 @@ class Tab:
             if place.suffix == ".toml":
                 found = _of_plan(place, name, self.folder)
                 return found, release_of(place.parent, found, self._held().next, self.folder / f"packed-{turn}")
-            opened = computations.open_file(place, name, given=given)
+            opened = (start and start.take(None)) or computations.open_file(place, name, given=given)
             if self._waits(path):
                 room = place.parent.rename(self.folder / f"file-{turn}")
                 opened = dataclasses.replace(opened, path=moved(opened.path, room / place.name))
@@ -158,6 +153,13 @@ class Tab:
         async with reactive.lock():
             self._settle(path, name, found)
             await reactive.flush()
+
+    def begin(self, start: Start) -> None:
+        """Open the file of the start: at once where it has been read, so that it is on the first screen."""
+        opened = start.take()
+        if opened is not None:
+            return self._settle(start.file, "", (open_decisions(opened), None))
+        self.start(self.open(start.file, start=start))
 
     def _settle(self, path: Path | None, name: str, found: tuple[Decisions, Finished | None] | Problem) -> None:
         """Take over a file that was read, or say why it could not be; uploads that no decision needs are removed."""
@@ -465,7 +467,7 @@ class Store:
             if len(self.tabs) >= MAX_TABS and idle:
                 self.tabs.pop(idle[0])
             tab = self.tabs[name] = Tab(name, self.folder / name, self.shelf)
-            tab.start(tab.open(self.start.file))
+            tab.begin(self.start)
         return self.tabs[name]
 
     @property

@@ -33,8 +33,12 @@ def app(file: Path | None, port: int, browser: bool) -> Result:
     It shows risk and utility, and makes a release. FILE is a survey, a plan.toml to edit, or the folder of a
     saved project. Without FILE, it starts with a demonstration survey.
     """
+    from postrand.app import framework
+
     try:
-        from postrand.app.launch import serve
+        with framework.uncollected():
+            framework.load()
+            from postrand.app.launch import serve
     except ImportError:
         fix = "pip install 'postrand[app]'"
         raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None

@@ -64,7 +64,11 @@ _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
 
 def infer(
-    source: Source, *, max_categories: int | None = None, roles: Mapping[str, str] | None = None
+    source: Source,
+    *,
+    max_categories: int | None = None,
+    roles: Mapping[str, str] | None = None,
+    seen: Callable[[pa.RecordBatch], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Draft the entries of a codebook in one pass over the records, with bounded memory.
 
@@ -75,7 +79,7 @@ def infer(
     than 20 dates or times, and more than 20 values with fewer than 4 records on average.
     Categories are in numeric order if all are numbers (or text of numbers), in the dictionary's order if the file has
     one, otherwise sorted. If values are missing, ``missing`` is ``category``, or ``keep`` for a column without
-    categories. Text of a CSV file without categories becomes a number if nothing is lost.
+    categories. Text of a CSV file without categories becomes a number if nothing is lost. ``seen`` gets every batch.
     """
     roles, limit = roles or {}, _MOST_TEXTS if max_categories is None else max_categories
     convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
@@ -84,6 +88,8 @@ def infer(
         for f in source.schema
     ]
     for batch in source.batches():
+        if seen is not None:
+            seen(batch)
         for column in columns:
             column.add(batch.column(column.field.name))
     return [column.draft() for column in columns]

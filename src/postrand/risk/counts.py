@@ -81,8 +81,10 @@ def _lookup(cells: CellTable, wanted: IntArray, given: IntArray, keys: IntArray)
     return totals[merged.record_cell[: wanted.size]].astype(np.int64)
 
 
-def l_diversity(keys: KeyCodes, sensitive: IntArray, size: int) -> LDiversity:
+def l_diversity(keys: KeyCodes, sensitive: IntArray, size: int, cells: CellTable | None = None) -> LDiversity:
     """Return the distinct and entropy l-diversity of a sensitive variable of ``size`` codes, shape (n,).
+
+    ``cells`` is the table of the keys, where the caller has it.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def l_diversity(keys: KeyCodes, sensitive: IntArray, size: int) -> LDiversity:
         raise UsageError(sentence("l-diversity is not defined with wildcards", fix="set missing='category'"))
     if not keys.records:
         return LDiversity(0, 0.0)
-    cells = table(keys)
+    cells = cells or table(keys)
     pair = KeyCodes(("class", "value"), (cells.counts.size, size), (cells.record_cell, sensitive))
     joint = table(pair)
     of_class = joint.codes[:, 0]

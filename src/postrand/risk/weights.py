@@ -14,6 +14,8 @@ from postrand.risk.data import numeric
 
 SERIES_BELOW = 0.9
 """Sum the series for ``1−p`` up to this (350 terms give full precision); recur over f beyond it."""
+STEPS = 24
+"""Steps of the recursion that are done: where f is larger, it begins with ``p/k <= I_k < 2.3 p/k``."""
 
 
 def checked_weights(columns: Mapping[str, Any], name: str) -> FloatArray:
@@ -81,12 +83,13 @@ def _series(f: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _recursion(f: NDArray[np.int64], p: FloatArray) -> FloatArray:
+    """Return the integral by its last ``STEPS`` steps: of what is wrong at the first, less than 9^-24 is left."""
     odds = p / (1 - p)
-    value = -odds * np.log(p)
-    risk = value.copy()
-    for k in range(1, int(f.max(initial=1))):
-        value = (1 / k - value) * odds
-        risk[f == k + 1] = value[f == k + 1]
+    k = np.maximum(f - STEPS, 1)
+    risk: FloatArray = np.where(k == 1, -odds * np.log(p), p / k)
+    for _ in range(min(STEPS, int(f.max(initial=1)) - 1)):
+        risk = np.where(k < f, (1 / k - risk) * odds, risk)
+        k = k + 1
     return risk
 
 

@@ -95,6 +95,16 @@ def listening(listener: Listener | None) -> Iterator[None]:
         _listeners.reset(token)
 
 
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Tell nobody the steps of the work in the block: it runs beside other work, which tells its own."""
+    token = _listeners.set(())
+    try:
+        yield
+    finally:
+        _listeners.reset(token)
+
+
 def stage(name: str, total: int | None = None, unit: str = "records") -> Progress:
     """Begin a stage, and return what to call with the number of units done since the last call."""
     listeners, step = _listeners.get(), Step(name, 0, total, unit)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
@@ -71,11 +72,17 @@ class Perturbation:
         claims: Iterable[Claim],
         facts: Facts,
         dossier: str | Path | None,
-        inside: Dossier | None,
+        inside: Callable[[], Dossier] | None,
     ) -> Release:
-        """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it."""
-        if inside is not None and dossier is not None:
-            inside = dataclasses.replace(inside, public=address(dossier, out))
+        """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it.
+
+        ``inside`` gives the facts of the dossier; it is asked when the records are written.
+        """
+
+        def internal(*about: Any) -> Mapping[str, str | bytes]:
+            assert inside is not None
+            assert dossier is not None
+            return dataclasses.replace(inside(), public=address(dossier, out)).files(*about)
 
         def note(manifest: str) -> None:
             for charge in charges:
@@ -90,7 +97,7 @@ class Perturbation:
             facts=facts,
             description=self.plan.metadata,
             dossier=dossier,
-            inspect=None if inside is None else inside.files,
+            inspect=None if inside is None or dossier is None else internal,
             target=self.plan.release.target,
             delta=None if self.plan.file is None else self.plan.file.delta,
             file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,

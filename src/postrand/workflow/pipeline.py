@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 
 from postrand import release
 from postrand.certification import Certificate, certify
-from postrand.engines import Engine, Resources, chosen
+from postrand.engines import Engine, LocalEngine, Resources, chosen
+from postrand.engines.database import Table
 from postrand.engines.placing import check_target
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
@@ -18,7 +24,7 @@ from postrand.release.ledger import Ledger
 from postrand.risk.findings import Findings
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
-from postrand.support.progress import Listener, Stage, stage, told
+from postrand.support.progress import Listener, Stage, stage, told, unheard
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.support.warned import warn
 from postrand.workflow.comparison import figures_known
@@ -118,14 +124,37 @@ def _run(
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
     charges = charges_of(plan, entry, ledger, again=again)
-    inside = None
-    if dossier is not None:
-        inside = collect(known, blocks, certificate, found, mechanism, sampling_fraction)
-    _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))
-    made = job.release(out, charges, claims, facts, dossier, inside)
+    collected = functools.partial(collect, known, blocks, certificate, found, mechanism, sampling_fraction)
+    with _beside(known, collected if dossier is not None else None) as inside:
+        _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))
+        made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return dataclasses.replace(made, findings=found, records=job.content.records)
+
+
+@contextmanager
+def _beside(known: Known, collected: Callable[[], Dossier] | None) -> Iterator[Callable[[], Dossier] | None]:
+    """Yield what gives the facts of the dossier, which a thread computes while the release is drawn and written.
+
+    Nothing is drawn before they are known where the records are in a database, whose connection is one, or are not held
+    in memory; a policy waits for them by itself.
+    """
+    if collected is None:
+        yield None
+    elif isinstance(known.plan.source, Table) or known.columns is None or not isinstance(known.engine, LocalEngine):
+        dossier = collected()
+        yield lambda: dossier
+    else:
+        with ThreadPoolExecutor(1, thread_name_prefix="postrand-risk") as pool:
+            work = pool.submit(copy_context().run, unheard()(collected))
+
+            def wait() -> Dossier:
+                if not work.done():
+                    stage(Stage.RISK)
+                return work.result()
+
+            yield wait
 
 
 def policy_of(
@@ -134,13 +163,13 @@ def policy_of(
     certificate: Certificate,
     found: Findings,
     fraction: float | None,
-    inside: Dossier | None = None,
+    inside: Callable[[], Dossier] | None = None,
 ) -> PolicyCheck | None:
     """Return what the plan's policy says of it, from the dossier if there is one; None without a policy."""
     if known.plan.policy is None:
         return None
-    if inside is not None and inside.policy is not None:
-        return inside.policy
+    if inside is not None and (checked := inside().policy) is not None:
+        return checked
     return check_policy(figures_known(known, mechanism, certificate, found.sentences, fraction), known.plan.policy)
 
 

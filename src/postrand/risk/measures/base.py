@@ -67,7 +67,8 @@ class Histogram:
         edges: tuple[float, ...] = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
     ) -> Histogram:
         """Count ``values``, each of 0 to 1; ``unit`` names what is counted."""
-        counted, _ = np.histogram(np.clip(values, 0.0, 1.0), np.array(edges))
+        place = np.searchsorted(np.array(edges[1:-1]), values, "right")
+        counted = np.bincount(place, minlength=len(edges) - 1)
         return cls(unit, edges, tuple(Count(c) for c in counted.tolist()))
 
     def lengths(self) -> tuple[float, ...]:

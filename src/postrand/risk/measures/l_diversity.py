@@ -44,7 +44,7 @@ class LDiversity:
         for name in file.sensitive:
             column = file.columns[name]
             codes = np.where(column.codes < 0, column.missing, column.codes)
-            found = counts.l_diversity(file.keys, codes, column.size + 1)
+            found = counts.l_diversity(file.keys, codes, column.size + 1, file.cells)
             few = "Fewest values in a class. 1: anyone who finds the class knows the value."
             facts += [
                 Fact(f"{name}_distinct", f"{name}: distinct values, least", found.distinct, few),
