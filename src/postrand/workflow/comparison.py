@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,11 +23,12 @@ from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import (
+    EQUAL,
     Assumed,
     TableWorth,
     crossed_of,
+    least_and_mean,
     little_left,
-    middle,
     more_in_two,
     pairs_of,
     shown,
@@ -63,8 +65,9 @@ class PlanFigures:
 
     ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
-    under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
-    each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    if all combinations were equally frequent, ``crossed`` that of tables of a perturbed and an unperturbed one; ``own``
+    the worth of all these tables with the file's own shares, which the internal report alone shows. ``settings`` say
+    how each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
     before they were recoded by their codes, where they were measured too.
     ``ledger`` is what that of the plan would say of the release.
@@ -88,6 +91,7 @@ class PlanFigures:
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
+    own: tuple[TableWorth, ...] = ()
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
@@ -163,6 +167,7 @@ class PlanFigures:
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
                 "crossed": _worths(self.crossed),
+                "with_the_file": [one.to_dict() for one in self.own],
                 **({"little": self.little} if self.little else {}),
             },
             "settings": dict(self.settings),
@@ -265,7 +270,9 @@ def computed(
         counts = known.table(variables).dense().astype(np.float64)
         return counts / counts.sum() if counts.sum() > 0 else None
 
-    own, houses = Assumed("file", law), known.household_sizes(records)
+    houses = known.household_sizes(records)
+    asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
+    one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
     moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
     return PlanFigures(
         name=name or plan.source.name,
@@ -274,9 +281,10 @@ def computed(
         moves=moves,
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
-        one_way=table_worth(mechanism, [(n,) for n in names], records, own, houses),
-        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, own, houses),
-        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, own, houses),
+        one_way=one_way,
+        two_way=two_way,
+        crossed=crossed,
+        own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", law), houses),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
@@ -354,6 +362,5 @@ def figure(one: RiskFigure, side: str) -> str:
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
-    found = middle(tables)
-    least, median = (None, None) if found is None else found
-    return {"least": least, "median": median, "tables": [one.to_dict() for one in tables]}
+    least, mean = least_and_mean(tables) or (None, None)
+    return {"least": least, "harmonic_mean": mean, "tables": [one.to_dict() for one in tables]}
