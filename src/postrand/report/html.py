@@ -91,7 +91,7 @@ def public_report(
             split=split,
             together=together(split.names, split.together) if split else "",
             steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
-            pairs=two_way(mechanism, summary.records),
+            pairs=two_way(mechanism, summary.records, of_split=False),
             worths=_worths(found.variables[:VARIABLE_BUDGET], mechanism, summary.records),
             basis=BASES[EQUAL.basis],
             split_tables=[_split_table(one) for one in split.tables] if split else [],

@@ -241,7 +241,7 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     if worths and worths[0].records < LEAST_RECORDS:
         yield f"{what}: worth not told: {TOO_FEW}"
     found, known = least_and_mean(worths), [one for one in worths if not one.is_shared]
-    left = f"; of {len(worths) - len(known)} more tables it is not known" if len(known) < len(worths) else ""
+    left = f"; {unknown}" if (unknown := not_known(worths)) else ""
     if found is None:
         yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
         return
@@ -250,6 +250,22 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     text = f"{what}: worth {records_of(found[1])} {MEAN}, {least}"
     said = f"; {poor} of {len(known)} of little use ({LITTLE})" if poor else ""
     yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
+
+
+def not_known(worths: Sequence[TableWorth]) -> str:
+    """Return of how many tables the worth is not known because records share draws, of which, and why; "" of none.
+
+    Those tables are told by the variables of which no table is known.
+    """
+    lacking = [one for one in worths if one.is_shared]
+    if not lacking:
+        return ""
+    known = {name for one in worths if not one.is_shared for name in one.variables}
+    names = dict.fromkeys(name for one in lacking for name in one.variables if name not in known)
+    which = f", {'that' if len(lacking) == 1 else 'those'} with {few([*names])}," if names else ""
+    why = "; ".join(dict.fromkeys(one.why.removeprefix("not known: ") for one in lacking))
+    tables = "1 table" if len(lacking) == 1 else f"{len(lacking)} of {len(worths)} tables"
+    return f"of {tables}{which} it is not known: {why}"
 
 
 MORE_IN_TWO = (
@@ -276,17 +292,14 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
     if len(told) > MAX_LINES:
         yield f"  and {len(told) - MAX_LINES:,} more tables, worth more"
-    for why in dict.fromkeys(one.why for one in order if one.is_shared):
-        names = [one.name for one in order if one.why == why]
-        yield f"  {few(names, MAX_LINES)}: {why}"
 
 
-def two_way(mechanism: Mechanism, records: int) -> list[TableWorth]:
-    """Return the worth of the tables of two variables of blocks, the least first: it follows from the release alone.
+def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> list[TableWorth]:
+    """Return the worth of the tables of two variables, the least first: it follows from the release alone.
 
-    Those of a split are in its own tables.
+    Without those of a split unless ``of_split``: a page has them in tables of their own.
     """
-    names = [name for name in mechanism.variables if name not in mechanism.partly]
+    names = [name for name in mechanism.variables if of_split or name not in mechanism.partly]
     found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, EQUAL)
     return sorted(found, key=lambda one: one.effective_records or 0.0)
 

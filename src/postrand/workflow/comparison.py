@@ -44,7 +44,15 @@ from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
-from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
+from postrand.workflow.comparison_risk import (
+    AS_IS,
+    Exposures,
+    RiskFigure,
+    before_of,
+    left_out,
+    risk_figures,
+    shared_draws,
+)
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of, household_of
@@ -76,6 +84,8 @@ class PlanFigures:
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
     ``merged`` says which recodes merge too few records.
+    ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
+    households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
@@ -92,6 +102,7 @@ class PlanFigures:
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
     own: tuple[TableWorth, ...] = ()
+    shared_draws: tuple[str, bool] = ("", False)
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
@@ -119,6 +130,7 @@ class PlanFigures:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
         known, left = self.risk("household_risk"), list(self.risk_leaves_out)
         left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
+        left += [self.shared_draws[0]] if self.shared_draws[0] else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if known is None or known.before is not None or not self.may_link:
@@ -143,7 +155,11 @@ class PlanFigures:
             return ()
         first = dataclasses.replace(one, before=self.as_is.get(code))
         told = () if first.before is None else ((figure(first, "before"), AS_IS),)
-        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), "after"))
+        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), self.after_is(code)))
+
+    def after_is(self, code: str) -> str:
+        """Return the words for a measure after the plan: ``after``, or ``after, at most`` where it is too large."""
+        return "after, at most" if "household" in code and self.shared_draws[1] else "after"
 
     @property
     def tables(self) -> tuple[TableWorth, ...]:
@@ -273,6 +289,7 @@ def computed(
     houses = known.household_sizes(records)
     asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
     one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
+    keys = tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
     return PlanFigures(
         name=name or plan.source.name,
@@ -293,7 +310,8 @@ def computed(
         little=little_left(mechanism, records),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
-        keys=tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical),
+        keys=keys,
+        shared_draws=shared_draws(mechanism, keys),
         as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
         merged=tuple(said_of(plan.codebook, known.table).values()),

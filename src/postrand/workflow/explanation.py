@@ -15,6 +15,7 @@ from postrand.report.table_worth import (
     TOO_FEW,
     TableWorth,
     least_and_mean,
+    not_known,
     records_of,
     shown,
 )
@@ -139,7 +140,7 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
     after = f"this is not known after the plan: {found.why}"
     if found.after is not None:
-        about = "about " * (found.unit == "records")
+        about = "about " * (found.unit == "records") + "at most " * (figures.after_is(code) != "after")
         after = f"{about}{_amount(found.after, found, of)} after the plan"
     yield f"{who} {', '.join(told)}{';' if found.after is None else ' and'} {after}."
 
@@ -178,6 +179,8 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
         return
     text = f"A table of {kind} is as precise as one from {records_of(found[1])} {MEAN}, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
+    if unknown := not_known(tables):
+        yield f"What tables of {kind} are worth is not always known: {unknown}."
     good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
     poor = [one.name for one in tables if one.is_of_little_use]
     if poor and good:
