@@ -57,7 +57,7 @@ class Move:
         """What a curator is warned of: that values hardly move; or nothing."""
         if not self.is_small:
             return ""
-        told = f"Warning: {self.sentence}. Values are published almost exactly"
+        told = f"{self.sentence}. Values are published almost exactly"
         fix = "many are equal: make it categories and perturb it in [[blocks]]"
         return f"{told}: {'choose a larger width or k in [[numerical]]' if self.units else fix}"
 
