@@ -114,8 +114,11 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences that a curator is warned by: all but those of columns that the plan has decided on."""
-        return tuple(finding.sentence for finding in self.told if not finding.is_decided)
+        """The sentences that a curator is warned by: all but those of columns that the plan has decided on.
+
+        How far numbers move is what the plan asks for: it is told in answers, and does not warn.
+        """
+        return tuple(finding.sentence for finding in self.told if not finding.is_decided and finding.code != "moves")
 
     @property
     def told(self) -> tuple[Finding, ...]:

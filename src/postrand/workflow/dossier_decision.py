@@ -65,7 +65,7 @@ def decision_of(
         is_recoded=bool(figures.as_is),
         claims=figures.claims,
         limits=certificate.not_covered,
-        findings=tuple(map(_sentence, sorted(figures.findings, key=lambda text: f"{text}." not in figures.unmoved))),
+        findings=tuple(map(_sentence, figures.findings)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
     )

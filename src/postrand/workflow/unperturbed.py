@@ -33,10 +33,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     stage(Stage.SINGLING)
     said = said_of(plan.codebook, known.table)
-    moves = [Finding("moves", (), (one.variable,), one.warning) for one in moves_of(known) if one.warning]
-    few = (*moves, *(Finding("merged", (), (name,), text) for name, text in said.items()))
+    moves = [Finding("moves", (), (one.variable,), one.finding) for one in moves_of(known) if one.is_small]
+    few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
     if known.sample is None:
-        return Findings(few)
+        return Findings((*moves, *few))
     house = household_of(plan)
     decided = [
         *plan.release.as_is,
@@ -44,4 +44,4 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     ]
     decided += [house] if house and not plan.release.renumbers else []
     found = find_in(known.answers[known.sample], plan.codebook, mechanism, as_is=decided)
-    return dataclasses.replace(found, found=(*found.found, *few))
+    return dataclasses.replace(found, found=(*moves, *found.found, *few))
