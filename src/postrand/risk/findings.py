@@ -114,10 +114,7 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences that a curator is warned by: all but those of columns that the plan has decided on.
-
-        How far numbers move is what the plan asks for: it is told in answers, and does not warn.
-        """
+        """The sentences that warn a curator: not of what the plan decided, and not how far numbers move in rank."""
         return tuple(finding.sentence for finding in self.told if not finding.is_decided and finding.code != "moves")
 
     @property
