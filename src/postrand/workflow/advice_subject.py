@@ -26,6 +26,7 @@ from postrand.support.showing import few
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
+from postrand.workflow.comparison_risk import AS_IS
 from postrand.workflow.linked import Proposed
 from postrand.workflow.linked import proposed as proposed_links
 
@@ -70,6 +71,12 @@ def subject_of(
     notes = [
         f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records" for name in gone
     ]
+    if keys := [name for name in gone if book[name].role == "key"]:
+        notes.append(
+            f"no figure of risk has {few(keys)}, although named as a key: “{AS_IS}” means with the other keys, and who "
+            "knows more finds more there. To release such a key, put it into bands or groups: [[recodes]] in the "
+            "codebook, which 'postrand init' proposes"
+        )
     notes += [f"linked: {text}" for text in linked.sentences]
     gone += sorted(derived)
     kept = [v.name for v in clear if v.name not in (*moved, *gone)]
