@@ -18,6 +18,7 @@ from postrand.support import system
 from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 from postrand.support.system import flush
+from postrand.support.warned import warn
 
 PUBLIC, PRIVATE = 0o777, 0o700
 _TAKEN = dict.fromkeys(
@@ -25,7 +26,7 @@ _TAKEN = dict.fromkeys(
 )
 
 _FAILED = "writing failed, and nothing was left behind"
-_LEFT = "remove it once the disk can be written to, because it can hold confidential records; then run again"
+_LEFT = "when the disk can be written to again, remove it: it can hold confidential records"
 
 
 @contextmanager
@@ -90,7 +91,8 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
         ) from error
     finally:
         for staging in staged:
-            _removed(staging)
+            if not _removed(staging):
+                warn(sentence("a hidden folder cannot be removed", where=str(staging), fix=_LEFT), UserWarning)
         with suppress(OSError):
             held.close()
     with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
