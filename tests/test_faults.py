@@ -15,9 +15,7 @@ write\ /\.release\S*/data\.csv\ \(1\):\ (killed|short)
 | create\ /\.release\S*/manifest.json\ .*ENOSPC
 | write\ /key\.ledger\ .*(short|EIO)
 | rename\ .*(killed|EIO)
-| mkdir\ .*read-only
-| thread\ process\ \(1[45]\)
-| clock\ .*back
+| thread\ process\ \(15\)
 """
 
 

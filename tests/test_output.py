@@ -11,8 +11,7 @@ import pytest
 
 import postrand as pr
 from postrand.errors import ReleaseError
-from postrand.release import read
-from postrand.release import atomic
+from postrand.release import atomic, read
 from postrand.release.atomic import appearing
 from postrand.support.randomness import KeyFileWarning
 from tests.release_case import make

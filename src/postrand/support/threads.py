@@ -20,7 +20,7 @@ def ready_arrow() -> None:
     """Start what Arrow needs to read text, in a step that can fail; once for the process.
 
     Arrow starts threads when it first needs them. If its reader of CSV is refused one in the midst of reading, that
-    reader waits for itself. So the first of them starts here, and where threads are few, Arrow is to work with it alone.
+    reader waits for itself. So the first of them starts here, and where threads are few, Arrow works with it alone.
 
     Raises
     ------
