@@ -1,7 +1,8 @@
 /* Calls to the system that fail on purpose: benchmarks/faults.py preloads this library, counts calls, and chooses one.
 
    A call is known by its name and by the file that it is about, relative to one folder; temporary names are made equal.
-   Calls about other files are left alone, but for memory and threads. */
+   Calls about other files are left alone, but for memory, threads and the clock. A thread that is refused shows a limit:
+   no more run at a time than did then. A clock that has jumped stays where it is. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,19 +16,22 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FILES = 4096, LABEL = 160, LOG = 1 << 22 };
 static char root[1024], names[FILES][LABEL], wanted[LABEL * 2], *logged;
 static size_t used;
-static int on, nth, seen, kind, full, fired;
+static int on, nth, seen, kind, full, fired, running, most = -1;
+static time_t ahead;
 static size_t large = 1 << 16;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Kinds: an errno; or one of these. */
-enum { KILL = -1, SHORT = -2, FULL = -3, PART = -4 };
+enum { KILL = -1, SHORT = -2, FULL = -3, PART = -4, BACK = -5, AHEAD = -6, READ_ONLY = -7 };
 
 void faults_root(const char *folder) { strncpy(root, folder, sizeof root - 1); }
 void faults_count(void) {
@@ -80,7 +84,10 @@ static int event(const char *call, const char *about) {
     if (on == 2 && !strcmp(text, wanted) && ++seen == nth) {
         fired = 1, happens = kind;
         if (kind == FULL || kind == SHORT) full = 1;
-    } else if (on == 2 && full && (!strcmp(call, "write") || !strcmp(call, "mkdir") || !strcmp(call, "create")))
+        if (kind == READ_ONLY) full = 2, happens = EROFS;
+    } else if (on == 2 && full == 2 && strstr("write create mkdir rename link unlink rmdir chmod truncate", call))
+        happens = EROFS;
+    else if (on == 2 && full && (!strcmp(call, "write") || !strcmp(call, "mkdir") || !strcmp(call, "create")))
         happens = ENOSPC;
     pthread_mutex_unlock(&lock);
     errno = saved;
@@ -234,7 +241,49 @@ int posix_memalign(void **out, size_t to, size_t size) {
     *out = __libc_memalign(to, size);
     return *out || !size ? 0 : ENOMEM;
 }
+
+typedef struct { void *(*run)(void *); void *with; } Work;
+static void over(void *unused) { __atomic_sub_fetch(&running, 1, __ATOMIC_SEQ_CST); }
+static void *counted(void *held) {
+    Work work = *(Work *)held;
+    void *got;
+    free(held);
+    pthread_cleanup_push(over, 0);
+    got = work.run(work.with);
+    pthread_cleanup_pop(1);
+    return got;
+}
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) {
     REAL(int, pthread_create);
-    return event("thread", "process") ? EAGAIN : real(thread, how, run, with);
+    if (event("thread", "process")) most = running;
+    if (on == 2 && most >= 0 && running >= most) return EAGAIN;
+    Work *work = malloc(sizeof *work);
+    *work = (Work){run, with};
+    __atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST);
+    int got = real(thread, how, counted, work);
+    if (got) over(0), free(work);
+    return got;
+}
+static time_t jump(void) {
+    int h = event("clock", "system");
+    if (h) ahead = h == BACK ? -700 * 86400L : 9000 * 86400L;
+    return on == 2 ? ahead : 0;
+}
+int clock_gettime(clockid_t which, struct timespec *to) {
+    REAL(int, clock_gettime);
+    int got = real(which, to);
+    if (!got && which == CLOCK_REALTIME) to->tv_sec += jump();
+    return got;
+}
+time_t time(time_t *to) {
+    REAL(time_t, time);
+    time_t got = real(0) + jump();
+    if (to) *to = got;
+    return got;
+}
+int gettimeofday(struct timeval *to, void *zone) {
+    REAL(int, gettimeofday);
+    int got = real(to, zone);
+    if (!got) to->tv_sec += jump();
+    return got;
 }

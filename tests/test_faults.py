@@ -15,6 +15,7 @@ write\ /\.release\S*/data\.csv\ \(1\):\ (killed|short)
 | create\ /\.release\S*/manifest.json\ .*ENOSPC
 | write\ /key\.ledger\ .*(short|EIO)
 | rename\ .*(killed|EIO)
+| thread\ process\ \(15\)
 """
 
 

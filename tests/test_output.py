@@ -11,7 +11,7 @@ import pytest
 
 import postrand as pr
 from postrand.errors import ReleaseError
-from postrand.release import read
+from postrand.release import atomic, read
 from postrand.release.atomic import appearing
 from postrand.support.randomness import KeyFileWarning
 from tests.release_case import make
@@ -99,14 +99,27 @@ def test_the_next_step_is_that_of_the_cause(tmp_path, error, said):
         raise error
 
 
-def test_two_runs_into_one_folder_are_told_apart(tmp_path):
-    def run():
-        with appearing(tmp_path / "out"):
-            (tmp_path / "out").mkdir()
-            (tmp_path / "out" / "data.csv").touch()
+def test_of_two_runs_into_one_folder_one_makes_it_and_the_other_is_told(tmp_path):
+    told = pytest.raises(ReleaseError, match="another run made it in the meantime")
+    with told, appearing(tmp_path / "out") as first:
+        (first / "data.csv").touch()
+        with appearing(tmp_path / "out") as second:
+            (second / "data.csv").write_text("second")
+        assert (first / "data.csv").exists()  # a run that goes on is not taken for one that was killed
+    assert os.listdir(tmp_path) == ["out"]
+    assert (tmp_path / "out" / "data.csv").read_text() == "second"
 
-    with pytest.raises(ReleaseError, match="another run made it in the meantime"):
-        run()
+
+def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
+    """As where a disk becomes read-only in the midst of a run."""
+    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
+    for error, wanted in (
+        (OSError(errno.EROFS, "Read-only"), "cannot be removed"),
+        (ReleaseError("damaged"), "damaged"),
+    ):
+        told = pytest.raises(ReleaseError, match=wanted)
+        with pytest.warns(UserWarning, match="it can hold confidential records"), told, appearing(tmp_path / "out"):
+            raise error
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["protect", "--help"], ["verify", "none", "--json"]])

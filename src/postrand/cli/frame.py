@@ -171,8 +171,8 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
                 _tell_warnings(held, "" if as_json else text)
         except PostrandError as error:
             _end(error, as_json)
-        except (OSError, MemoryError, RuntimeError, ImportError) as error:
-            told = refused(error, any_call=True)
+        except Exception as error:  # libraries have kinds of their own for what the system refused
+            told = refused(error, any_call=isinstance(error, OSError | MemoryError | RuntimeError | ImportError))
             if told is None:
                 raise
             _end(PostrandError(told), as_json)

@@ -39,6 +39,7 @@ from postrand.formats.base import (
     first,
     select,
 )
+from postrand.support.threads import ready_arrow
 
 _BLOCK = 1 << 23
 _FORMULA = r"(?s)^[=+\-@\t\r\n]."
@@ -83,6 +84,7 @@ class CsvSource:
             yield from bounded(pa.RecordBatch.from_arrays(typed, names=names), batch_size)
 
     def _open(self, file: Any, names: list[str]) -> pacsv.CSVStreamingReader:
+        ready_arrow()
         return pacsv.open_csv(
             file,
             read_options=pacsv.ReadOptions(block_size=_BLOCK),

@@ -18,11 +18,15 @@ from postrand.support import system
 from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 from postrand.support.system import flush
+from postrand.support.warned import warn
 
 PUBLIC, PRIVATE = 0o777, 0o700
 _TAKEN = dict.fromkeys(
     (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), "another run made it in the meantime: give a new name"
 )
+
+_FAILED = "writing failed, and nothing was left behind"
+_LEFT = "when the disk can be written to again, remove it: it can hold confidential records"
 
 
 @contextmanager
@@ -73,25 +77,32 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
             staging.chmod(_under_umask(staging, mode))
         _rename_all(staged)
     except OSError as error:
+        left = [str(staging) for staging in staged if not _removed(staging)]
         # The last target is named where the error does not tell: it is the release.
         refused = [d for staging, d in staged.items() if str(error.filename or "").startswith(str(staging))]
         raise ReleaseError(
             sentence(
-                "writing failed, and nothing was left behind",
+                f"writing failed, and {left[0]} cannot be removed" if left else _FAILED,
                 where=str([*staged.values(), *refused][-1]),
                 got=error.strerror or str(error),
                 # Without a number it was a library that could not be loaded into memory.
-                fix=(NEXT | _TAKEN).get(error.errno or 0, DISK if error.errno else MEMORY),
+                fix=_LEFT if left else (NEXT | _TAKEN).get(error.errno or 0, DISK if error.errno else MEMORY),
             )
         ) from error
     finally:
         for staging in staged:
-            shutil.rmtree(staging, ignore_errors=True)
+            if not _removed(staging):
+                warn(sentence("a hidden folder cannot be removed", where=str(staging), fix=_LEFT), UserWarning)
         with suppress(OSError):
             held.close()
     with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
         for parent in {directory.parent for directory in staged.values()}:
             flush(parent)
+
+
+def _removed(staging: Path) -> bool:
+    shutil.rmtree(staging, ignore_errors=True)
+    return not staging.exists()
 
 
 def _rename_all(staged: Mapping[Path, Path]) -> None:

@@ -9,12 +9,16 @@ from postrand.errors import sentence
 
 SPACE, MEMORY = "free space there, then run again", "give the process more memory, then run again"
 RIGHTS, FILES = "check the permissions there, then run again", "let the process open more files, then run again"
-DISK = "check the disk, then run again"
+OTHER = "see why the program that it works with has ended, then run again"
+DISK, THREADS = "check the disk, then run again", "let the process start more threads, then run again"
+_NO_THREAD = ("can't start new thread", "Failed to launch worker thread", "Resource temporarily unavailable")
+"""What Python, Arrow and the library of C++ say of it."""
 NEXT = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), SPACE),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), RIGHTS),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), FILES),
     **dict.fromkeys((errno.ENOMEM, errno.EAGAIN), MEMORY),
+    **dict.fromkeys((errno.ECONNREFUSED, errno.ECONNRESET), OTHER),
     **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENODEV, errno.ENXIO, errno.ENOLCK), DISK),
 }
 """The next step by the system's number. Other numbers, such as that of a missing file, tell of what was named."""
@@ -35,8 +39,8 @@ def refused(error: BaseException | None, *, any_call: bool = False) -> str | Non
             return _step(error)
         if isinstance(error, ImportError) and "failed to map segment" in str(error):
             return sentence("there is not enough memory for a library", fix=MEMORY)
-        if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-            return sentence("the system refused a thread", fix=MEMORY)
+        if any(words in str(error) for words in _NO_THREAD):
+            return sentence("the system refused a thread", fix=THREADS)
         error = error.__context__
     return None
 
