@@ -363,10 +363,22 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Turn a library's error, which can quote records, into a DataError without the quotation."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError) as error:
-        damaged = f"not a readable {what} file"
-        told = sentence(damaged, where=path.name, fix="the file is truncated or damaged; copy it again")
-        raise DataError(refused(error) or told) from None
+    except (pa.ArrowException, OverflowError, OSError, UnicodeDecodeError, EOFError) as error:
+        of_machine = refused(error)
+        raise DataError(of_machine) if of_machine else damaged(path, what) from None
+
+
+def spelt(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a file; UnicodeDecodeError if it has a name that is no text."""
+    for field in schema:
+        str(field)
+    return schema
+
+
+def damaged(path: Path, what: str) -> DataError:
+    """Return the error of a file that is not what it should be."""
+    fix = "the file is truncated or damaged; copy it again"
+    return DataError(sentence(f"not a readable {what} file", where=path.name, fix=fix))
 
 
 @contextmanager
