@@ -10,6 +10,7 @@ It needs atheris, which is not among the locked packages. Each target runs in a 
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
 import json
 import random
@@ -144,7 +145,7 @@ def mutated(data: bytes, most: int, seed: int) -> bytes:
         holder, key = rng.choice(places)
         way = rng.random()
         if way < 0.5:
-            holder[key] = rng.choice(HOSTILE)
+            holder[key] = copy.deepcopy(rng.choice(HOSTILE))
         elif way < 0.7:
             other, name = rng.choice(places)
             holder[key] = json.loads(json.dumps(other[name]))

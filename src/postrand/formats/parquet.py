@@ -14,7 +14,18 @@ import pyarrow.parquet as pq
 from postrand.codebook import Codebook
 from postrand.codebook.coding import is_text
 from postrand.formats._bounds import UNPACKED, check_unpacked, check_values
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, damaged, reading, select, spelt
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Opening,
+    Readers,
+    bounded,
+    conform,
+    damaged,
+    reading,
+    select,
+    spelt,
+)
 
 ROW_GROUP_ROWS = 1 << 18
 _WHAT = "Parquet"
