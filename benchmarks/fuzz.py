@@ -10,6 +10,7 @@ It needs atheris, which is not among the locked packages. Each target runs in a 
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
 import json
 import random
@@ -27,6 +28,7 @@ READERS = ("openpyxl", "tests.both_verifiers", "tests.fuzz_targets", "postrand.e
 READERS += tuple(
     f"postrand.{room}" for room in ("codebook", "formats", "metadata", "plan", "recoding", "release", "support")
 )
+LAST = "last.input"
 WORDS = re.compile(rb"[A-Za-z_][A-Za-z_0-9-]{1,30}|[0-9.]+")
 HOSTILE: tuple[Any, ...] = (
     None,
@@ -79,6 +81,7 @@ def fuzzed(name: str, out: Path, seconds: float, memory: int) -> dict[str, Any]:
         inputs += max(map(int, re.findall(r"^#(\d+)\s", text, re.MULTILINE)), default=0)
         if code:
             ended.append(next(iter(re.findall(r"SUMMARY: (.*)|(Segmentation.*)", text)), (str(code), ""))[0])
+            (folder / LAST).rename(folder / f"died-{len(ended)}.input")
     found = sorted(path.name for path in folder.glob("found-*.txt"))
     minutes = round((time.monotonic() - began) / 60, 2)
     return {"target": name, "inputs": inputs, "minutes": minutes, "found": found, "ended": ended}
@@ -98,7 +101,10 @@ def child(name: str, folder: Path) -> None:
     words = sorted({word for seed in seeds for word in WORDS.findall(seed)})
     (folder / "words.dict").write_bytes(b"".join(b'"%s"\n' % word for word in words))
 
+    last = folder / LAST
+
     def once(data: bytes) -> None:
+        last.write_bytes(data)  # a process that is killed in the reader's library writes nothing itself
         try:
             attempt(name, work, data)
         except Exception as error:  # whatever a reader raises that is no refusal is what is looked for
@@ -139,7 +145,7 @@ def mutated(data: bytes, most: int, seed: int) -> bytes:
         holder, key = rng.choice(places)
         way = rng.random()
         if way < 0.5:
-            holder[key] = rng.choice(HOSTILE)
+            holder[key] = copy.deepcopy(rng.choice(HOSTILE))
         elif way < 0.7:
             other, name = rng.choice(places)
             holder[key] = json.loads(json.dumps(other[name]))

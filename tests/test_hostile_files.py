@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import io
+import re
 import time
 import tracemalloc
 import zipfile
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
@@ -18,7 +21,7 @@ from postrand.errors import PostrandError
 from postrand.formats import read
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
-from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt
+from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, workbook
 from tests.release_case import make
 
 NESTED = (b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 9) for i in range(9))
@@ -69,7 +72,12 @@ REFUSED: dict[str, tuple[bytes, ...]] = {
         ),
     ),
     "policy": (*DEEP_TOML, *ODD_TOML, *swapped(POLICY, ("0.01", "nan"), ("0.01", "1e999"))),
-    "DDI": (LAUGHS + b"<codeBook>&j;</codeBook>", b'<?xml version="1.0" encoding="utf-7"?><a/>', b"<a>" * 100_000),
+    "DDI": (
+        b"<codeBook>" + b'<var name="a">' * 300 + b"</var>" * 300 + b"</codeBook>",
+        LAUGHS + b"<codeBook>&j;</codeBook>",
+        b'<?xml version="1.0" encoding="utf-7"?><a/>',
+        b"<a>" * 100_000,
+    ),
     "saved mechanism": (*DEEP_JSON, b'{"schema":"postrand/saved/1","kind":"mechanism","blocks":1e999,"x":NaN}'),
     "ledger": (*DEEP_JSON, b"NaN\n", b"{}\n{}\n"),
     "key": (b"", b"\x00" * 33, b"g" * 64, b"ab" * 5000),
@@ -77,6 +85,7 @@ REFUSED: dict[str, tuple[bytes, ...]] = {
     "zip": (
         archive("a.csv", TEXT)[:-20],
         archive("a.zip", archive("a.csv", TEXT)),
+        archive("\u00e9.csv", TEXT).replace(b"\xc3\xa9", b"\xff\xff"),
         archive("a.csv", TEXT).replace(b"\x08\x00", b"\x63\x00"),  # packed in a way that nobody knows
         b"PK\x05\x06",
     ),
@@ -161,6 +170,31 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused_in_little_memory(tm
         assert tracemalloc.get_traced_memory()[1] < size
     finally:
         tracemalloc.stop()
+
+
+def test_a_table_that_claims_more_than_its_bytes_hold_is_not_read(tmp_path: Path) -> None:
+    endless = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.null(), 2**40, [None])], names=["a"])
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)
+    with (
+        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, endless.schema, options=options) as f,
+    ):
+        f.write_batch(endless)
+    with pytest.raises(PostrandError, match="more than 1,000 values for each of its bytes"):
+        read(tmp_path / "a.arrow")
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([bytes(1 << 20)]))
+    pq.write_table(pa.table({"a": long}), tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    assert sum(batch.nbytes for batch in read(tmp_path / "a.parquet").batches()) < 1 << 22  # spelt out, 10 GB
+
+
+@pytest.mark.parametrize("size", [b"A1:A1", b"A1:XFD1048576"])
+def test_the_size_that_a_sheet_states_hides_no_record(tmp_path: Path, size: bytes) -> None:
+    seed = next(iter(TARGETS["Excel"].seeds(tmp_path)))
+    path = workbook(tmp_path, re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="%s"' % size, seed))
+    assert read(path).num_rows == 3
+    path = workbook(tmp_path, seed.replace(b"</sheetData>", b'<row r="9999999999"><c r="A9"/></row></sheetData>'))
+    with pytest.raises(PostrandError, match="beyond the last"):
+        read(path)
 
 
 def test_utf_16_without_its_mark_is_named_with_its_line(tmp_path: Path) -> None:

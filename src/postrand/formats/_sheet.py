@@ -34,6 +34,8 @@ _ROWS = 1 << 14
 """Records that are converted at a time."""
 _UNPACKED, _RATIO = 1 << 26, 100
 """A part of a workbook of more bytes than this and so many times its packed size is made to fill the memory."""
+_LAST_ROW = 1 << 20
+"""Of a sheet, as spreadsheet programs have it."""
 _OLE = b"\xd0\xcf\x11\xe0"
 _MIDNIGHT = datetime.time()
 _SPELT = re.compile("_x([0-9A-Fa-f]{4})_")
@@ -55,7 +57,7 @@ class SheetSource:
         names = select(self.schema, columns, self.path)
         places = [self.schema.get_field_index(name) for name in names]
         with _opened(self.path) as book:
-            rows = _records(book[self.sheet], len(self.schema))
+            rows = _records(_sized(book[self.sheet]), len(self.schema))
             while held := [row for _, row in zip(range(_ROWS), rows, strict=False)]:
                 arrays = [_array([row[at] for row in held], self.schema.field(at), self.path) for at in places]
                 yield from bounded(pa.RecordBatch.from_arrays(arrays, names=names), batch_size)
@@ -155,27 +157,43 @@ def _chosen(book: Any, path: Path, name: str) -> Any:
     if not name and len(sheets) != 1:
         what, fix = "the workbook has several sheets", "name one: --sheet NAME, or sheet in [source] of the plan"
         raise DataError(sentence(what, where=path.name, wanted=" or ".join(map(repr, sheets)), fix=fix))
-    return sheets[name] if name else next(iter(sheets.values()))
+    return _sized(sheets[name] if name else next(iter(sheets.values())))
+
+
+def _sized(sheet: Any) -> Any:
+    """Return the sheet without the size that the file states: a smaller one would hide records."""
+    sheet.reset_dimensions()
+    return sheet
 
 
 def _header(sheet: Any, path: Path) -> list[str]:
     """Return the names in the first row, up to the last."""
-    cells = next(sheet.iter_rows(values_only=True), ())
+    rows = _rows(sheet)
+    cells = next(rows, ())
     header = ["" if value is None else str(value) for value in cells]
     while header and not header[-1]:
         header.pop()
     if not header:
-        empty = not any(any(value is not None for value in row) for row in sheet.iter_rows(values_only=True))
+        empty = not any(any(value is not None for value in row) for row in rows)
         what = "the sheet is empty" if empty else "the first row of the sheet is empty"
         fix = "name another sheet: --sheet NAME" if empty else "put the names of the columns into row 1"
         raise DataError(sentence(what, where=f"{path.name}, sheet {sheet.title!r}", fix=fix))
     return header
 
 
+def _rows(sheet: Any, min_row: int = 1, max_col: int | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows from one on; the library makes all rows up to the last one that a sheet names, however far."""
+    for number, row in enumerate(sheet.iter_rows(min_row=min_row, max_col=max_col, values_only=True), min_row):
+        if number > _LAST_ROW:
+            what = f"the sheet has a row beyond the last that a sheet can have, {_LAST_ROW:,}"
+            raise DataError(sentence(what, where=f"sheet {sheet.title!r}", fix="delete it, or save the file as .csv"))
+        yield row
+
+
 def _records(sheet: Any, width: int) -> Iterator[tuple[Any, ...]]:
     """Yield the cells of each row below the first; a row without a value is none, but where there is one column."""
-    for row in sheet.iter_rows(min_row=2, values_only=True):
-        cells = tuple(map(_cell, row[:width]))
+    for row in _rows(sheet, min_row=2, max_col=width):
+        cells = tuple(map(_cell, row))
         if width == 1 or any(value is not None for value in cells):
             yield cells + (None,) * (width - len(cells))
 

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -16,11 +17,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from postrand.errors import DataError, sentence
+from postrand.formats._bounds import check_unpacked
 
 BLOCK = 1 << 20
 LONGEST_LINE = 1 << 23
 """Characters of a line: the parser takes no longer ones, and a small archive can unpack to an endless one."""
-DAMAGED = (zipfile.BadZipFile, NotImplementedError, struct.error, zlib.error, EOFError, OSError)
+DAMAGED = (zipfile.BadZipFile, NotImplementedError, struct.error, zlib.error, lzma.LZMAError, EOFError, OSError)
 """What Python's libraries raise where compressed bytes are damaged."""
 
 
@@ -49,7 +51,10 @@ def raw(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """
     try:
         if path.suffix.lower() == ".zip":
-            with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path)) as inside:
+            with _named(path):
+                archive = zipfile.ZipFile(path)
+                member = archive.open(_member(archive, path))
+            with archive, member as inside:
                 yield inside
         elif path.suffix.lower() == ".gz":
             with gzip.open(path, "rb") as inside:
@@ -60,6 +65,15 @@ def raw(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     except DAMAGED:
         if not is_compressed(path):
             raise
+        raise damaged(path) from None
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Turn the library's errors about names of an archive, which are no text or empty, into a DataError."""
+    try:
+        yield
+    except (UnicodeDecodeError, IndexError):
         raise damaged(path) from None
 
 
@@ -82,6 +96,7 @@ def _member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
     if Path(held[0].filename).suffix.lower() not in (".csv", ".tsv", ".tab", ".txt"):
         what, fix = "the archive does not hold a text file", "unpack it, and name the file that it holds"
         raise DataError(sentence(what, where=path.name, wanted=".csv, .tsv, .tab or .txt", fix=fix))
+    check_unpacked(path, held[0].file_size, held[0].compress_size)
     if held[0].flag_bits & 1:
         raise DataError(sentence("the archive is protected by a password", where=path.name, fix="unpack it first"))
     return held[0]

@@ -13,7 +13,19 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, index_values, is_null, numpy_dtype
 from postrand.codebook.not_released import METADATA_KEY
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
+from postrand.formats._bounds import check_values
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Opening,
+    Readers,
+    bounded,
+    check_schema,
+    conform,
+    reading,
+    select,
+    spelt,
+)
 
 _ROWS = 1 << 16
 _WHAT = "Arrow IPC"
@@ -41,7 +53,11 @@ class ArrowSource:
 
 def _read(path: Path, codebook: Codebook | None) -> ArrowSource:
     with reading(path, _WHAT), pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
-        rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
+        from pyarrow.dataset import dataset  # heavy
+
+        check_schema(spelt(file.schema), path, None)  # a data set has no name twice, and says so in its own words
+        rows = dataset(path, format="ipc").count_rows()  # which unpacks nothing
+        check_values(path, rows * len(file.schema))
         return ArrowSource(path, file.schema, rows)
 
 

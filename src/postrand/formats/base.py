@@ -293,10 +293,11 @@ def check_header(path: Path, header: Sequence[str], codebook: Codebook | None) -
         what = f"field {odd[0]} of the first line is a number or empty, and not the name of a column"
         fix += "; if these are names, list them in a codebook; if field 1 is a row number without a name, remove it"
         raise DataError(sentence(what, where=path.name, fix=fix))
+    places: dict[str, int] = {}
     problems = [
-        f"fields {header.index(name) + 1} and {at} of the first line are the same: a column is named twice"
+        f"fields {places[name]} and {at} of the first line are the same: a column is named twice"
         for at, name in enumerate(header, 1)
-        if header.index(name) + 1 < at
+        if places.setdefault(name, at) < at
     ]
     raise_all(DataError, (sentence(what, where=path.name, fix=fix) for what in first(problems)))
 
@@ -306,7 +307,8 @@ def select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> list
     if columns is None:
         return list(schema.names)
     raise_all(UsageError, [sentence(f"column {n!r} is asked for twice") for n in repeated(columns)])
-    raise_all(DataError, [_no_such_column(n, schema.names, path) for n in columns if n not in schema.names])
+    known = set(schema.names)
+    raise_all(DataError, [_no_such_column(n, schema.names, path) for n in columns if n not in known])
     return list(columns)
 
 
@@ -363,10 +365,21 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Turn a library's error, which can quote records, into a DataError without the quotation."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError, EOFError) as error:
-        damaged = f"not a readable {what} file"
-        told = sentence(damaged, where=path.name, fix="the file is truncated or damaged; copy it again")
-        raise DataError(refused(error) or told) from None
+    except (pa.ArrowException, OverflowError, OSError, UnicodeDecodeError, EOFError) as error:
+        of_machine = refused(error)
+        raise DataError(of_machine) if of_machine else damaged(path, what) from None
+
+
+def spelt(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a file; UnicodeDecodeError if it has a name that is no text."""
+    _ = schema.names, [str(field.type) for field in schema]
+    return schema
+
+
+def damaged(path: Path, what: str) -> DataError:
+    """Return the error of a file that is not what it should be."""
+    fix = "the file is truncated or damaged; copy it again"
+    return DataError(sentence(f"not a readable {what} file", where=path.name, fix=fix))
 
 
 @contextmanager

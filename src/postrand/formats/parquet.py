@@ -13,7 +13,19 @@ import pyarrow.parquet as pq
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import is_text
-from postrand.formats.base import BATCH_ROWS, Format, Opening, Readers, bounded, conform, reading, select
+from postrand.formats._bounds import UNPACKED, check_unpacked, check_values
+from postrand.formats.base import (
+    BATCH_ROWS,
+    Format,
+    Opening,
+    Readers,
+    bounded,
+    conform,
+    damaged,
+    reading,
+    select,
+    spelt,
+)
 
 ROW_GROUP_ROWS = 1 << 18
 _WHAT = "Parquet"
@@ -32,18 +44,49 @@ class ParquetSource:
         names = select(self.schema, columns, self.path)
         # Columns that were dictionaries when written come back as such, with their order, by themselves.
         types = {name: self.schema.field(name).type for name in names}
-        text = [name for name, of in types.items() if is_text(of) and not pa.types.is_dictionary(of)]
-        with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=False) as file:
+        repeated = [name for name, of in types.items() if _repeats(of)]
+        rows = 0
+        with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=repeated, pre_buffer=False) as file:
             # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
             wanted = None if any("." in name for name in self.schema.names) else names
-            for batch in file.iter_batches(max(batch_size, 1), columns=wanted):
+            for batch in file.iter_batches(_rows(self.schema, batch_size), columns=wanted):
                 batch.validate(full=True)  # nothing else checks dictionary indices and text
+                rows += batch.num_rows
                 yield from bounded(batch.select(names), batch_size)
+        if rows != self.num_rows:
+            raise damaged(self.path, _WHAT)
+
+
+def _repeats(of: pa.DataType) -> bool:
+    """Whether values are read as numbers of a dictionary: spelt out, one long text in each record fills the memory."""
+    is_binary = pa.types.is_binary(of) or pa.types.is_large_binary(of)
+    return is_binary or (is_text(of) and not pa.types.is_dictionary(of))
+
+
+def _rows(schema: pa.Schema, batch_size: int) -> int:
+    """Return how many records are read at a time, of which the values fit into memory."""
+    width = sum(of.byte_width if pa.types.is_fixed_size_binary(of) else 8 for of in schema.types)
+    return max(1, min(batch_size, UNPACKED // max(width, 1)))
 
 
 def _read(path: Path, codebook: Codebook | None) -> ParquetSource:
     with reading(path, _WHAT), pq.ParquetFile(path) as file:
-        return ParquetSource(path, file.schema_arrow, file.metadata.num_rows)
+        told, schema = file.metadata, spelt(file.schema_arrow)
+        _check(path, told)
+        return ParquetSource(path, schema, told.num_rows)
+
+
+def _check(path: Path, told: pq.FileMetaData) -> None:
+    """Refuse a file that claims more than its bytes can hold, before its records are read."""
+    groups = [told.row_group(i) for i in range(told.num_row_groups)]
+    if min([told.num_rows, *(group.num_rows for group in groups)]) < 0 or told.num_rows != sum(
+        group.num_rows for group in groups
+    ):
+        raise damaged(path, _WHAT)
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    check_values(path, max(told.num_rows, sum(chunk.num_values for chunk in chunks)))
+    for chunk in chunks:
+        check_unpacked(path, chunk.total_uncompressed_size, chunk.total_compressed_size)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,8 @@ from postrand.mechanism.one_member import kept_rules
 from postrand.metadata.description import Described, Description, packed
 
 NAMESPACE = "ddi:codebook:2_5"
+DEEPEST = 200
+"""Elements in elements: a document has some ten, and time grows with the square of their number."""
 
 
 def ddi(
@@ -210,13 +212,25 @@ def _clean(text: str) -> str:
 
 
 def _refuse_doctype(data: bytes, where: str) -> None:
-    """Refuse a document type: its entities can grow without limit or read other files."""
+    """Refuse a document type, whose entities can grow without limit or read other files, and elements in elements."""
 
     def refuse(*_: Any) -> None:
         raise SpecificationError(sentence("the XML declares a document type", where=where, fix="remove <!DOCTYPE ...>"))
 
+    open_now = 0
+
+    def begin(*_: Any) -> None:
+        nonlocal open_now
+        open_now += 1
+        if open_now > DEEPEST:
+            raise SpecificationError(sentence("the XML is nested too deeply", where=where, wanted=f"<= {DEEPEST}"))
+
+    def end(*_: Any) -> None:
+        nonlocal open_now
+        open_now -= 1
+
     parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartDoctypeDeclHandler, parser.StartElementHandler, parser.EndElementHandler = refuse, begin, end
     parser.Parse(data, True)
 
 
