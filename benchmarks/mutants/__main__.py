@@ -1,8 +1,8 @@
 """Change the trusted core in small ways and see whether a test fails: ``python -m benchmarks.mutants [MODULE ...]``.
 
 The core is what docs/architecture.md lists. The tests are run once under coverage, which says which of them reach a
-line; a mutant is tried by those alone. Mutants that no test finds are listed, with a reason, in survivors.txt; exit code
-1 if one has none, or if fewer than 90 % of those that change anything are killed.
+line; a mutant is tried by those alone. Mutants that no test finds are listed, with a reason, in survivors.txt; exit
+code 1 if one has none, or if fewer than 90 % of those that change anything are killed.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from pathlib import Path
 
 import coverage
 import pytest
-
 from benchmarks.mutants import forks
 from benchmarks.mutants.operators import Module
 
@@ -39,7 +38,7 @@ def core():
 
 
 def reasons():
-    """Return the survivors that have a reason: True for those that change nothing, False for those that are accepted."""
+    """Return the survivors that have a reason: whether they change nothing, or are open."""
     lines = [line for line in SURVIVORS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
     return {
         name: kind == "same"

@@ -1,4 +1,4 @@
-"""A plugin of pytest that runs the tests of one mutant after the other, each in a fork of a process that has loaded all.
+"""A plugin of pytest that runs the tests of one mutant after the other, each in a fork of one process.
 
 In a fork the code of the changed function replaces that of the loaded one, wherever it is referred to; so decorated
 functions, methods and properties are changed as well. A changed constant is set in each module that has taken it.
@@ -20,7 +20,6 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-
 from benchmarks.mutants.operators import Module, Mutant
 
 HEAVY = ("duckdb", "pandas", "polars", "dp_accounting.pld.privacy_loss_distribution", "scipy.stats", "scipy.optimize")
@@ -64,7 +63,7 @@ class Forks:
                 self.functions[files[code.co_filename], code.co_qualname, code.co_firstlineno].append(entry)
 
     def _order(self, mutant: Mutant, names: set[str]) -> list[str]:
-        """Return the tests: what killed mutants of this function, then of this file, then file by file, quick ones first."""
+        """Return the tests: those that found mutants of this function, of this file, then the others by time."""
         known = self.killers[mutant.path]
         first = [name for name, _ in self.killers[f"{mutant.path} {mutant.function}"].most_common(3) if name in names]
         first += [name for name, _ in known.most_common(3) if name in names and name not in first]

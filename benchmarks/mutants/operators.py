@@ -154,7 +154,7 @@ def _inside(statement: ast.stmt) -> Iterator[tuple[str, Span, Callable[[], objec
 
 def _expressions(parent: ast.AST, top: ast.stmt) -> Iterator[tuple[ast.AST, Any, ast.expr]]:
     for field, value in ast.iter_fields(parent):
-        if field in ("annotation", "targets", "target", "ctx", "format_spec", "slice_words"):
+        if field in ("annotation", "targets", "target", "ctx", "format_spec"):
             continue
         for key, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
             place = field if key is None else (field, key)
@@ -188,10 +188,8 @@ def _changes(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             made += [ast.Constant(value + 1), *([ast.Constant(value - 1)] if value else [])]
         case ast.Constant(float(value)):
             made.append(ast.Constant(2 * value or 1.0))
-        case ast.IfExp(test, body, orelse):
+        case ast.IfExp(_, body, orelse):
             made += [body, orelse]
-        case ast.comprehension(_, _, ifs, _) if ifs:
-            pass
         case ast.Name(name) if name in TURNED and name != "inf":
             made.append(ast.Name(TURNED[name], ast.Load()))
         case ast.Attribute(value, "inf", _):
