@@ -42,7 +42,7 @@ def reasons():
     lines = [line for line in SURVIVORS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
     return {
         name: kind == "same"
-        for name, _, rest in (line.partition(" | ") for line in lines)
+        for name, _, rest in (line.partition(" ## ") for line in lines)
         for kind in [rest.split(":")[0]]
     }
 
@@ -102,8 +102,10 @@ def main():
         )
         files = sorted({test.partition("::")[0] for test in needed})
         os.chdir(ROOT)
-        with contextlib.redirect_stdout(sys.stderr):
+        with (given.out / "pytest.log").open("w", encoding="utf-8") as talk, contextlib.redirect_stdout(talk):
             pytest.main([*PYTEST, "--no-header", "--no-summary", *files], plugins=[plugin])
+    if len(results) < len(mutants):
+        sys.exit(f"pytest ended before the last mutant: see {given.out / 'pytest.log'}")
     return told(results, {path: len(module.mutants) for path, module in modules.items()})
 
 

@@ -178,4 +178,4 @@ def reached(data: Any, root: Path, mutant: Mutant, module: Module) -> set[str]:
         named = (node for node in ast.walk(module.tree) if isinstance(node, ast.Name) and node.id == mutant.function)
         lines = {node.lineno for node in named if isinstance(node.ctx, ast.Load)}
     found = data.contexts_by_lineno(str(root / mutant.path))
-    return {context.partition("|")[0] for line in lines for context in found.get(line, []) if context}
+    return {context.rpartition("|")[0] for line in lines for context in found.get(line, []) if context}
