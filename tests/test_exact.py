@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from postrand.support.exact import add_upper, exp_lower, exp_upper, format_upper, log_upper, within
 
 epsilons = st.floats(1e-12, 36.0)
-thirds = st.integers(1, 10**6).map(lambda k: Fraction(k, 27777))  # most have no end as decimals
+thirds = st.integers(300_000, 10**6).map(lambda k: Fraction(k, 27777))  # most have no end as decimals
 ratios = st.fractions(Fraction(1), Fraction(2**53))
 
 
@@ -52,6 +52,7 @@ def test_within_never_accepts_an_excess(ratio, epsilon):
 
 def test_equal_rows_need_no_budget():
     assert within(Fraction(1), 0.0)
+    assert not within(Fraction(1), -0.5)
     assert log_upper(Fraction(1)) == 0.0
 
 
@@ -69,3 +70,9 @@ def test_a_sum_is_the_float_at_or_above_it(terms):
 
 def test_a_sum_with_an_infinite_term_is_infinite():
     assert add_upper(1.0, math.inf) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, Fraction(100, 3)])
+def test_what_is_within_ends_at_the_lower_bound(epsilon):
+    assert within(exp_lower(epsilon), epsilon)
+    assert not within(exp_upper(epsilon), epsilon)
