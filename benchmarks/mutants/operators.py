@@ -8,6 +8,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def _deleted(node: ast.stmt, block: list[ast.stmt], place: int) -> Iterator[tupl
     """Yield a statement that is left out: a call, a refusal, a sum that is added to, a jump."""
     call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Yield | ast.YieldFrom)
     if call or isinstance(node, ast.Raise | ast.AugAssign | ast.Continue | ast.Break):
-        gone = ast.copy_location(ast.Pass(), node)
+        gone: ast.stmt = ast.copy_location(ast.Pass(), node)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
             empty = ast.YieldFrom(ast.Tuple([], ast.Load()))  # still a generator
             gone = ast.fix_missing_locations(ast.copy_location(ast.Expr(empty), node))
@@ -142,13 +143,13 @@ def _inside(statement: ast.stmt) -> Iterator[tuple[str, Span, Callable[[], objec
     for parent, field, node in _expressions(statement, statement):
         for what, new in _changes(node):
             ast.fix_missing_locations(ast.copy_location(new, node))
-            yield f"{_short(node)} => {what}", _span(statement, node), lambda f=field, p=parent, n=new: _put(p, f, n)
+            yield f"{_short(node)} => {what}", _span(statement, node), partial(_put, parent, field, new)
         if field == "test" and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
             turned = ast.fix_missing_locations(ast.copy_location(ast.UnaryOp(ast.Not(), node), node))
             yield (
                 f"if {_short(node)} => if not",
                 _span(statement, node),
-                lambda f=field, p=parent, n=turned: _put(p, f, n),
+                partial(_put, parent, field, turned),
             )
 
 
@@ -211,7 +212,7 @@ def _put(parent: ast.AST, place: Any, new: ast.expr) -> None:
         setattr(parent, place, new)
 
 
-def _span(statement: ast.stmt, node: ast.AST) -> Span:
+def _span(statement: ast.stmt, node: ast.stmt | ast.expr) -> Span:
     """Return the lines that a test must reach: the statement's, without its blocks."""
     first = min(statement.lineno, node.lineno)
     compound = isinstance(statement, ast.If | ast.For | ast.While | ast.With | ast.Try | ast.FunctionDef)
