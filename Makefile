@@ -13,7 +13,7 @@ NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit faults fuzz check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit faults fuzz mutants check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -91,6 +91,9 @@ faults: env  ## make every call to the system of protect, complete and verify fa
 fuzz: env  ## fuzz every reader of files, guided by coverage; atheris is installed for it, and for nothing else
 	$(PIP) install --quiet atheris==3.0.0  # libFuzzer for Python: nothing else is guided by coverage and maintained
 	$(BIN)/python -m benchmarks.fuzz --out fuzzed $(FUZZ)
+
+mutants: env  ## change the trusted core in small ways, and see whether a test fails (MUTANTS: parts of file names, --sample N)
+	nice -n 19 $(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 check: env  ## lint, format, types, spelling, licences
 	$(BIN)/ruff check

@@ -8,22 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrand.support.exact import exp_lower, exp_upper, format_upper, log_upper, within
+from postrand.support.exact import add_upper, exp_lower, exp_upper, format_upper, log_upper, within
 
 epsilons = st.floats(1e-12, 36.0)
+thirds = st.integers(300_000, 10**6).map(lambda k: Fraction(k, 27777))  # most have no end as decimals
 ratios = st.fractions(Fraction(1), Fraction(2**53))
 
 
 def true_exp(epsilon):
     with mpmath.workdps(200):
-        return mpmath.exp(mpmath.mpf(epsilon))
+        return mpmath.exp(as_mpf(Fraction(epsilon)))
 
 
 def as_mpf(value):
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-@given(epsilons)
+@given(epsilons | thirds)
 def test_exponential_is_bracketed_tightly(epsilon):
     with mpmath.workdps(200):
         low, high = as_mpf(exp_lower(epsilon)), as_mpf(exp_upper(epsilon))
@@ -51,9 +52,27 @@ def test_within_never_accepts_an_excess(ratio, epsilon):
 
 def test_equal_rows_need_no_budget():
     assert within(Fraction(1), 0.0)
+    assert not within(Fraction(1), -0.5)
     assert log_upper(Fraction(1)) == 0.0
 
 
 @pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (1.0000001, "1.00001"), (36.5, "36.5"), (math.inf, "inf")])
 def test_printed_levels_are_rounded_up(value, text):
     assert format_upper(value) == text
+
+
+@given(st.lists(st.floats(0, 50), max_size=6))
+def test_a_sum_is_the_float_at_or_above_it(terms):
+    exact, value = sum(map(Fraction, terms)), add_upper(*terms)
+    assert Fraction(value) >= exact
+    assert value == 0 or Fraction(math.nextafter(value, -math.inf)) < exact
+
+
+def test_a_sum_with_an_infinite_term_is_infinite():
+    assert add_upper(1.0, math.inf) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, Fraction(100, 3)])
+def test_what_is_within_ends_at_the_lower_bound(epsilon):
+    assert within(exp_lower(epsilon), epsilon)
+    assert not within(exp_upper(epsilon), epsilon)

@@ -143,10 +143,6 @@ class Axis:
         wanted = np.eye(self.size) if project is None else project.T
         return np.ascontiguousarray(factor.solve(wanted).T)
 
-    def cell_labels(self) -> tuple[str, ...]:
-        """Return a text for each cell, variables joined by ``, ``."""
-        return tuple(", ".join(self.labels[j][c] for j, c in enumerate(row)) for row in self.cells.tolist())
-
 
 def single(name: str, labels: Sequence[str], matrix: Transition | None) -> Axis:
     """Return the axis of one variable."""

@@ -1,0 +1,136 @@
+"""Change the trusted core in small ways and see whether a test fails: ``python -m benchmarks.mutants [MODULE ...]``.
+
+The core is what docs/architecture.md lists. The tests are run once under coverage, which says which of them reach a
+line; a mutant is tried by those alone. Mutants that no test finds are listed, with a reason, in survivors.txt; exit
+code 1 if one has none, or if fewer than 90 % of those that change anything are killed.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import coverage
+import pytest
+from benchmarks.mutants import forks
+from benchmarks.mutants.operators import Module
+
+ROOT = Path(__file__).resolve().parents[2]
+SURVIVORS = Path(__file__).with_name("survivors.txt")
+LEAST = 0.9
+FAST = "not (slow or statistical or spark or browser or postgres or r)"
+PYTEST = ["--hypothesis-profile=fast", "-p", "no:cacheprovider", "-q", "-m", FAST]
+
+
+def core():
+    """Return the files that docs/architecture.md names as the trusted core."""
+    page = (
+        (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The trusted core")[2].partition("\n## ")[0]
+    )
+    rows = [row.split("|") for row in page.splitlines() if row.startswith("| ") and "`" in row]
+    return [f"src/postrand/{name}.py" for row in rows for name in re.findall(r"`([\w/]+)`", row[2])]
+
+
+def reasons():
+    """Return the survivors that have a reason: whether they change nothing, or are open."""
+    lines = [line for line in SURVIVORS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    return {
+        name: kind == "same"
+        for name, _, rest in (line.partition(" ## ") for line in lines)
+        for kind in [rest.split(":")[0]]
+    }
+
+
+def record(out):
+    """Run the tests once, and note which of them reach which line, and how long each takes."""
+    environment = {**os.environ, "MUTANTS_SECONDS": str(out / "seconds.json"), "COVERAGE_FILE": str(out / "coverage")}
+    flags = ["-n", "2", "--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
+    command = [sys.executable, "-m", "pytest", *PYTEST, *flags, "-p", "benchmarks.mutants.recorder"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+
+def chosen(names, sample, seed):
+    """Return the modules and the mutants to make: all, or so many of each module, drawn at random."""
+    paths = [path for path in core() if not names or any(name in path for name in names)]
+    modules = {path: Module.read(ROOT, path) for path in paths}
+    mutants = []
+    for path, module in modules.items():
+        number = min(sample or len(module.mutants), len(module.mutants))
+        mutants += random.Random(f"{seed} {path}").sample(module.mutants, number) if sample else module.mutants
+    return modules, mutants
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="*", help="parts of the names of files of the core; all without")
+    parser.add_argument("--sample", type=int, help="mutants of each file, drawn at random")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=20.0, help="processor time of a mutant's tests, in seconds")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "mutants")
+    parser.add_argument("--again", action="store_true", help="run the tests under coverage again")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.again or not (given.out / "coverage").exists():
+        record(given.out)
+    modules, mutants = chosen(given.modules, given.sample, given.seed)
+    data = coverage.CoverageData(str(given.out / "coverage"))
+    data.read()
+    seconds = json.loads((given.out / "seconds.json").read_text("utf-8"))
+    results = {}
+    with (given.out / "results.jsonl").open("a", encoding="utf-8") as log:
+
+        def done(mutant, state, test):
+            results[mutant.name] = (mutant, state)
+            log.write(json.dumps({"mutant": mutant.name, "line": mutant.lines[0], "state": state, "test": test}) + "\n")
+            log.flush()
+
+        needed = {test for mutant in mutants for test in forks.reached(data, ROOT, mutant, modules[mutant.path])}
+        plugin = forks.Forks(
+            root=ROOT,
+            modules=modules,
+            mutants=mutants,
+            covering=lambda mutant: forks.reached(data, ROOT, mutant, modules[mutant.path]) & seconds.keys(),
+            seconds=seconds,
+            budget=given.budget,
+            done=done,
+        )
+        files = sorted({test.partition("::")[0] for test in needed})
+        os.chdir(ROOT)
+        with (given.out / "pytest.log").open("w", encoding="utf-8") as talk, contextlib.redirect_stdout(talk):
+            pytest.main([*PYTEST, "--no-header", "--no-summary", *files], plugins=[plugin])
+    if len(results) < len(mutants):
+        sys.exit(f"pytest ended before the last mutant: see {given.out / 'pytest.log'}")
+    return told(results, {path: len(module.mutants) for path, module in modules.items()})
+
+
+def told(results, sizes):
+    """Print what became of the mutants; return the exit code."""
+    known = reasons()
+    left = [name for name, (_, state) in results.items() if state == forks.SURVIVED]
+    same = {name for name in left if known.get(name)}
+    for path, size in sizes.items():
+        states = Counter(
+            "same" if name in same else state for name, (mutant, state) in results.items() if mutant.path == path
+        )
+        tried = states.total() - states["same"]
+        print(
+            f"{path.removeprefix('src/postrand/'):36}{size:6}{states.total():6}{states['killed'] + states['time']:6}"
+            f"{states['survived']:6}{states['same']:6}{(tried - states['survived']) / max(tried, 1):8.1%}"
+        )
+    tried = len(results) - len(same)
+    rate = 1 - (len(left) - len(same)) / max(tried, 1)
+    unknown = [name for name in left if name not in known]
+    print(f"{len(results)} mutants, {len(same)} of them change nothing; {rate:.1%} of the others killed")
+    for name in unknown:
+        print(f"no reason: {name}")
+    return int(rate < LEAST or bool(unknown))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
