@@ -323,8 +323,14 @@ def tried(
     calls = right.calls.splitlines()
     figures = {"calls": len(calls), "places": len(set(calls)), "of": len(known), "faults": len(chosen), "met": fired}
     kinds = Counter(fault.call.split()[0] for fault in chosen)
-    figures |= {"kinds": dict(kinds)}
-    return {"command": name, **figures, "survived": len(chosen) - len(defects), "defects": defects, "told": told}
+    return {
+        "command": name,
+        **figures,
+        "kinds": dict(kinds),
+        "survived": len(chosen) - len(defects),
+        "defects": defects,
+        "told": told,
+    }
 
 
 def two_at_once(place: Place, name: str) -> bool:

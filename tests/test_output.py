@@ -11,7 +11,7 @@ import pytest
 
 import postrand as pr
 from postrand.errors import ReleaseError
-from postrand.release import atomic, read
+from postrand.release import read
 from postrand.release.atomic import appearing
 from postrand.support.randomness import KeyFileWarning
 from tests.release_case import make
@@ -112,7 +112,7 @@ def test_of_two_runs_into_one_folder_one_makes_it_and_the_other_is_told(tmp_path
 
 def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
     """As where a disk becomes read-only in the midst of a run."""
-    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr("postrand.release.atomic.shutil.rmtree", lambda *_, **__: None)
     for error, wanted in (
         (OSError(errno.EROFS, "Read-only"), "cannot be removed"),
         (ReleaseError("damaged"), "damaged"),
