@@ -97,7 +97,8 @@ def stands_for(source: Source, weight: str) -> str:
         values = numeric(read_columns(source, [weight])[weight], weight)
     except PostrandError as error:
         return f"the weight {weight} cannot be used: {error}"
-    each, whole = (f"{float(f'{x:.2g}'):,g}" for x in (np.nanmean(values), np.nansum(values)))
+    values = values[np.isfinite(values)]
+    each, whole = (f"{float(f'{x:.2g}'):,g}" for x in (values.sum() / max(values.size, 1), values.sum()))
     text = (
         f"by the weight {weight}, a record stands for about {each} persons on average, and the file for about {whole}"
     )
