@@ -178,7 +178,7 @@ def tables(results):
         "plan",
         "correct matches of an informed attacker, before → after",
         "largest risk of a person, after",
-        "worth of tables of one variable: least, middle",
+        "worth of tables of one variable: least, harmonic mean",
         "of two variables",
         "the same of the plan that `init` writes",
         "found before",
@@ -222,8 +222,8 @@ def number(value):
 
 
 def pair(worth):
-    """Return the least and the middle worth of some tables."""
-    return "–" if worth["least"] is None else f"{shown(worth['least'])}, {shown(worth['median'])}"
+    """Return the least worth and the harmonic mean of some tables."""
+    return "–" if worth["least"] is None else f"{shown(worth['least'])}, {shown(worth['harmonic_mean'])}"
 
 
 def main():

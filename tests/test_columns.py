@@ -54,15 +54,15 @@ def file(tmp_path):
 
 
 def permuted(file, out):
-    permute_columns(file, out, ["age", "pay"], RankBand(6), KEY)
+    permute_columns(file, out, ["age", "pay"], RankBand(6), KEY, as_is=["id", "w"])
 
 
 def averaged(file, out):
-    average_columns(file, out, ["age", "pay"], RankBlocks(5))
+    average_columns(file, out, ["age", "pay"], RankBlocks(5), as_is=["id", "w"])
 
 
 def anatomised(file, out):
-    anatomise_file(file, out, ["age", "id"], 4, KEY)
+    anatomise_file(file, out, ["age", "id"], 4, KEY, as_is=["pay", "w"])
 
 
 MAKERS = [permuted, averaged, anatomised]
@@ -361,7 +361,9 @@ def call(*arguments):
 
 
 def test_the_command_line_does_all_of_it(file, tmp_path):
-    code, made = call("average", file, "--columns", "age, pay", "--blocks", 5, "--out", tmp_path / "a")
+    code, made = call(
+        "average", file, "--columns", "age, pay", "--blocks", 5, "--as-is", "id,w", "--out", tmp_path / "a"
+    )
     assert code == 0, made
     averaged(file, tmp_path / "b")
     assert all((tmp_path / "b" / p.name).read_bytes() == p.read_bytes() for p in (tmp_path / "a").iterdir())
@@ -402,6 +404,7 @@ def test_nothing_of_the_file_is_released_beside_values_and_nothing_can_hide_in_t
 
 def test_people_are_told_where_the_folder_is_what_it_leaves_open_and_what_comes_next(file, tmp_path):
     arguments = ["permute", str(file), "--columns", "age", "--band", "5", "--out", str(tmp_path / "out")]
+    arguments += ["--drop", "id,w", "--as-is", "pay"]
     told = CliRunner().invoke(main, arguments).stdout.splitlines()
     assert told[0] == f"release: {tmp_path / 'out'}"
     assert told[1].startswith("age: bistochastic privacy holds with β >= ")

@@ -112,7 +112,7 @@ def test_figures_say_that_they_are_internal_and_are_plain_data(figures):
         assert data["notice"].startswith("INTERNAL")
         assert "INTERNAL" in str(found)
         assert len(data["risk"]) == len(found.risks)
-        assert data["worth"]["two_way"]["least"] <= data["worth"]["two_way"]["median"]
+        assert data["worth"]["two_way"]["least"] <= data["worth"]["two_way"]["harmonic_mean"]
     assert len(repr(figures["plan"])) < 200
     assert figures["plan"].unperturbed == ("health", "w")
     assert dict(figures["plan"].settings)["not released"] == "note"
@@ -136,7 +136,7 @@ def test_a_useless_table_is_said_to_be_one():
     tables = [TableWorth(("a",), 3.0, 1000), TableWorth(("b",), 500.0, 1000), TableWorth(("c",), None, 1000, "why")]
     [line] = worth_line("tables of one variable", tables)
     assert line.endswith("2 of 3 of little use (less than 100 records, or 1% of the file)")
-    assert "worth 3 " in line
+    assert "worth 6 unperturbed records on average (harmonic mean), 3 at least" in line  # 2 / (1/3 + 1/500)
     assert not little_use(50, 50)
     assert little_use(49, 50)
     assert list(worth_line("none", [])) == []
@@ -148,8 +148,10 @@ def test_large_tables_are_not_paired(folder):
 
 
 def test_tables_with_an_unperturbed_variable_are_worth_less_than_the_variable_alone(folder, figures):
-    found = {one.variables: one.effective_records for one in figures["plan"].crossed}
-    assert set(found) == {(name, "health") for name in ("sex", "age", "area")}
+    crossed = [one.variables for one in figures["plan"].crossed]
+    assert set(crossed) == {(name, "health") for name in ("sex", "age", "area")}
+    assert {one.basis for one in figures["plan"].tables} == {"equal"}
+    found = {one.variables: one.effective_records for one in figures["plan"].own}  # with the file's own frequencies
     book = load_plan(folder / "blocks" / "plan.toml").codebook
     for name, size in (("sex", 2), ("age", 6)):
         data = records()

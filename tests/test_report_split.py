@@ -159,8 +159,8 @@ def test_effective_sizes_of_the_page_are_those_of_the_tables(beside):
     view = split_view(beside, summary_of(beside, frame))
     assert {pair.names for pair in view.pairs} == {("sex", "age"), ("age", "area")}
     for pair in view.pairs:
-        own = estimate.table(frame, list(pair.names), beside)
-        assert pair.effective == pytest.approx(own.effective_sample_size, rel=1e-6)
+        own = estimate.expected_precision(beside, list(pair.names), len(frame))
+        assert pair.effective == pytest.approx(own.effective_sample_size, rel=1e-9)
     one, two = (pair.effective or 0.0 for pair in view.pairs)
     assert view.mean is not None
     assert view.mean[0] == pytest.approx(2 / (1 / one + 1 / two))
@@ -241,7 +241,7 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     assert "a split is worth for each table if it is designed with the tables of the file" in text
     sheet = words((tmp_path / "dossier" / "decision.html").read_text("utf-8"))  # has the claims, and is beside it
     assert "equally likely combinations of values, " in sheet
-    own = {" × ".join(t["table"]): t["effective_records"] for t in data["figures"]["worth"]["two_way"]["tables"]}
+    own = {" × ".join(t["table"]): t["effective_records"] for t in data["figures"]["worth"]["with_the_file"]}
     for row in data["split"][WORTH]:  # this plan's prior is the file: it has the same subsets
         assert float(row[WORTH_HEAD].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)
     assert "the attacker also sees which variables each record shows" in text

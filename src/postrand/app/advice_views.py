@@ -13,7 +13,8 @@ from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, labelled, select
-from postrand.report.table_worth import middle, shown
+from postrand.report.table_worth import least_and_mean, shown
+from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
 from postrand.workflow.advice_needs import ATTACKERS, USES
 from postrand.workflow.advice_plan import Advised
@@ -113,10 +114,10 @@ def _beside(plans: Sequence[Advised]) -> Tag:
         if first is not None:
             rows.append(_row(first.measure, [_sides(plan, one) for plan, one in zip(plans, told, strict=True)]))
     for words, which in (("one variable", "one_way"), ("two variables", "two_way")):
-        found = [middle(getattr(plan.figures, which)) for plan in plans]
+        found = [least_and_mean(getattr(plan.figures, which)) for plan in plans]
         if any(found):
             told_worth = ["not known" if one is None else shown(one[1]) for one in found]
-            rows.append(_row(f"Tables of {words}: effective records, in the middle", told_worth))
+            rows.append(_row(f"Tables of {words}: effective records, {MEAN}", told_worth))
     asked = [text for text, *_ in plans[0].asked] if plans else []
     for k, text in enumerate(asked):
         rows.append(_row(f"Asked: {text}", ["met" if plan.asked[k][3] else "not met" for plan in plans]))

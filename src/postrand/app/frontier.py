@@ -16,8 +16,9 @@ from postrand.engines.database import open_records
 from postrand.errors import PostrandError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import DifferentialPrivacy
+from postrand.report.table_worth import harmonic
 from postrand.risk.exposure import TrueFile
-from postrand.workflow.advice_choice import half_width, harmonic
+from postrand.workflow.advice_choice import half_width
 from postrand.workflow.advice_needs import Precision
 from postrand.workflow.comparison_risk import risk_figures
 from postrand.workflow.dossier_risk import assess

@@ -15,9 +15,9 @@ from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
 from postrand.mechanism import Block
 from postrand.report import text
-from postrand.report.table_worth import TableWorth, middle, shown
+from postrand.report.table_worth import TableWorth, least_and_mean, shown
 from postrand.support.exact import format_upper
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.epsilon import above_bound
 from postrand.workflow.explanation import Explanation
 
@@ -144,10 +144,10 @@ def whole_view(made: Designed, one: list[TableWorth], two: list[TableWorth]) -> 
     parts: list[Any] = [("ε of a record, at most", format_upper(total))] if total < 1e4 else []
     records = next((t.records for t in (*one, *two)), 0)
     for words, tables in (("one variable", one), ("two variables", two)):
-        if found := middle(tables):
+        if found := least_and_mean(tables):
             small = tags.span(f"worst {shown(found[0])}, of {records:,} released", class_="soft")
             parts.append((f"Tables of {words}: effective records", TagList(shown(found[1]), small)))
-    assumed = f"Effective records: in the middle of all such tables, {BASES[(*one, *two)[0].basis]}." if one else ""
+    assumed = f"Effective records: {MEAN} of all such tables, {BASES[(*one, *two)[0].basis]}." if one else ""
     told = [*made.said, *map(without_options, above_bound(total))]
     return TagList(
         trouble(told) if told else None,

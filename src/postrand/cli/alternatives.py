@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from postrand.cli.columns import left_options
 from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
 _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest number of records in a class.")
-
-
-def _left(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add the options on columns that are not changed; the function gets ``left``, the lists ``drop`` and ``as_is``."""
-
-    @click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
-    @click.option(
-        "--as-is", metavar="A,B", help="Columns that are released as they are, although they tell of persons."
-    )
-    @functools.wraps(function)
-    def wrapped(drop: str | None, as_is: str | None, **arguments: Any) -> Result:
-        return function(left={"drop": names(drop), "as_is": names(as_is)}, **arguments)
-
-    return wrapped
 
 
 @command
@@ -38,7 +23,7 @@ def _left(function: Callable[..., Result]) -> Callable[..., Result]:
 @click.option(
     "--seconds", type=float, default=60.0, show_default=True, help="Time for the search; more time can prove more."
 )
-@_left
+@left_options
 @_OUT
 @reading_options
 def suppress(
@@ -61,7 +46,7 @@ def suppress(
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
 @_K
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
-@_left
+@left_options
 @_OUT
 @reading_options
 def microaggregate(file: Path, columns: str, k: int, together: bool, left: Any, out: Path, reading: Any) -> Result:

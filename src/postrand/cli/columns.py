@@ -42,8 +42,23 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
     return wrapped
 
 
+def left_options(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Add the options on columns that are not changed; the function gets ``left``, the lists ``drop`` and ``as_is``."""
+
+    @click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
+    @click.option(
+        "--as-is", metavar="A,B", help="Columns that are released as they are, although they tell of persons."
+    )
+    @functools.wraps(function)
+    def wrapped(drop: str | None, as_is: str | None, **arguments: Any) -> Result:
+        return function(left={"drop": names(drop), "as_is": names(as_is)}, **arguments)
+
+    return wrapped
+
+
 @command
 @on_ranks
+@left_options
 @click.option(
     "--key-file",
     type=FILE,
@@ -51,28 +66,31 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
-    file: Path, columns: tuple[str, ...], law: Any, out: Path, key_file: Path | None, seed: int | None
+    file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, key_file: Path | None, seed: int | None
 ) -> Result:
     """Permute numerical columns among neighbours in rank.
 
-    Each column keeps all its values, so its total, mean and quantiles do not change.
+    Each column keeps all its values, so its total, mean and quantiles do not change. Columns that stay as they are and
+    single out records, or tell permuted values, need a decision: --drop or --as-is.
     """
     from postrand.workflow.whole_columns import permute_columns
 
-    return _columns_result(out, permute_columns(file, out, columns, law, release_key(key_file, seed)))
+    return _columns_result(out, permute_columns(file, out, columns, law, release_key(key_file, seed), **left))
 
 
 @command
 @on_ranks
-def average(file: Path, columns: tuple[str, ...], law: Any, out: Path) -> Result:
+@left_options
+def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path) -> Result:
     """Average numerical columns over neighbours in rank.
 
     The mean of each column does not change (microaggregation over blocks). Nothing is random. Averages that reveal the
     true values are refused: averages over a --band, and averages of blocks whose values are equal or too near.
+    Columns that stay as they are and single out records, or tell averaged values, need a decision: --drop or --as-is.
     """
     from postrand.workflow.whole_columns import average_columns
 
-    return _columns_result(out, average_columns(file, out, columns, law))
+    return _columns_result(out, average_columns(file, out, columns, law, **left))
 
 
 @command
@@ -107,14 +125,16 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
-def anatomise(file: Path, keys: str, k: int, out: Path, key_file: Path | None, seed: int | None) -> Result:
+@left_options
+def anatomise(file: Path, keys: str, k: int, left: Any, out: Path, key_file: Path | None, seed: int | None) -> Result:
     """Release the key variables and the rest as two tables (Anatomy).
 
-    The tables are linked by classes of at least K records with similar key variables, and not record by record.
+    The tables are linked by classes of at least K records with similar key variables, and not record by record. Both
+    have true values: other columns that single out records, or tell key variables, need a decision: --drop or --as-is.
     """
     from postrand.workflow.whole_columns import anatomise_file
 
-    return _columns_result(out, anatomise_file(file, out, names(keys), k, release_key(key_file, seed)))
+    return _columns_result(out, anatomise_file(file, out, names(keys), k, release_key(key_file, seed), **left))
 
 
 def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:

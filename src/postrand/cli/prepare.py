@@ -230,7 +230,7 @@ def design(plan: Path) -> Result:
     from postrand.certification.plain_words import plain_claims
     from postrand.plan import load_plan
     from postrand.release.ledger_report import outlook_data, outlook_lines
-    from postrand.report.table_worth import little_left, pairs_of, table_worth, two_way_lines
+    from postrand.report.table_worth import EQUAL, little_left, pairs_of, table_worth, two_way_lines
     from postrand.support.wordings import no_file_level
     from postrand.workflow.design_blocks import check_sizes, design_blocks
     from postrand.workflow.design_split import design_split
@@ -240,7 +240,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.series import outlook_of
     from postrand.workflow.unit_budget import unit_advice
     from postrand.workflow.unperturbed import findings
-    from postrand.workflow.worth import expected, prior_law, ways
+    from postrand.workflow.worth import expected, ways
 
     loaded = load_plan(plan)
     check_sizes(loaded)
@@ -251,9 +251,8 @@ def design(plan: Path) -> Result:
     certificate = of_file(loaded, mechanism, certify(mechanism, claims_of(loaded, mechanism, known)), known)
     records = records_of(loaded, known.engine, known.source)
     worth = [expected(block, loaded.codebook, records) for block in blocks]
-    law = prior_law(blocks, mechanism)
     houses = known.household_sizes(records)
-    pairs = table_worth(mechanism, pairs_of(mechanism.variables, loaded.codebook), records, law, houses)
+    pairs = table_worth(mechanism, pairs_of(mechanism.variables, loaded.codebook), records, EQUAL, houses)
     told = [block.to_dict() | found for block, (found, _) in zip(blocks, worth, strict=True)]
     data = {"blocks": told, **({} if split is None else {"split": split.to_dict()})}
     file = {} if certificate.file is None else {"file": certificate.file.to_dict()}

@@ -104,6 +104,8 @@ def equation(records: Records, numerator: Measure, denominator: Measure | None) 
     positive = np.where(spread > 0, spread, 1.0)
     skew = np.where(spread > 0, _evaluate(third, root) / positive**1.5, 0.0)
     degrees = degrees_of_freedom(spread, _evaluate(fourth.sum(axis=1), root), records.count)
+    if below is not None and values[0] is not None and not values[0].any():
+        degrees = np.full_like(degrees, np.inf)  # a constant: no value has to be estimated, in any group
     return Equation(score, _padded(second, 3), np.clip(skew, -1.0, 1.0), degrees, records.count)
 
 

@@ -220,6 +220,10 @@ def estimate_of(
     )
 
 
+ROUNDING = 1e-13
+"""What is left of values, beside their size, is the rounding of a mean: they are constant."""
+
+
 def standardised(records: Records, numerator: Measure, denominator: Measure | None) -> tuple[float, float, Measure]:
     """Return shift, scale, and the numerator as ``(numerator − shift × denominator) / scale``.
 
@@ -238,7 +242,8 @@ def standardised(records: Records, numerator: Measure, denominator: Measure | No
             base = np.ones(len(part)) if below[at] is None else below[at]
             assert base is not None
             shift = float(part.mean() / base.mean()) if base.mean() else 0.0
-            part = part - shift * base
+            left = part - shift * base
+            part = left if np.abs(left).max() > ROUNDING * np.abs(part).max() else np.zeros_like(part)  # a constant
     scale = float(np.abs(part).max()) or 1.0
     parts[at] = part / scale
     return shift, scale, Measure(parts[0], tuple(parts[1:]))

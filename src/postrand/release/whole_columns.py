@@ -358,13 +358,15 @@ def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str
     method, columns = certificate["method"], certificate["columns"]
     true, tables = read_table(file), [read_table(root / name) for name in names_of(method, _suffix(manifest))]
     if method["model"] == ANATOMY:
-        made = anatomise(true, columns, method["k"])
+        released_columns = {*tables[0].column_names, *tables[1].column_names}
+        made = anatomise(true.select([n for n in true.column_names if n in released_columns]), columns, method["k"])
         if not all(_sorted(a).equals(_sorted(b)) for a, b in zip((made.keys, made.others), tables, strict=True)):
             raise ReleaseError(sentence("the tables are not those of the classes of this file", where=file.name))
         return True
     table = tables[0]
     kept = [name for name in table.column_names if name not in columns]
-    if true.column_names != table.column_names or not _texts(true.select(kept)).equals(_texts(table.select(kept))):
+    same_order = [name for name in true.column_names if name in table.column_names]  # others may have been dropped
+    if same_order != table.column_names or not _texts(true.select(kept)).equals(_texts(table.select(kept))):
         raise ReleaseError(sentence("columns or unchanged values differ from those of this file", where=file.name))
     for claim in certificate["claims"]:
         ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])

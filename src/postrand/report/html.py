@@ -32,7 +32,7 @@ from postrand.report import svg, text
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
-from postrand.report.table_worth import two_way
+from postrand.report.table_worth import EQUAL, table_worth, two_way
 from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableView, page_values
 from postrand.support import options, wordings
@@ -91,8 +91,9 @@ def public_report(
             split=split,
             together=together(split.names, split.together) if split else "",
             steps=[f"{100 * scale_of(split.together) * p:.2g}" for p in (0.0, *svg.SHADES)] if split else [],
-            pairs=two_way(mechanism, summary.records),
-            basis=BASES["released"],
+            pairs=two_way(mechanism, summary.records, of_split=False),
+            worths=_worths(found.variables[:VARIABLE_BUDGET], mechanism, summary.records),
+            basis=BASES[EQUAL.basis],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
@@ -112,6 +113,19 @@ def public_report(
             shades=[0.0, *svg.SHADES],
         )
     )
+
+
+def _worths(
+    variables: Sequence[VariableView], mechanism: Mechanism, records: int
+) -> dict[str, tuple[float | None, str]]:
+    """Return the worth of each variable's table, and in words its basis where it is not that of the page."""
+    known = table_worth(mechanism, [(one.name,) for one in variables], records, EQUAL)
+    return {
+        one.name: (one.effective, BASES["released"] * (one.effective is not None))
+        if equal.is_shared
+        else (equal.effective_records, "")
+        for one, equal in zip(variables, known, strict=True)
+    }
 
 
 @cache

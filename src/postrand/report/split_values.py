@@ -17,6 +17,8 @@ from postrand.estimate import Estimate, from_tally
 from postrand.estimate.split_counts import from_split_counts
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.split_data import pair_of
+from postrand.report.table_worth import EQUAL, table_worth
+from postrand.support.worth_basis import BASES
 
 MAX_SUBSETS = 40
 """The most frequent subsets are in the table of the page."""
@@ -93,6 +95,11 @@ class SplitView:
     of_members: bool = False
 
     @property
+    def basis(self) -> str:
+        """The frequencies under which worth is computed, in words: where members show a split, it is estimated."""
+        return BASES["released" if self.of_members else EQUAL.basis]
+
+    @property
     def never(self) -> list[tuple[str, str]]:
         """The pairs of variables that no record shows together."""
         missing = np.argwhere(np.triu(self.together == 0, 1))
@@ -115,7 +122,7 @@ def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
     together = co_appearance(split, names)
     estimates = {pair: _estimate(pair, mechanism, summary) for pair in _affordable(split, book, names, together)}
     covered = int(np.count_nonzero(np.triu(together, 1)))
-    pairs = _pairs(estimates, split, book, names, together, summary)
+    pairs = _pairs(estimates, mechanism, names, together, summary)
     tables = sorted(_small(estimates), key=lambda e: -(e.effective_sample_size or 0.0))[:MAX_TABLES]
     return SplitView(
         names,
@@ -182,7 +189,7 @@ def _variable(name: str, mechanism: Mechanism, summary: Summary, share: float) -
         int(sum(summary.subsets[k] for k, _ in blocks)),
         min(low for low, _ in ends),
         max(high for _, high in ends),
-        found.effective_sample_size if isinstance(found, Estimate) else None,
+        _effective((name,), found, mechanism, summary),
     )
 
 
@@ -209,6 +216,15 @@ def _estimate(names: tuple[str, ...], mechanism: Mechanism, summary: Summary) ->
     return found if np.isclose(found.value.sum(), 1.0) else None  # a matrix that says next to nothing: only noise
 
 
+def _effective(
+    names: tuple[str, ...], estimate: Estimate | None, mechanism: Mechanism, summary: Summary
+) -> float | None:
+    """Return the worth of a table as every page has it; of a split that members show, as the release estimates it."""
+    if mechanism.split is None or mechanism.split.of_members:
+        return None if estimate is None else estimate.effective_sample_size
+    return table_worth(mechanism, [names], summary.records, EQUAL)[0].effective_records
+
+
 def _affordable(
     split: Split, book: Codebook, names: Sequence[str], together: NDArray[np.float64]
 ) -> list[tuple[str, str]]:
@@ -229,20 +245,21 @@ def _affordable(
 
 def _pairs(
     estimates: dict[tuple[str, str], Estimate | None],
-    split: Split,
-    book: Codebook,
+    mechanism: Mechanism,
     names: Sequence[str],
     together: NDArray[np.float64],
     summary: Summary,
 ) -> tuple[PairWorth, ...]:
+    split, book = mechanism.split, mechanism.require_codebook()
+    assert split is not None
     epsilon, place = split.epsilon, {name: k for k, name in enumerate(names)}
     found = []
     for pair, estimate in estimates.items():
-        worth = None if estimate is None else estimate.effective_sample_size
-        alone = None
+        worth, alone = _effective(pair, estimate, mechanism, summary), None
         if estimate is not None and math.isfinite(epsilon):
             sizes = [book[name].size for name in pair]
-            alone = separate_worth(estimate.value, sizes, epsilon / len(names), summary.records)
+            shares = estimate.value if split.of_members else np.ones_like(estimate.value)
+            alone = separate_worth(shares, sizes, epsilon / len(names), summary.records)
         found.append(PairWorth(pair, float(together[place[pair[0]], place[pair[1]]]), worth, alone))
     return tuple(sorted(found, key=lambda one: -(one.effective or 0.0)))
 

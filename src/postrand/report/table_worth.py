@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
 from postrand.support.showing import few
-from postrand.support.worth_basis import BASES, OTHERS, Basis
+from postrand.support.worth_basis import BASES, MEAN, OTHERS, Basis
 
 MAX_PAIRED = 16
 """Tables of two are computed for so many variables: 120 of them."""
@@ -35,8 +34,7 @@ LITTLE = f"less than {USELESS_RECORDS} records, or {USELESS_SHARE:.0%} of the fi
 
 TABLES = "What tables of perturbed variables are worth"
 TABLES_CAPTION = (
-    f"How many unperturbed records would give the table as precisely, {BASES['file']}. “Of little use”: fewer "
-    f"than {USELESS_RECORDS} records, or less than {USELESS_SHARE:.0%} of the file.",
+    f"How many unperturbed records would give the table as precisely. “Of little use”: {LITTLE}, {BASES['equal']}.",
     OTHERS,
 )
 
@@ -128,8 +126,8 @@ def little_left(mechanism: Mechanism, records: int, *, compare: bool = True) -> 
     ways += ["use a split release"] * (mechanism.split is None and len(names) > 1)
     ways += ["perturb them in one joint block"] * (len(mechanism.blocks) > 1)
     return sentence(
-        f"little is left for tables: {tables} of one variable {verb} of little use; the least useful, of {least}, is "
-        f"worth {records_of(known[least])}, {BASES[EQUAL.basis]}; the file has {records:,} records",
+        f"little is left for tables: {tables} of one variable {verb} of little use ({LITTLE}); the least useful, "
+        f"of {least}, is worth {records_of(known[least])}, {BASES[EQUAL.basis]}; the file has {records:,} records",
         fix=f"{', '.join(ways)}, or raise epsilon" + "; 'postrand advise' compares these ways" * compare,
     )
 
@@ -196,10 +194,25 @@ def _worth(
     return names, min(effective, float(records)) if math.isfinite(effective) else None, ""
 
 
-def middle(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
-    """Return the least and the median effective records of tables; None where none is known."""
-    known = [one.effective_records for one in worths if one.effective_records is not None]
-    return (min(known), statistics.median(known)) if known else None
+def harmonic(worths: Sequence[TableWorth]) -> float:
+    """Return the harmonic mean of the effective records of tables; 0 where one cannot be estimated.
+
+    >>> harmonic([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), 300.0, 1000)])
+    150.0
+    """
+    held = [one.effective_records for one in worths]
+    known = [value for value in held if value is not None and value > 0]
+    return len(known) / sum(1 / value for value in known) if known and len(known) == len(held) else 0.0
+
+
+def least_and_mean(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
+    """Return the least and the harmonic mean of the effective records that are known; None where none is.
+
+    >>> least_and_mean([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), 300.0, 1000), TableWorth(("c",), None, 9)])
+    (100.0, 150.0)
+    """
+    known = [one for one in worths if one.effective_records is not None]
+    return (min(one.effective_records or 0.0 for one in known), harmonic(known)) if known else None
 
 
 def shown(effective: float | None) -> str:
@@ -224,19 +237,35 @@ def records_of(effective: float | None) -> str:
 
 
 def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
-    """Yield one line on several tables: the least, the median, their basis, and a word where they are of little use."""
+    """Yield one line on several tables: mean and least worth, their basis, and a word where they are of little use."""
     if worths and worths[0].records < LEAST_RECORDS:
         yield f"{what}: worth not told: {TOO_FEW}"
-    found, known = middle(worths), [one for one in worths if not one.is_shared]
-    left = f"; of {len(worths) - len(known)} more tables it is not known" if len(known) < len(worths) else ""
+    found, known = least_and_mean(worths), [one for one in worths if not one.is_shared]
+    left = f"; {unknown}" if (unknown := not_known(worths)) else ""
     if found is None:
         yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
         return
     poor = sum(one.is_of_little_use for one in worths)
-    least = f"worth {records_of(found[0])}" + (" at least" if found[0] >= 1 else " at worst")
-    text = f"{what}: {least}, {shown(found[1])} in the middle (median)"
+    least = f"{shown(found[0])} {'at least' if found[0] >= 1 else 'at worst'}"
+    text = f"{what}: worth {records_of(found[1])} {MEAN}, {least}"
     said = f"; {poor} of {len(known)} of little use ({LITTLE})" if poor else ""
     yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
+
+
+def not_known(worths: Sequence[TableWorth]) -> str:
+    """Return of how many tables the worth is not known because records share draws, of which, and why; "" of none.
+
+    Those tables are told by the variables of which no table is known.
+    """
+    lacking = [one for one in worths if one.is_shared]
+    if not lacking:
+        return ""
+    known = {name for one in worths if not one.is_shared for name in one.variables}
+    names = dict.fromkeys(name for one in lacking for name in one.variables if name not in known)
+    which = f", {'that' if len(lacking) == 1 else 'those'} with {few([*names])}," if names else ""
+    why = "; ".join(dict.fromkeys(one.why.removeprefix("not known: ") for one in lacking))
+    tables = "1 table" if len(lacking) == 1 else f"{len(lacking)} of {len(worths)} tables"
+    return f"of {tables}{which} it is not known: {why}"
 
 
 MORE_IN_TWO = (
@@ -247,7 +276,7 @@ MORE_IN_TWO = (
 
 def more_in_two(one: Sequence[TableWorth], two: Sequence[TableWorth]) -> tuple[str, ...]:
     """Return why the least worth of tables of two variables is above that of tables of one; () where it is not."""
-    least = middle(one), middle(two)
+    least = least_and_mean(one), least_and_mean(two)
     return (MORE_IN_TWO,) if least[0] and least[1] and least[1][0] > max(least[0][0], 1.0) else ()
 
 
@@ -263,29 +292,27 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
     if len(told) > MAX_LINES:
         yield f"  and {len(told) - MAX_LINES:,} more tables, worth more"
-    for why in dict.fromkeys(one.why for one in order if one.is_shared):
-        names = [one.name for one in order if one.why == why]
-        yield f"  {few(names, MAX_LINES)}: {why}"
 
 
-def two_way(mechanism: Mechanism, records: int) -> list[TableWorth]:
-    """Return the worth of the tables of two variables of blocks, the least first: it follows from the release alone.
+def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> list[TableWorth]:
+    """Return the worth of the tables of two variables, the least first: it follows from the release alone.
 
-    Those of a split are in its own tables.
+    Without those of a split unless ``of_split``: a page has them in tables of their own.
     """
-    names = [name for name in mechanism.variables if name not in mechanism.partly]
+    names = [name for name in mechanism.variables if of_split or name not in mechanism.partly]
     found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, EQUAL)
     return sorted(found, key=lambda one: one.effective_records or 0.0)
 
 
-def worth_rows(tables: Sequence[TableWorth]) -> list[dict[str, object]]:
-    """Return the rows of a page on the worth of tables."""
+def worth_rows(tables: Sequence[TableWorth], own: Sequence[TableWorth]) -> list[dict[str, object]]:
+    """Return the rows of a page on the worth of tables; ``own`` is that of the same with the file's frequencies."""
     return [
         {
             "Table": one.name,
-            "Unperturbed records it is worth": one.why or shown(one.effective_records),
+            f"Unperturbed records it is worth, {BASES[one.basis]}": one.why or shown(one.effective_records),
+            f"The same, {BASES['file']}": shown(its.effective_records),
             "Of the file's": f"{one.records:,}",
             "Note": "of little use" if one.is_of_little_use else "",
         }
-        for one in tables
+        for one, its in zip(tables, own, strict=True)
     ]

@@ -74,15 +74,14 @@ class PairReveal:
         source = self.clear.replace(", ", " and ")
         gains_little = round(100 * self.right) == round(100 * self.blind)
         if gains_little and self.settled < SETTLED and self.same >= SAME:
-            return f"a value of {source} all but says one that few records have; others gain little"
-        if gains_little and self.settled >= SETTLED:
-            few = f"for about {100 * self.settled:.0f} of 100 records"
-            return f"{few} the best guess from {source} is right with {LIKELY:.0%} or more; others gain little"
+            rare = f"a value of {source} all but says one that few records have"
+            return f"{rare}; over all records the best guess from {source} gains little"
         text = f"of 100 records, the best guess from {source} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
         if self.settled < SETTLED:
             return text
-        return f"{text}; for about {100 * self.settled:.0f} of 100 records it is right with {LIKELY:.0%} or more"
+        many = f"for about {100 * self.settled:.0f} of 100 records"
+        return f"{text}; {many} {source} all but settles the value, more than chance explains"
 
 
 def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear") -> PairReveal:

@@ -19,7 +19,7 @@ def _of(unit: str, units: str) -> dict[str, str]:
         f"limit.shared_{unit}": (
             f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "
             "draws of different records as independent are wrong: standard errors, intervals and p-values are too "
-            f"small{COUNTED.get(unit, '')}, and risks that are estimated from such a release are not those shown."
+            f"small{COUNTED.get(unit, '')}. So is risk that is estimated from the release alone ('postrand assess')."
         ),
         f"limit.settled_{unit}": (
             f"Where records of one {unit} differed in {{variables:list}}, one value of each was taken before the draw: "

@@ -15,16 +15,16 @@ BASES: dict[Basis, str] = {
 """The words of each basis, which stand beside every worth that a command prints."""
 
 OTHERS = (
-    "The same release is worth more or less with other frequencies: 'postrand design' and the reasons of "
-    f"'postrand advise' take it {BASES['equal']}, 'advise', 'explain', 'compare' and the dossier "
-    f"{BASES['file']}, and its public report {BASES['released']}."
+    f"Worth is the same figure on every page: {BASES['equal']}, which says nothing of the file. Where a few values are "
+    "much more frequent than others, a table is usually worth less; where a figure takes other frequencies, it says so."
 )
-"""Why pages show different figures for one table."""
+"""What the worth of a table takes for granted."""
 
+MEAN = "on average (harmonic mean)"
 HARMONIC = "the harmonic mean of the tables, each counted once"
 WEIGHTED = "the harmonic mean of the tables, each counted by its weight in the workload"
 WORST = "the table that is worth least for its weight"
-"""How the worth of several tables is made one number; ``in the middle`` is the median.
+"""How the worth of several tables is made one number, and the short words for it.
 
 The table that is worth least counts most in a harmonic mean.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
-from postrand.report.table_worth import EQUAL, TableWorth, little_use, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, TableWorth, harmonic, little_use, pairs_of, table_worth
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs, Precision
@@ -114,17 +114,6 @@ def half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
     except PostrandError:
         return None
     return 100 * Z95 * float(np.max(worst))
-
-
-def harmonic(worths: Sequence[TableWorth]) -> float:
-    """Return the harmonic mean of the effective records of tables; 0 where one cannot be estimated.
-
-    >>> harmonic([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), 300.0, 1000)])
-    150.0
-    """
-    held = [one.effective_records for one in worths]
-    known = [value for value in held if value is not None and value > 0]
-    return len(known) / sum(1 / value for value in known) if known and len(known) == len(held) else 0.0
 
 
 def beats(a: Trial, b: Trial) -> bool:

@@ -66,6 +66,7 @@ class Risks:
     def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[tuple[str, str], ...]]:
         """Return a plan's figures, as ``comparison.figures_of``, and the findings, each a heading and a sentence."""
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
+        known.check_units()  # the trial was designed from the codebook alone: protect would refuse what the file breaks
         self._known[plan.codebook] = known
         mechanism = mechanism_of(plan, design_blocks(plan, known), known) if plan.numerical else trial.mechanism
         truth, report = self._file(plan.codebook)

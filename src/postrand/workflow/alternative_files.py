@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,13 @@ from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
 from postrand.codebook.coding import from_numpy, to_floats
-from postrand.errors import ReleaseError, SpecificationError, UsageError, nearest, raise_all, sentence
+from postrand.errors import ReleaseError, SpecificationError, sentence
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
 from postrand.risk.findings import Findings
-from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.progress import Stage, stage
-from postrand.support.showing import few
-from postrand.workflow.alternative_findings import beside, require_decisions
+from postrand.workflow.left_columns import as_numbers, decided, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
@@ -59,27 +56,13 @@ def suppress_file(
     ReleaseError
         If the folder exists or cannot be written, or the file's format cannot be.
     """
-    table = read_table(file)
-    used = [*keys, *([sensitive] if sensitive else [])]
-    raise_all(UsageError, _named_problems(drop, as_is, table.column_names, used))
-    table = table.drop_columns(list(drop))
     source = formats.read(file)
-    told = _decided(_as_numbers(table, source), used, as_is)
+    used = [*keys, *([sensitive] if sensitive else [])]
+    table = without(read_table(file), used, drop, as_is)
+    told = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     return _write(made, file, out, told, _signs(source))
-
-
-def _named_problems(
-    drop: Sequence[str], as_is: Sequence[str], columns: Sequence[str], used: Sequence[str]
-) -> Iterator[str]:
-    """Yield a sentence for each column of an option that is not there, or is changed, or in both."""
-    for where, names, said in (("--drop", drop, "dropped"), ("--as-is", as_is, "released as it is")):
-        for name in names:
-            if name not in columns:
-                yield sentence(f"no column {name!r}{nearest(name, columns)}", where=where, wanted=few(columns))
-            elif name in used or (name in drop and name in as_is):
-                yield sentence(f"column {name!r} is {'used' if name in used else 'dropped'} and {said}", where=where)
 
 
 def microaggregate_file(
@@ -96,15 +79,12 @@ def microaggregate_file(
 
     Averages have two decimals more than the values of their column, and in a text file its sign before them.
     """
-    table, source = read_table(file), formats.read(file)
-    raise_all(UsageError, _named_problems(drop, as_is, table.column_names, columns))
-    table = table.drop_columns(list(drop))
-    typed = _as_numbers(table, source)
+    source = formats.read(file)
+    read = without(read_table(file), columns, drop, as_is)
     stage(Stage.PERTURBING)
-    for name in set(columns) & {*table.column_names}:
-        table = table.set_column(table.column_names.index(name), name, typed.column(name))
+    table = as_numbers(read, source, columns)
     made = microaggregate(table, columns, k, together=together)
-    told = _decided(typed, columns, as_is)
+    told = decided(read, source, columns, as_is)
     comma = _settings(source).decimal == ","
     frame = made.frame
     for name in columns:
@@ -112,27 +92,6 @@ def microaggregate_file(
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     return _write(Protected(frame, made.claims), file, out, told, (rounded, *_signs(source)))
-
-
-def _decided(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
-    """Return what the columns that stay as they are tell; raises UsageError where that needs a decision."""
-    told = beside(table, [name for name in changed if name in table.column_names], as_is)
-    require_decisions(told)
-    return told
-
-
-def _as_numbers(table: pa.Table, source: formats.Source) -> pa.Table:
-    """Return a table in which the columns of a text file that hold numbers alone are numbers, whatever their signs."""
-    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
-    for place, name in enumerate(table.column_names):
-        column = table.column(name).combine_chunks()
-        held = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-        if convert is None or not pa.types.is_dictionary(held.type):
-            continue
-        values = convert(held.dictionary, pa.float64())
-        if values is not None:
-            table = table.set_column(place, name, values.take(held.indices))
-    return table
 
 
 def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:
@@ -208,8 +167,6 @@ def _write(
         lines = [*made.claims.sentences, *notes, *_found(told.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
-    for text in told.warnings:
-        warnings.warn(text, UnperturbedWarning, stacklevel=3)
     return made.claims, notes
 
 

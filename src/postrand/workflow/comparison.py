@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -22,11 +23,12 @@ from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import (
+    EQUAL,
     Assumed,
     TableWorth,
     crossed_of,
+    least_and_mean,
     little_left,
-    middle,
     more_in_two,
     pairs_of,
     shown,
@@ -42,7 +44,15 @@ from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
-from postrand.workflow.comparison_risk import AS_IS, Exposures, RiskFigure, before_of, left_out, risk_figures
+from postrand.workflow.comparison_risk import (
+    AS_IS,
+    Exposures,
+    RiskFigure,
+    before_of,
+    left_out,
+    risk_figures,
+    shared_draws,
+)
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.facts import facts_of, household_of
@@ -63,8 +73,9 @@ class PlanFigures:
 
     ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
-    under the file's own shares, ``crossed`` that of tables of a perturbed and an unperturbed one. ``settings`` say how
-    each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    if all combinations were equally frequent, ``crossed`` that of tables of a perturbed and an unperturbed one; ``own``
+    the worth of all these tables with the file's own shares, which the internal report alone shows. ``settings`` say
+    how each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
     before they were recoded by their codes, where they were measured too.
     ``ledger`` is what that of the plan would say of the release.
@@ -73,6 +84,8 @@ class PlanFigures:
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
     ``merged`` says which recodes merge too few records.
+    ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
+    households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
     """
@@ -88,6 +101,8 @@ class PlanFigures:
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
+    own: tuple[TableWorth, ...] = ()
+    shared_draws: tuple[str, bool] = ("", False)
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
@@ -115,6 +130,7 @@ class PlanFigures:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
         known, left = self.risk("household_risk"), list(self.risk_leaves_out)
         left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
+        left += [self.shared_draws[0]] if self.shared_draws[0] else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if known is None or known.before is not None or not self.may_link:
@@ -139,7 +155,11 @@ class PlanFigures:
             return ()
         first = dataclasses.replace(one, before=self.as_is.get(code))
         told = () if first.before is None else ((figure(first, "before"), AS_IS),)
-        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), "after"))
+        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), self.after_is(code)))
+
+    def after_is(self, code: str) -> str:
+        """Return the words for a measure after the plan: ``after``, or ``after, at most`` where it is too large."""
+        return "after, at most" if "household" in code and self.shared_draws[1] else "after"
 
     @property
     def tables(self) -> tuple[TableWorth, ...]:
@@ -163,6 +183,7 @@ class PlanFigures:
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
                 "crossed": _worths(self.crossed),
+                "with_the_file": [one.to_dict() for one in self.own],
                 **({"little": self.little} if self.little else {}),
             },
             "settings": dict(self.settings),
@@ -265,7 +286,10 @@ def computed(
         counts = known.table(variables).dense().astype(np.float64)
         return counts / counts.sum() if counts.sum() > 0 else None
 
-    own, houses = Assumed("file", law), known.household_sizes(records)
+    houses = known.household_sizes(records)
+    asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
+    one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
+    keys = tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
     return PlanFigures(
         name=name or plan.source.name,
@@ -274,9 +298,10 @@ def computed(
         moves=moves,
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
-        one_way=table_worth(mechanism, [(n,) for n in names], records, own, houses),
-        two_way=table_worth(mechanism, pairs_of(names, plan.codebook), records, own, houses),
-        crossed=table_worth(mechanism, crossed_of(names, plan.unperturbed, plan.codebook), records, own, houses),
+        one_way=one_way,
+        two_way=two_way,
+        crossed=crossed,
+        own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", law), houses),
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
@@ -285,7 +310,8 @@ def computed(
         little=little_left(mechanism, records),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
-        keys=tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical),
+        keys=keys,
+        shared_draws=shared_draws(mechanism, keys),
         as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
         merged=tuple(said_of(plan.codebook, known.table).values()),
@@ -354,6 +380,5 @@ def figure(one: RiskFigure, side: str) -> str:
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
-    found = middle(tables)
-    least, median = (None, None) if found is None else found
-    return {"least": least, "median": median, "tables": [one.to_dict() for one in tables]}
+    least, mean = least_and_mean(tables) or (None, None)
+    return {"least": least, "harmonic_mean": mean, "tables": [one.to_dict() for one in tables]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import SharedDrawsWarning
 from postrand.plan import Plan
 from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
@@ -22,6 +24,7 @@ from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
+from postrand.support.showing import few
 
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
 """τ1 and τ2 are averaged over ten releases; of large files over fewer, of so many records together, which vary less."""
@@ -104,10 +107,36 @@ class Exposures:
             return None
         before = truth.exposure()
         try:
-            law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
-            return cls(before, truth.exposure(mechanism), law)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SharedDrawsWarning)  # said beside the figures: see shared_draws
+                law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
+                return cls(before, truth.exposure(mechanism), law)
         except PostrandError as error:
             return cls(before, None, None, str(error))
+
+
+def shared_draws(mechanism: Mechanism, keys: Collection[str]) -> tuple[str, bool]:
+    """Return what the risk after makes of keys that are drawn once for several records, and whether it is too large.
+
+    The text says which figures may be given on; it is empty where no key is drawn so.
+    """
+    held = {unit: [name for name in names if name in keys] for unit, names in mechanism.shared.items()}
+    if of_persons := held.get("person"):
+        text = f"the risks after the plan count {few(of_persons)} for each record, although a person's are drawn once"
+        return f"{text}: do not give them on", False
+    names = held.get("household", [])
+    if not names:
+        return "", False
+    they, are = ("they", "are") if len(names) > 1 else ("it", "is")
+    if mechanism.split is None:
+        known = f"the risks after the plan take into account that {few(names)} {are} drawn once for a household"
+        return f"{known}: those of persons and those of households may be given to a board", False
+    counted = f"the risks of households after the plan count {few(names)} for each member, although {they} {are} drawn"
+    return (
+        f"{counted} once: this makes them too large, so give them to a board with the words “at most”; the "
+        "risks of persons may be given as they are",
+        True,
+    )
 
 
 def risk_figures(

@@ -128,7 +128,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
-            TABLES: [] if self.figures is None else worth_rows(self.figures.tables),
+            TABLES: [] if self.figures is None else worth_rows(self.figures.tables, self.figures.own),
             **(self.split or {"What the same level buys": way_rows(mechanism)}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }

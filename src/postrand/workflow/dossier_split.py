@@ -23,16 +23,15 @@ CAPTIONS: Mapping[str, tuple[str, ...]] = {
     WORTH: (
         "How many unperturbed records a split is worth for each table if it is designed with the tables of the file. "
         "The plan's own split can be designed with another prior, and then has other subsets. What this release is "
-        f"worth is in “{TABLES}”, with the file's own frequencies, and in “What the tables of two variables are "
-        "worth”, as estimated from the released records, which differs by chance.",
+        f"worth is in “{TABLES}”, and the same in “What the tables of two variables are worth”.",
     ),
     WAYS: (
         "What the same ε of a record buys in three ways, in unperturbed records: each variable perturbed by itself, "
         "the best joint blocks that were found, and the split; each way is designed with the tables of the file. The "
-        "mean is harmonic, over the tables that the workload asks for, each counted by its weight. The mean that is "
-        "estimated from the release, further up, counts each table of two once, and gives each variable by itself an "
-        "equal share of ε; here the shares are the best ones. So the two differ. Structures other than randomised "
-        "response are not compared.",
+        "mean is harmonic, over the tables that the workload asks for, each counted by its weight. The mean of the "
+        "public report counts each table of two once, if every combination were equally frequent, and gives each "
+        "variable by itself an equal share of ε; here the shares are the best ones. So the two differ. Structures "
+        "other than randomised response are not compared.",
     ),
     LEVELS: (
         "What a split of the same variables would be worth at other levels. “At most”: the proven bound of the design.",

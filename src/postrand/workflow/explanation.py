@@ -9,12 +9,21 @@ from typing import Any
 from postrand.plan import Plan
 from postrand.privacy.words import members_in_words
 from postrand.release.ledger_report import outlook_lines
-from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, USELESS_RECORDS, TableWorth, middle, records_of, shown
+from postrand.report.table_worth import (
+    LEAST_RECORDS,
+    LITTLE,
+    TOO_FEW,
+    TableWorth,
+    least_and_mean,
+    not_known,
+    records_of,
+    shown,
+)
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
 from postrand.support.showing import few
-from postrand.support.worth_basis import BASES
+from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
@@ -131,7 +140,7 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
     after = f"this is not known after the plan: {found.why}"
     if found.after is not None:
-        about = "about " * (found.unit == "records")
+        about = "about " * (found.unit == "records") + "at most " * (figures.after_is(code) != "after")
         after = f"{about}{_amount(found.after, found, of)} after the plan"
     yield f"{who} {', '.join(told)}{';' if found.after is None else ' and'} {after}."
 
@@ -165,15 +174,16 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 
 def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[str]:
-    found = middle(tables)
+    found = least_and_mean(tables)
     if found is None:
         return
-    text = f"A table of {kind} is as precise as one from {records_of(found[1])} in the middle, and from"
+    text = f"A table of {kind} is as precise as one from {records_of(found[1])} {MEAN}, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
+    if unknown := not_known(tables):
+        yield f"What tables of {kind} are worth is not always known: {unknown}."
     good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
     poor = [one.name for one in tables if one.is_of_little_use]
     if poor and good:
-        yield f"Useful: {few(good)}. Of little use, too few to say much: {few(poor)}."
+        yield f"Useful: {few(good)}. Of little use ({LITTLE}): {few(poor)}."
     elif poor:
-        limit = min(USELESS_RECORDS, records)
-        yield f"None of them is of much use (worth less than {limit} records, or 1% of the file): {few(poor)}."
+        yield f"None of them is of much use (worth {LITTLE}): {few(poor)}."

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
-from postrand.report.table_worth import TableWorth, middle, more_in_two, shown
-from postrand.support.worth_basis import BASES
+from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, least_and_mean, more_in_two, shown
+from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS
 from postrand.workflow.larger import coarser_larger, why_larger
@@ -66,7 +66,8 @@ class PlanComparison:
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
                 *(f"  {text}" for text in coarser_larger(self._files())),
                 "",
-                *_lines((f"Worth, in unperturbed records, {BASES['file']}", *names), self._worths()),
+                *_lines((f"Worth, in unperturbed records, {BASES[EQUAL.basis]}", *names), self._worths()),
+                *([f"  of little use: {LITTLE}"] * any(one.is_of_little_use for p in self.plans for one in p.tables)),
                 *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
                 *(f"  {plan.name}: {plan.little}" for plan in self.plans if plan.little),
                 *(
@@ -172,8 +173,8 @@ class PlanComparison:
             ("a perturbed and an unperturbed variable", lambda plan: plan.crossed),
         )
         for kind, of in kinds:
-            for k, which in enumerate(("least", "middle")):
-                found = [middle(of(plan)) for plan in self.plans]
+            for k, which in enumerate(("least", MEAN)):
+                found = [least_and_mean(of(plan)) for plan in self.plans]
                 if any(found):
                     yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
         for _, of in kinds:

@@ -26,51 +26,88 @@ from postrand.support import options
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.support.wordings import in_words
+from postrand.workflow.left_columns import decided, without
 
 
 def permute_columns(
-    file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw, release_key: ReleaseKey | None = None
+    file: str | Path,
+    out: str | Path,
+    columns: Sequence[str],
+    law: RankLaw,
+    release_key: ReleaseKey | None = None,
+    *,
+    drop: Sequence[str] = (),
+    as_is: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write FILE with numerical columns permuted among neighbours in rank, and the guarantee, to a new folder.
 
     Values are copied as they are written, also numbers in CSV text; missing values stay in their places. All other
-    columns are released unchanged. :func:`postrand.verify` recomputes the guarantee.
+    columns are released unchanged, but those in ``drop``. :func:`postrand.verify` recomputes the guarantee.
 
     Raises
     ------
     UsageError
-        If a column is unknown or repeated, or has fewer values than the rank law's smallest run.
+        If a column is unknown or repeated, or has fewer values than the rank law's smallest run; or if a column that
+        stays as it is singles out records or tells true values, and is not named in ``as_is``.
     DataError
         If a value is not a finite number, the release of a column would protect nothing, or two columns rank the
         records alike.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key))
+    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key), drop, as_is)
 
 
-def average_columns(file: str | Path, out: str | Path, columns: Sequence[str], law: RankLaw) -> dict[str, Any]:
+def average_columns(
+    file: str | Path,
+    out: str | Path,
+    columns: Sequence[str],
+    law: RankLaw,
+    *,
+    drop: Sequence[str] = (),
+    as_is: Sequence[str] = (),
+) -> dict[str, Any]:
     """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
 
     The mean of each column is kept: microaggregation over blocks. A band is refused, because true values can be
     computed from its averages; so is a column with averages that reveal true values. Averages are floating-point
     numbers; nothing is drawn.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "average", None)
+    return _by_ranks(Path(file), Path(out), columns, law, "average", None, drop, as_is)
 
 
 def anatomise_file(
-    file: str | Path, out: str | Path, key_variables: Sequence[str], k: int, release_key: ReleaseKey | None = None
+    file: str | Path,
+    out: str | Path,
+    key_variables: Sequence[str],
+    k: int,
+    release_key: ReleaseKey | None = None,
+    *,
+    drop: Sequence[str] = (),
+    as_is: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the two tables of FILE's Anatomy release, and the guarantee, to a new folder; raises as anatomise."""
+    """Write the two tables of FILE's Anatomy release, and the guarantee, to a new folder.
+
+    Raises as anatomise, and as permute_columns for a column beside the key variables: both tables have true values.
+    """
     file, out, key = Path(file), Path(out), as_release_key(release_key)
+    table = proofs.read_table(file)
+    table = without(table, key_variables, drop, as_is)
     stage(Stage.PERTURBING)
-    release = anatomise(proofs.read_table(file), key_variables, k, key)
+    release = anatomise(table, key_variables, k, key)
+    decided(table, formats.read(file), key_variables, as_is)
     method = {"model": proofs.ANATOMY, "k": k}
     warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
     return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
 
 
 def _by_ranks(
-    file: Path, out: Path, columns: Sequence[str], law: RankLaw, form: Form, key: ReleaseKey | None
+    file: Path,
+    out: Path,
+    columns: Sequence[str],
+    law: RankLaw,
+    form: Form,
+    key: ReleaseKey | None,
+    drop: Sequence[str],
+    as_is: Sequence[str],
 ) -> dict[str, Any]:
     table = proofs.read_table(file)
     problems = _problems(columns, table.column_names, file.name)
@@ -88,6 +125,8 @@ def _by_ranks(
     shown = [value_problem(held[name], law, form, f"column {name!r}", levels[name]) for name in columns]
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
+    table = without(table, columns, drop, as_is)
+    decided(table, formats.read(file), columns, as_is)
     stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])

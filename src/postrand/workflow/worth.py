@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook
 from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
-from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW, Assumed, little_use, records_of
+from postrand.report.table_worth import LEAST_RECORDS, LITTLE, TOO_FEW, Assumed, little_use, records_of
 from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.support.worth_basis import BASES, HARMONIC, Basis
 from postrand.workflow.design_blocks import DesignedBlock
@@ -38,14 +38,15 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
     if records is not None and records < LEAST_RECORDS:
         return {"why": TOO_FEW}, f"  worth not told: {TOO_FEW}"
     basis = _basis([designed])
-    lines, few = [], []
+    lines, few, means = [], [], f" ({LITTLE})"
     for name, share in shares.items():
         if share is None:
             many = designed.matrix.size > MAX_ESTIMATED
             why = f"more than {MAX_ESTIMATED:,} categories" if many else "the matrix cannot be inverted"
             lines.append(f"  the worth of released records for the table of {name} is not known: {why}")
             continue
-        poor = ": of little use" if records is not None and little_use(share * records, records) else ""
+        poor = f": of little use{means}" if records is not None and little_use(share * records, records) else ""
+        means = "" if poor else means
         text = f"  1,000 released records are worth {records_of(1000 * share)} for the table of {name}"
         lines.append(f"{text}, {BASES[basis]}{poor}")
         few += [name] * (share < LEAST_SHARE)

@@ -1,0 +1,121 @@
+"""The columns that a method of whole columns leaves as they are: dropped, decided on, or a reason to refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from postrand.data.frames import TableSource
+from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.formats import Source
+from postrand.risk.findings import Finding, Findings, share_text, singling
+from postrand.risk.linked import columns_of, gathered, links
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.sample import sampled
+from postrand.risk.singled import MAX_ALONE
+from postrand.support.showing import few
+from postrand.workflow.linked import is_id
+
+DECIDED = "--as-is states"
+
+
+def without(table: pa.Table, changed: Sequence[str], drop: Sequence[str], as_is: Sequence[str]) -> pa.Table:
+    """Return the table of a file without the columns ``drop``.
+
+    Raises
+    ------
+    UsageError
+        If ``drop`` or ``as_is`` name a column that is not there, or is ``changed``, or is in both.
+    """
+    raise_all(UsageError, _named_problems(drop, as_is, table.column_names, changed))
+    return table.drop_columns(list(drop))
+
+
+def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
+    """Return what the columns of a table that are not ``changed`` tell; warns of what was not decided on.
+
+    Raises
+    ------
+    UsageError
+        If one singles out records, or tells true values of ``changed``, and is not named in ``as_is``.
+    """
+    told = _beside(as_numbers(table, source), [name for name in changed if name in table.column_names], as_is)
+    _require_decisions(told)
+    for text in told.warnings:
+        warnings.warn(text, UnperturbedWarning, stacklevel=4)
+    return told
+
+
+def as_numbers(table: pa.Table, source: Source, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a table in which columns (all) of a text file that hold numbers alone are numbers, in any notation."""
+    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    for place, name in enumerate(table.column_names):
+        column = table.column(name).combine_chunks()
+        held = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+        if convert is None or not pa.types.is_dictionary(held.type) or (columns is not None and name not in columns):
+            continue
+        values = convert(held.dictionary, pa.float64())
+        if values is not None:
+            table = table.set_column(place, name, values.take(held.indices))
+    return table
+
+
+def _named_problems(
+    drop: Sequence[str], as_is: Sequence[str], columns: Sequence[str], used: Sequence[str]
+) -> Iterator[str]:
+    """Yield a sentence for each column of an option that is not there, or is changed, or in both."""
+    for where, names, said in (("--drop", drop, "dropped"), ("--as-is", as_is, "released as it is")):
+        for name in names:
+            if name not in columns:
+                yield sentence(f"no column {name!r}{nearest(name, columns)}", where=where, wanted=few(columns))
+            elif name in used or (name in drop and name in as_is):
+                yield sentence(f"column {name!r} is {'used' if name in used else 'dropped'} and {said}", where=where)
+
+
+def _beside(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
+    """Return what the columns that are not ``changed`` single out, and what they tell of true values of those.
+
+    ``as_is``: it was decided that these columns are released as they are.
+    """
+    clear = [name for name in table.column_names if name not in changed]
+    found = singling(TableSource(table), clear, as_is, DECIDED)
+    return dataclasses.replace(found, found=(*found.found, *_linked(table, changed, clear, as_is)))
+
+
+def _linked(table: pa.Table, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
+    """Yield a finding for each link between changed columns and others; a near-function needs no decision."""
+    sample = sampled(TableSource(table), table.column_names, ())
+    columns = {name: column for name, column in columns_of(sample, table.column_names).items() if not is_id(column)}
+    for link in gathered(links(columns), lambda link: link.variables[0] in changed):
+        about = tuple(name for name in link.names if name in changed)
+        free = tuple(name for name in link.names if name in clear)
+        if about and free:
+            text = f"{link.text}: {', '.join(free)}, released as it is, tells of the true values of {', '.join(about)}"
+            is_open = link.kind != "near" and not set(free) <= {*as_is}
+            yield Finding("linked", free, about, text, is_open=is_open)
+
+
+def _require_decisions(told: Findings) -> None:
+    """Raise UsageError where a column singles out records, or tells true values, and nobody has decided on it."""
+    shares: Mapping[str, float] = {one.name: one.alone for one in told.singled}
+    single = [one.variables[0] for one in told.found if one.is_open and not one.about]
+    linked = [one for one in told.found if one.is_open and one.about]
+    problems = []
+    if single:
+        listed = ", ".join(f"{name} ({share_text(shares[name])})" for name in single)
+        what = (
+            f"columns that stay as they are single out more than {MAX_ALONE:.0%} of the records each, alone: {listed}"
+        )
+        problems.append(sentence(what, fix=_next(single)))
+    if linked:
+        what = f"columns that stay as they are tell true values: {'; '.join(one.sentence for one in linked)}"
+        problems.append(sentence(what, fix=_next([name for one in linked for name in one.variables])))
+    raise_all(UsageError, problems)
+
+
+def _next(names: Sequence[str]) -> str:
+    listed = ",".join(dict.fromkeys(names))
+    return f"leave them out: --drop {listed}; or name those that are released all the same: --as-is {listed}"
