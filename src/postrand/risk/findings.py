@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from postrand.codebook import Codebook, coding
+from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
@@ -22,16 +17,22 @@ from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 from postrand.risk.singled_together import Together, together
+from postrand.risk.telling import (
+    MAX_BINS,
+    MAX_CELLS,
+    RANKED_BINS,
+    best_guess,
+    classes,
+    numbers_of,
+    table_of,
+    told_pairs,
+    usable,
+)
 from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
 
-MAX_CELLS = 100_000
-"""Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
-MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
-RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
-"""Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 MAX_CATEGORIES = 1_000
 """Different values with which a weight is compared."""
 
@@ -233,7 +234,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
     coded = [v.name for v in codebook.variables if v.is_categorical]
-    pairs, joint, left = _told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
+    pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     found = [
         *_singling(singled, as_is, larger),
@@ -264,7 +265,7 @@ def settling(
 
     ``coded`` are the categorical variables.
     """
-    pairs, joint, _ = _told_pairs(sample, coded, perturbed, clear)
+    pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
     found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
     for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
         if pair.is_certain:
@@ -344,12 +345,12 @@ def _weighing(
     perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     hidden = hidden_of(codebook, list(sample.alone))
     for name in weights_of(codebook, list(sample.alone)):
-        exact, bins = sample.codes(name), _classes(sample, name, codebook[name].is_categorical, MAX_BINS)
+        exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
         seen = None if bins is None else frequent(exact, bins)
         asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
-        true = _usable({other: _categories(sample, codebook, other) for other in asked})
+        true = usable({other: _categories(sample, codebook, other) for other in asked})
         held = [
-            told(_table(codes, seen), other, name)
+            told(table_of(codes, seen), other, name)
             for other, codes in true.items()
             if seen is not None and codes[1] * seen[1] <= MAX_CELLS
         ]
@@ -361,7 +362,7 @@ def _weighing(
         text = f"the weights {name} have {values_text(exact[1])}"
         text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
         groups = {other: codes for other, codes in true.items() if other in perturbed}
-        number = _numbers(sample, name)
+        number = numbers_of(sample, name)
         cost = None if number is None else rounded(number, groups)
         text += "" if cost is None else f"; {cost.in_words}"
         figures = {} if cost is None else asdict(cost)
@@ -373,12 +374,7 @@ def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
     codes, size = sample.codes(name)
     if size <= MAX_CATEGORIES:
         return codes, size
-    return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
-
-
-def best_guess(held: Sequence[PairReveal]) -> str:
-    """Return in words how far the best of these guesses goes."""
-    return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
+    return classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
 def _linked(
@@ -423,62 +419,6 @@ def _of_household(one: Shared) -> Finding:
         "to draw it once for each household, perturb it in a block of its own and name it in [unit] household_variables"
     )
     return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
-
-
-def _told_pairs(
-    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
-) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
-    """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
-    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
-    true = _usable({name: _classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
-    seen = _usable({name: _classes(sample, name, name in coded, bins) for name in clear})
-    tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
-    pairs = [told(_table(true[p], seen[c]), p, c) for p, c in tried]
-    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    joint = []
-    for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
-        size = seen[one][1] * seen[two][1]
-        if size * RECORDS_A_CELL > sample.table.num_rows:
-            continue
-        both = seen[one][0] * seen[two][1] + seen[two][0], size
-        for p in true:
-            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
-                found = told(_table(true[p], both), p, f"{one}, {two}")
-                joint += [((one, two), found)] * found.is_much
-    return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
-
-
-def _usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
-    return {name: held for name, held in classes.items() if held is not None}
-
-
-def _classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | None:
-    """Return the values of a column as few classes: categories, or bins of numbers; None of text with many values."""
-    codes, size = sample.codes(name)
-    if is_coded or size <= bins:
-        return codes, size
-    number = _numbers(sample, name)
-    if number is None:
-        return None
-    cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]
-    classes = np.searchsorted(cuts, number, side="right").astype(np.int64)
-    classes[np.isnan(number)] = cuts.size + 1
-    return classes, int(cuts.size + 2)
-
-
-def _numbers(sample: Sampled, name: str) -> NDArray[np.float64] | None:
-    """Return a column as numbers, NaN for missing ones; None of text that is none."""
-    column = sample.table.column(name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        return coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:
-    return np.bincount(true[0] * seen[1] + seen[0], minlength=true[1] * seen[1]).reshape(true[1], seen[1])
 
 
 def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | None, left: int) -> Iterator[str]:
