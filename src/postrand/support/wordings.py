@@ -220,7 +220,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "said.origins": "stated by the curator, not checked: that matrices were designed as stated ({origins:origins})",
         "said.series": (
             "stated by the curator, checked only with the ledger ('postrand ledger verify LEDGER --release FOLDER'): "
-            "that this is release {number} of the population {population}, and the total of its releases"
+            "that this is release {number} of the population {population}, and the total of its releases, {total}"
         ),
         "said.extra": "the contents of extra files are not checked: {files:list}",
         "said.writer": "the bytes cannot show that postrand {version} with {library} wrote them",
