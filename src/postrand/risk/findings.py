@@ -10,6 +10,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
@@ -47,8 +48,9 @@ class Finding:
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
-    perturbed together), ``household`` (a variable of a household is perturbed for each member) or ``merged`` (rare
-    categories that are merged are still too few).
+    perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
+    ``variables``), ``household`` (a variable of a household is perturbed for each member) ``merged`` (rare
+    categories that are merged are still too few) or ``missing`` (a category for missing values is one too many).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
@@ -72,7 +74,8 @@ class Finding:
 class Findings:
     """Hold all findings on a file and a plan, most serious first, and what they rest on.
 
-    ``largest_household`` is the most records of one household of the file, 0 where it is not known.
+    ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
+    what its household numbers single out.
     """
 
     found: tuple[Finding, ...] = ()
@@ -81,6 +84,7 @@ class Findings:
     shared: tuple[Shared, ...] = ()
     not_tried: tuple[str, ...] = ()
     largest_household: int = 0
+    sizes: HouseholdSizes | None = None
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -151,7 +155,8 @@ class Findings:
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
         said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
-        return (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
+        told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
+        return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
 
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
@@ -236,17 +241,20 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     coded = [v.name for v in codebook.variables if v.is_categorical]
     pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
+    sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
     found = [
         *_singling(singled, as_is, larger),
         *_telling(pairs, joint, as_is),
         *_weighing(sample, codebook, mechanism, pairs, as_is),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
+        *_sized(sizes),
     ]
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
     largest = sample.largest_household if sample.is_whole else 0
-    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
+    left_out = tuple(_not_tried(sample, singled, larger, left))
+    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
@@ -312,6 +320,27 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
     text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
     text += KEYS_ALONE
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
+
+
+def _sized(sizes: HouseholdSizes | None) -> Iterator[Finding]:
+    """Yield a finding where sizes of households, alone or with unperturbed columns, single out too many."""
+    if sizes is not None and sizes.is_much:
+        figures = {n: getattr(sizes, n) for n in ("alone", "share", "every")}
+        text = f"{_size_text(sizes)}; {KEYS_ALONE}"
+        yield Finding("household-size", (sizes.name, *sizes.columns), (), text, figures)
+
+
+def _size_text(sizes: HouseholdSizes) -> str:
+    """Return in words what a household number shows, and in which share of the records it singles the household out."""
+    text = f"the household number {sizes.name} shows which records are one household, and so its size, which singles "
+    text += f"out the households of {share_text(sizes.alone)} of the records alone"
+    if sizes.columns:
+        text += (
+            f", and of {share_text(sizes.share)} with the unperturbed values of {_listed(sizes.columns)} in its members"
+        )
+    if share_text(sizes.every) != share_text(sizes.share):
+        text += f"; with all unperturbed columns, of {share_text(sizes.every)}"
+    return text
 
 
 def _telling(

@@ -8,6 +8,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
+from postrand.risk.missing_kinds import missing_kinds
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
@@ -18,8 +19,8 @@ from postrand.workflow.planned import mechanism_of
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    Also the recodes whose merged categories are still too few. One pass over the file, or none where it is ``known``;
-    nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
+    Also the recodes whose merged categories are still too few, and categories for missing values that none
+    needs. One pass over the file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
     ``figures`` are confidential.
 
     Raises
@@ -33,7 +34,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     stage(Stage.SINGLING)
     said = said_of(plan.codebook, known.table)
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
-    if known.sample is None:
+    sample = None if known.sample is None else known.answers[known.sample]
+    twice = missing_kinds(plan.codebook, plan.perturbed, sample)
+    few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
+    if sample is None:
         return Findings(few)
     house = household_of(plan)
     decided = [
@@ -41,5 +45,5 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
     ]
     decided += [house] if house and not plan.release.renumbers else []
-    found = find_in(known.answers[known.sample], plan.codebook, mechanism, as_is=decided)
+    found = find_in(sample, plan.codebook, mechanism, as_is=decided)
     return dataclasses.replace(found, found=(*found.found, *few))
