@@ -429,7 +429,8 @@ def _linked(
 
 
 def _of_household(one: Shared) -> Finding:
-    where = f"in {share_text(one.constant)} of the households with several members"
+    share = f"in {share_text(one.constant)} of the households" if one.constant < 1 else "in all households"
+    where = f"{share} with several members"
     text = f"all members have the same value of {one.name} {where}, and it is perturbed again for each member"
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:

@@ -19,8 +19,9 @@ from postrand.workflow.planned import mechanism_of
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    Also the recodes whose merged categories are still too few, and categories for missing values that none
-    needs. One pass over the file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
+    Also the recodes whose merged categories are still too few, and categories for missing values that none needs. One
+    pass over the file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is not
+    designed again. Sentences contain no counts;
     ``figures`` are confidential.
 
     Raises
