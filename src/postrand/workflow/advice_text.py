@@ -19,7 +19,7 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
-from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 WITH_FILE = (
@@ -152,7 +152,7 @@ def _basis(trial: Trial) -> str:
 
 
 def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield one line for each plan: its level, the links of an informed attacker that are right, and its worst table."""
+    """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table."""
     for number, plan in enumerate(plans, 1):
         figures, has = plan.figures, plan.trial.candidate.has_epsilon
         told = [f"epsilon = {plan.trial.epsilon:g}" if has else "no epsilon"]
