@@ -234,7 +234,8 @@ def test_the_certificate_of_a_wave_states_the_total_and_the_ledger_agrees(work):
     for page in ("README.txt", "report.html"):
         told = " ".join((made[2].path / page).read_text().split())
         assert f"With the earlier ones together, {guesses_in_words(3 * each)}" in told
-        assert "A later release of the same persons adds its own ε" in " ".join((made[0].path / page).read_text().split())
+        first = " ".join((made[0].path / page).read_text().split())
+        assert "A later release of the same persons adds its own ε" in first
     verify_ledger(ledger, [], [one.path for one in made])
     held = [old.manifest for old in ledger.entries()]
     assert held == [hashlib.sha256((one.path / "manifest.json").read_bytes()).hexdigest() for one in made]

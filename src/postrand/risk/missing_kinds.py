@@ -17,16 +17,16 @@ def missing_kinds(codebook: Codebook, perturbed: Sequence[str], sample: Sampled 
     The ``sample`` says whether a value is missing, where it is the whole file.
     """
     added = [codebook[name] for name in perturbed if codebook[name].missing == "category"]
-    return {one.name: "; ".join(text) for one in added if (text := list(_said(one, sample)))}
+    return {one.name: f"{one.name}: {'; '.join(text)}" for one in added if (text := list(_said(one, sample)))}
 
 
 def _said(one: Variable, sample: Sampled | None) -> Iterator[str]:
     whole = sample is not None and sample.is_whole and one.name in sample.table.column_names
     if sample is not None and whole and not sample.table.column(one.name).null_count:
         yield (
-            f"{one.name}: missing = 'category' adds a category that no record of the file has, and released records "
+            "missing = 'category' adds a category that no record of the file has, and released records "
             "will have it all the same; missing = 'error' leaves it out, where no value can be missing"
         )
     if one.missing_codes:
         codes, many = few([str(code) for code in one.missing_codes]), len(one.missing_codes) + 1
-        yield f"{one.name}: {codes} and (missing) are {many} categories that mean no answer; {ONE}"
+        yield f"{codes} and (missing) are {many} categories that mean no answer; {ONE}"
