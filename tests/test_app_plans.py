@@ -27,6 +27,7 @@ from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.errors import UsageError
 from postrand.plan import Plan, load_plan
+from postrand.report.table_worth import EQUAL, table_worth
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
@@ -119,12 +120,12 @@ def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tm
         fresh, tmp_path, f'[[blocks]]\nvariables = ["born"]\nprior = "file"\n{EACH % 1}{JOB}{EACH % 2}{strata}'
     )
     told = json.loads(call("design", "--json", "--plan", path).output)
-    shares = {k: v for one in told["blocks"] for k, v in one["effective_per_1000"].items()}
     two = {frozenset(one["table"]): one["effective_records"] for one in told["two_way"]}
     made = Latest().designed(plans.open_plan(path, tmp_path), tmp_path)
     found = precision.precisions(made, N)
     worth = {one.name: one.one.effective_records or 0 for one in found}
-    assert worth == pytest.approx({name: share * N / 1000 for name, share in shares.items()})
+    known = table_worth(made.mechanism, [(name,) for name in worth], N, EQUAL)
+    assert worth == pytest.approx({one.name: one.effective_records for one in known})
     assert list(worth.values()) == sorted(worth.values())
     for one in found:
         least = min((worth, other) for pair, worth in two.items() if one.name in pair for other in pair - {one.name})
@@ -132,7 +133,7 @@ def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tm
         assert (one.worst.effective_records, one.other) == (pytest.approx(least[0]), least[1])
         assert one.epsilon == made.mechanism[one.name].epsilon
     page = str(precision_views.precision_view(fresh, found, N))
-    assert BASES["plan"] in page
+    assert BASES["equal"] in page
     assert 'data-act="shown"' in page
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import load_plan, release, risk, run
+from postrand.support import progress
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
 from postrand.workflow import draft
 from postrand.workflow.comparison import figures_of
@@ -107,12 +108,22 @@ def test_a_terminal_shows_the_stage_and_the_line_is_removed() -> None:
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_pipes_and_json_get_nothing(quiet: bool) -> None:
+def test_memory_and_json_get_nothing(quiet: bool) -> None:
     stream = Terminal() if quiet else io.StringIO()
     with shown(quiet=quiet, stream=stream, after=0):
         stage(Stage.COUNTING, 10)(10)
         time.sleep(0.3)
     assert stream.getvalue() == ""
+
+
+def test_a_file_gets_a_line_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOGGED", 0.02)
+    with (tmp_path / "log").open("w", encoding="utf-8") as stream, shown(stream=stream):
+        stage(Stage.COUNTING, 10)(10)
+        while stream.tell() < 30:
+            time.sleep(0.01)
+    first, *_ = (tmp_path / "log").read_text("utf-8").splitlines()
+    assert first.startswith("postrand: counting: 10 of 10 records (99%), ")
 
 
 def test_short_work_shows_nothing() -> None:

@@ -35,7 +35,6 @@ from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
 from postrand.app.tabs import Problem, Store, Tab, attempt, changed
 from postrand.certification.plain_words import household_levels
-from postrand.workflow.worth import prior_law
 
 
 def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
@@ -327,8 +326,7 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
 def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
     """Return every block of the whole design, and what tables are worth."""
     rows = 0 if decisions.opened is None else decisions.opened.rows
-    law = prior_law(made.blocks, made.mechanism)
-    two = tab.keep(("worths", made), lambda: designing.worths(made, rows, law)[1])
+    two = tab.keep(("worths", made), lambda: designing.worths(made, rows)[1])
     found = tab.keep(("precisions", made), lambda: precision.precisions(made, rows))
     one = [variable.one for variable in found]  # the same numbers as in the table of every variable
     return plan_views.whole_view(made, one, two)

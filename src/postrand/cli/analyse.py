@@ -81,9 +81,9 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    noted = weighting(question, release.mechanism, given)
-    lines = [str(result), *([noted] if noted else [])]
-    return {**result.to_dict(), **({"notes": [noted]} if noted else {})}, "\n".join(lines)
+    noted = [note(question, release.mechanism, given) for note in (weighting, clustering)]
+    noted = [text for text in noted if text]
+    return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
 
 
 def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
@@ -102,6 +102,23 @@ def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
         return ""
     name = names[0]
     return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"
+
+
+def clustering(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return that standard errors take members of a household as drawn one by one; "" where they do not."""
+    if "psu" not in {option.name for option in question.options} or {"psu", "replicates"} & {*given}:
+        return ""
+    recorded = question.recorded(mechanism, given)
+    book = mechanism.codebook
+    names = [] if book is None else [v.name for v in book.with_role("household")]
+    if not names or given.get("method") in ("likelihood", "model"):
+        return ""
+    if recorded is not None and (recorded.psu or recorded.replicates):
+        return ""
+    return (
+        f"Note: standard errors take each record as drawn by itself; members of a household are alike, so that errors "
+        f"are often larger: --psu {names[0]}"
+    )
 
 
 def _completed(release: Release) -> Completed:

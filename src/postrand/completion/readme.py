@@ -68,7 +68,7 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
         lines.append(wrapped(f"{FAILED}. Do not rely on results for what is named here:"))
         lines += numbered(told["problems"])
     else:
-        lines.append(wrapped("No test of the model failed."))
+        lines.append(wrapped("No test of the model failed" + (", but read what follows." if told["warnings"] else ".")))
     if told["warnings"]:
         lines += ["", "Read these, too:", *numbered(told["warnings"])]
     more = (

@@ -102,7 +102,8 @@ def _variables(
             continue
         found = _clear(frame, name, codes, mechanism, book)
         if isinstance(found, str):
-            left_out.append((name, found))
+            is_house = name in book and book[name].role == "household"
+            left_out.append((name, f"{found}; {HOUSEHOLD}" if is_house else found))
         elif len(found.labels) > 1 or name in ruled:
             clear[name] = found
             kind, note = _kind(name, found, mechanism, book), _note(name, found, mechanism)
@@ -127,6 +128,13 @@ def _clear(frame: Any, name: str, codes: Codes, mechanism: Mechanism, book: Code
         return evidence_clear.of_column(frames.to_arrow(frame, [name]).column(name))
     except PostrandError:
         return "its values are of several types"
+
+
+HOUSEHOLD = (
+    "members of one household are drawn apart, so that what all of them share can differ: do not use copies for "
+    "figures of whole households"
+)
+"""What a model of records leaves out of households."""
 
 
 def _kind(name: str, found: Clear, mechanism: Mechanism, book: Codebook) -> Kind:

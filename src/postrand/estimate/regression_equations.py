@@ -172,11 +172,11 @@ def search(grid: Grid, names: Sequence[str] = ()) -> Root:
         if found and grid.table.size > SEARCHED:
             break
     if len(found) > 1:
-        raise _no_root(f"{len(found)} of them")
+        raise _no_root(f"{len(found)} stable roots")
     if not found and _is_clear(grid):
         raise _separated()
     if not found:
-        raise _no_root("none")
+        raise _no_root("no root from any start")
     if not isinstance(grid.records.family, Logistic | Multinomial):
         return found[0]
     if np.abs(grid.predictors(found[0].theta)).max() > MAX_PREDICTOR:

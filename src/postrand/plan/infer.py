@@ -107,20 +107,25 @@ def load_codebook(path: str | Path, open_role: str = "") -> Codebook:
     return codebook_of(read_toml(path, "the codebook"), path, open_role)
 
 
+_OTHER = "name the other file: 'postrand init' writes plan.toml and codebook.toml, and the plan names the codebook"
+
+
 def codebook_of(data: Mapping[str, Any], path: Path, open_role: str = "") -> Codebook:
     """Return the codebook of what a file says, or would say; raises SpecificationError as :func:`load_codebook`."""
+    if "source" in data and "variables" not in data:
+        raise SpecificationError(sentence("this is a plan, and no codebook", where=str(path), fix=_OTHER))
     if open_role:
         data = {**data, "variables": [{**one, "role": one.get("role") or open_role} for one in _entries_of(data)]}
     known = ("variables", "rules", "rules_file", "recodes", "survey")
     problems = [
-        sentence(f"unknown name {name!r}{nearest(name, known)}", where=path.name, wanted=", ".join(known))
+        sentence(f"unknown name {name!r}{nearest(name, known)}", where=str(path), wanted=", ".join(known))
         for name in data
         if name not in known
     ]
     try:
-        codebook = Codebook.from_dict(data, where=path.name, folder=path.parent)
+        codebook = Codebook.from_dict(data, where=str(path), folder=path.parent)
         if "rules_file" in data:
-            rules = read_rules(path.parent / _file_name(data["rules_file"], path.name), codebook)
+            rules = read_rules(path.parent / _file_name(data["rules_file"], str(path)), codebook)
             codebook = dataclasses.replace(codebook, rules=codebook.rules + rules)
     except SpecificationError as error:
         raise SpecificationError((*problems, *error.problems)) from None

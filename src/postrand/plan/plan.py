@@ -77,11 +77,14 @@ def load_plan(path: str | Path, open_role: str = "") -> Plan:
         nearest known name), unknown variables, a variable in two blocks.
     """
     path = Path(path)
-    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=path.name, open_role=open_role)
+    return plan_from_dict(read_toml(path, "the plan"), path.parent, where=str(path), open_role=open_role)
 
 
 def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", open_role: str = "") -> Plan:
     """Check plain data and return its plan; raises SpecificationError with all problems together."""
+    if "variables" in data and "source" not in data:
+        fix = "name the plan that names this codebook; 'postrand init' writes one"
+        raise SpecificationError(sentence("this is a codebook, and no plan", where=where, fix=fix))
     check = _Check(where)
     check.names(data, _SECTIONS, "")
     source, design = check.table(data, "source", _SOURCE), check.table(data, "design", _DESIGN)

@@ -88,7 +88,7 @@ def load_policy(path: str | Path) -> Policy:
         limits outside their range.
     """
     path = Path(path)
-    return policy_from_dict(read_toml(path, "the policy"), path.name)
+    return policy_from_dict(read_toml(path, "the policy"), str(path))
 
 
 def policy_from_dict(data: Mapping[str, Any], where: str = "policy") -> Policy:
@@ -97,6 +97,9 @@ def policy_from_dict(data: Mapping[str, Any], where: str = "policy") -> Policy:
     >>> policy_from_dict({"rules": [{"measure": "tau2", "at_most": 5}]}).rules[0].limit
     5.0
     """
+    if "rules" not in data and {"source", "variables"} & {*data}:
+        what = f"this is a {'plan' if 'source' in data else 'codebook'}, and no policy"
+        raise SpecificationError(sentence(what, where=where, fix="name the file with [[rules]] of the office"))
     known = ("title", "enforce", "rules")
     problems = [_unknown("option", name, known, where) for name in data if name not in known]
     title, enforce, entries = data.get("title", ""), data.get("enforce", True), data.get("rules", [])

@@ -57,9 +57,24 @@ class Move:
         """What a curator is warned of: that values hardly move; or nothing."""
         if not self.is_small:
             return ""
-        told = f"Warning: {self.sentence}. Values are published almost exactly"
-        fix = "many are equal: make it categories and perturb it in [[blocks]]"
-        return f"{told}: {'choose a larger width or k in [[numerical]]' if self.units else fix}"
+        told = f"{self.sentence}. Values are published almost exactly"
+        return f"{told}: {self._fix}"
+
+    @property
+    def finding(self) -> str:
+        """The same without a figure of the file; or nothing.
+
+        >>> Move("pay", 12.0, 0.004, 0.01).finding
+        'pay: values are published almost exactly, half of them or more: choose a larger width or k in [[numerical]]'
+        """
+        many = f"{self.variable}: values are published almost exactly, half of them or more"
+        return f"{many}: {self._fix}" if self.is_small else ""
+
+    @property
+    def _fix(self) -> str:
+        if self.units:
+            return "choose a larger width or k in [[numerical]]"
+        return "many are equal: make it categories and perturb it in [[blocks]]"
 
 
 def typical_move(variable: str, values: NDArray[Any], law: RankLaw, form: str) -> Move:

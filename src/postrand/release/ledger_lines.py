@@ -199,6 +199,12 @@ def parse(text: str, where: str) -> Book:
             read.append((number, _plain(line)))
         except (ValueError, TypeError, KeyError, RecursionError):
             problems.append(_invalid(where, number))
+    if problems and not read:
+        what, fix = (
+            "this is not a ledger: no line of it is an entry",
+            "name the ledger of the population, or of the key",
+        )
+        raise UsageError(sentence(what, where=where, fix=fix))
     raise_all(UsageError, problems)
     return _chained(read, lines, where)
 

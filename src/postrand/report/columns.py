@@ -9,6 +9,7 @@ from typing import Any
 from postrand.formats import format_of
 from postrand.report.html import environment
 from postrand.support.entropy import format_lower
+from postrand.support.wordings import FORMATS
 
 
 def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
@@ -43,7 +44,7 @@ def columns_report(certificate: Mapping[str, Any], files: Sequence[str]) -> str:
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     """Return the claim as it is shown: every figure with "at least" rounded down."""
     names = claim["column"] if isinstance(claim["column"], list) else [claim["column"]]
-    shown = {name: format_lower(claim[name], 4) for name in ("beta", "bits")}
+    shown = {name: FORMATS["down"](claim[name]) for name in ("beta", "bits")}
     choice = format_lower(2.0 ** claim["bits"], 3)
     return {**claim, **shown, "names": ", ".join(names), "share": claim["beta"], "choice": choice}
 

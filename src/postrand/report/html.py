@@ -36,7 +36,6 @@ from postrand.report.table_worth import EQUAL, table_worth, two_way
 from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableView, page_values
 from postrand.support import options, series_words, wordings
-from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
 from postrand.support.worth_basis import BASES
@@ -207,7 +206,7 @@ def _claim(claim: Claim, level: float, text: str, mechanism: Mechanism) -> dict[
 
 def _level(model: PrivacyModel, level: float) -> str:
     """Return the level, rounded against the claim: some protect more where they are larger."""
-    return f"≥ {format_lower(level)}" if model.traits.stronger == "larger" else f"≤ {format_upper(level)}"
+    return f"≥ {wordings.FORMATS['down'](level)}" if model.traits.stronger == "larger" else f"≤ {format_upper(level)}"
 
 
 def _account(mechanism: Mechanism, certificate: Certificate) -> dict[str, Any]:

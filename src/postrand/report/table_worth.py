@@ -291,7 +291,8 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         poor = " (of little use)" if one.is_of_little_use else ""
         yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
     if len(told) > MAX_LINES:
-        yield f"  and {len(told) - MAX_LINES:,} more tables, worth more"
+        more = len(told) - MAX_LINES
+        yield f"  and {more:,} more table{'s' * (more > 1)}, worth more"
 
 
 def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> list[TableWorth]:

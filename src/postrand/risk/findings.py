@@ -49,8 +49,9 @@ class Finding:
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
-    ``variables``), ``household`` (a variable of a household is perturbed for each member) ``merged`` (rare
-    categories that are merged are still too few) or ``missing`` (a category for missing values is one too many).
+    ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
+    categories that are merged are still too few), ``missing`` (a category for missing values is one too many) or
+    ``moves`` (numbers hardly move in rank).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
@@ -119,8 +120,8 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences that a curator is warned by: all but those of columns that the plan has decided on."""
-        return tuple(finding.sentence for finding in self.told if not finding.is_decided)
+        """The sentences that warn a curator: not of what the plan decided, and not how far numbers move in rank."""
+        return tuple(finding.sentence for finding in self.told if not finding.is_decided and finding.code != "moves")
 
     @property
     def told(self) -> tuple[Finding, ...]:
@@ -388,7 +389,7 @@ def _weighing(
         if not much and not alone:
             continue
         about = tuple(pair.perturbed for pair in much)
-        text = f"the weights {name} have {values_text(exact[1])}"
+        text = f"the weights ({name}) have {values_text(exact[1])}"
         text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
         groups = {other: codes for other, codes in true.items() if other in perturbed}
         number = numbers_of(sample, name)

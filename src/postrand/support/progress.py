@@ -127,6 +127,10 @@ def passing(batches: Iterable[_Batch], name: str, total: int | None = None) -> I
         done(batch.num_rows)
 
 
+LOGGED = 10.0
+"""Seconds between two lines of progress in a file or a pipe."""
+
+
 def silent(done: int) -> None:
     """Ignore progress."""
 
@@ -135,13 +139,14 @@ def silent(done: int) -> None:
 def shown(quiet: bool = False, stream: TextIO | None = None, after: float = 1.0) -> Iterator[None]:
     """Show the work in the block as one line of a terminal, with its time, from ``after`` seconds on.
 
-    The line is removed at the end. Where ``stream`` (standard error) is no terminal, nothing is written.
+    The line is removed at the end. Where ``stream`` (standard error) is a file or a pipe, a line is added every
+    ``LOGGED`` seconds; where it is neither, as in a test, nothing is written.
     """
     stream = sys.stderr if stream is None else stream
-    if quiet or not stream.isatty():
+    if quiet or not (stream.isatty() or _is_open(stream)):
         yield
         return
-    line = _Line(stream, after)
+    line = _Line(stream, after) if stream.isatty() else _Log(stream, LOGGED)
     painter = threading.Thread(target=line.run, daemon=True, name="postrand-progress")
     painter.start()
     try:
@@ -157,6 +162,13 @@ def told(progress: bool | Listener) -> Iterator[None]:
     """Tell the work in the block to a listener, or show it on the terminal (True), or do neither (False)."""
     with shown() if progress is True else nullcontext(), listening(progress if callable(progress) else None):
         yield
+
+
+def _is_open(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() >= 0
+    except (OSError, ValueError):  # held in memory, or closed
+        return False
 
 
 class _Line:
@@ -182,3 +194,12 @@ class _Line:
         width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be painted over
         self.stream.write(f"\r\x1b[2K{text[:width]}")
         self.stream.flush()
+
+
+class _Log(_Line):
+    """Add a line every so many seconds, where lines cannot be painted over."""
+
+    def run(self) -> None:
+        while not self.ended.wait(self.after):
+            self.stream.write(f"postrand: {self.latest}, {time.monotonic() - self.entered:.0f} s\n")
+            self.stream.flush()

@@ -35,7 +35,7 @@ from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures, require_possible
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
-from postrand.workflow.advice_subject import subject_of
+from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
     UPPER,
@@ -135,6 +135,7 @@ def advise(
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
         more = [*made.more(chosen[0], plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+    notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:

@@ -126,9 +126,9 @@ class Needs:
         told += [("precision", str(wanted)) for wanted in self.precisions]
         if self.largest_household:
             shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
-            told.append(("household", f"a claim for the whole of one too, with up to {self.largest_household} members{shared}"))
+            told.append(("household", f"a claim for all its members too, up to {self.largest_household}{shared}"))
         if self.person:
-            told.append(("person", f"protected too, with up to {self.most_records} records; {self.person} says whose"))
+            told.append(("person", f"a claim for all its records too, up to {self.most_records}; by {self.person}"))
         return [f"  {name:<9} {text}" for name, text in told]
 
 

@@ -59,6 +59,13 @@ _RISKS = (
 )
 
 
+LEAST_EPSILON = (
+    "Reason: the least epsilon, so the strongest guarantee, against every attacker; less remains for tables. The risk "
+    "from the attackers above can still be larger than in another plan: it also depends on which values of a record "
+    "are released together."
+)
+
+
 def share_option(fraction: float | None) -> str:
     """Return the option that gives the sampling fraction again, after a space; "" where none was given.
 
@@ -116,12 +123,12 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = f": {shown(trial.two)} effective records in place of {shown(raw.two)}" if raw else ""
+        gain = f": {shown(trial.two)} in place of {shown(raw.two)} effective records" if raw else ""
         gain += f", {HARMONIC}, {BASES[EQUAL.basis]}" if raw else ""
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):
-        yield "Reason: the least epsilon, so the strongest protection; less remains for tables."
+        yield LEAST_EPSILON
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     records = trial.one_way[0].records if trial.one_way else 0
@@ -135,7 +142,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         level = "; it has the smallest epsilon that was tried" if is_least else ""
         yield f"Warning: this way does not keep every limit{level}."
     yield _basis(trial)
-    if "models" in needs.uses and trial.plan.split is not None:
+    shared = trial.mechanism.shared or (trial.plan.split is not None and trial.plan.split.of_members)
+    if "models" in needs.uses and trial.plan.split is not None and not shared:
         yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
 
 

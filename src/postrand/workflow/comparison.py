@@ -82,7 +82,8 @@ class PlanFigures:
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up.
-    ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move.
+    ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move;
+    ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records.
     ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
     households are too large for it.
@@ -114,6 +115,7 @@ class PlanFigures:
     as_is: Mapping[str, float] = field(default_factory=dict)
     ledger: Outlook | None = None
     moves: tuple[str, ...] = ()
+    unmoved: tuple[str, ...] = ()
     little: str = ""
     keys: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
@@ -290,12 +292,14 @@ def computed(
     asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
     one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
     keys = tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
-    moves = tuple(f"{one.warning or one.sentence}." for one in moves_of(known))
+    moved = moves_of(known)
+    moves = tuple(f"{one.sentence}." for one in moved)
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
         claims=_claims(certificate, mechanism, _largest_household(known), moves),
         moves=moves,
+        unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=one_way,

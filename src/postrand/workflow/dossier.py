@@ -61,6 +61,8 @@ MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_TOLD = 100
 DESIGNS = "Designs"
+GUARANTEED, NOT_GUARANTEED = "What is guaranteed, whatever an attacker knows", "What is not guaranteed"
+"""All that the decision page has, and may cut."""
 DESIGNS_CAPTION = (
     "Value and bound are computed under the shares of the column Under, for which the plan has its matrices designed: "
     "the same matrix has other values under other shares."
@@ -124,6 +126,8 @@ class Dossier:
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             RARE: [_combination(c) for c in self.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
+            GUARANTEED: [] if self.figures is None else [{"Claim": text} for text in self.figures.claims],
+            NOT_GUARANTEED: [{"Limit": text} for text in certificate.not_covered],
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],

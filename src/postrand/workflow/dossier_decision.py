@@ -21,6 +21,8 @@ from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 
+_FEW = 0.01
+"""Of expected persons fewer are not told apart."""
 _HIGH = f"{100 * THRESHOLD:g}%"
 MEASURES = {
     "correct_matches": "Persons found rightly, informed attacker",
@@ -63,7 +65,7 @@ def decision_of(
         is_recoded=bool(figures.as_is),
         claims=figures.claims,
         limits=certificate.not_covered,
-        findings=tuple(_sentence(text) for text in figures.findings),
+        findings=tuple(map(_sentence, figures.findings)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
     )
@@ -111,6 +113,8 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
     value, text = getattr(one, side), figure(one, side)
     if value is None or one.unit == "share" or not records:
         return text
+    if 0 < value < _FEW:
+        return f"fewer than {_FEW:g}"
     return f"{text} ({_percent(value / records)})" if value >= 1 else text
 
 

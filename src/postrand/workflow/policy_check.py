@@ -155,7 +155,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    notes = (*larger, *figures.moves, *figures.merged)
+    notes = (*larger, *figures.moves, *figures.unmoved, *figures.merged)
     return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 

@@ -13,16 +13,16 @@ from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
+from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import mechanism_of
 
 
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    Also the recodes whose merged categories are still too few, and categories for missing values that none needs. One
-    pass over the file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is not
-    designed again. Sentences contain no counts;
-    ``figures`` are confidential.
+    Also the recodes whose merged categories are still too few, categories for missing values that none needs, and
+    numbers that hardly move in rank. One pass over the file, or none where it is ``known``; nothing is released. With
+    the plan's own ``mechanism`` it is not designed again. Sentences contain no counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -34,12 +34,13 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     stage(Stage.SINGLING)
     said = said_of(plan.codebook, known.table)
+    moves = [Finding("moves", (), (one.variable,), one.finding) for one in moves_of(known) if one.is_small]
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
     sample = None if known.sample is None else known.answers[known.sample]
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
     if sample is None:
-        return Findings(few)
+        return Findings((*moves, *few))
     house = household_of(plan)
     decided = [
         *plan.release.as_is,
@@ -47,4 +48,4 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     ]
     decided += [house] if house and not plan.release.renumbers else []
     found = find_in(sample, plan.codebook, mechanism, as_is=decided)
-    return dataclasses.replace(found, found=(*found.found, *few))
+    return dataclasses.replace(found, found=(*moves, *found.found, *few))

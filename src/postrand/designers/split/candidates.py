@@ -94,7 +94,8 @@ def candidates_of(
     empty = [t for t, s in zip(tables.tables, sampling, strict=True) if not s > 0]
     if empty:
         what = "the prior puts all mass on one cell of a table: there is nothing to estimate"
-        raise DesignError(sentence(what, where=" × ".join(empty[0]), fix="leave out variables that do not vary"))
+        fix = "leave out variables that do not vary, or complete their categories in the codebook"
+        raise DesignError(sentence(what, where=" × ".join(empty[0]), fix=fix))
     scale = 1.0 if tables.worst else sum(tables.weights)
     weights = np.array(tables.weights) / scale / sampling
     request = Request(codebook, names, core, max_cells, tuple((t, None) for t in tables.tables), known)
