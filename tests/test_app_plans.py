@@ -138,6 +138,7 @@ def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tm
 
 
 @pytest.mark.parametrize("name", ["beside", "strata", "numbers"])
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
 def test_the_release_is_that_of_the_command_line(name: str, fresh: Decisions, tmp_path: Path) -> None:
     path = planned(fresh, tmp_path, PLANS[name])
     folder = tmp_path / "again"

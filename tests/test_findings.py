@@ -27,6 +27,8 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
+from postrand.risk.household_sizes import compared
+from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
@@ -401,3 +403,34 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed", said.format("")),)
     assert Findings().sentences == ()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_households_that_their_size_and_columns_single_out_are_counted_as_by_comparing_all_of_them(seed):
+    rng = np.random.default_rng(seed)
+    house, a, b = rng.integers(0, 40, 120), rng.integers(0, 2, 120), rng.integers(0, 3, 120)
+    house = np.unique(house, return_inverse=True)[1]
+    found = compared("hh", house, {"a": (a, 2), "b": (b, 3)})
+
+    def share(*columns):
+        seen = [
+            tuple(sorted(zip(*(c[house == h] for c in (house * 0, *columns)), strict=True)))
+            for h in range(house.max() + 1)
+        ]
+        return sum(len(one) for one in seen if seen.count(one) == 1) / house.size
+
+    assert (found.alone, found.share, found.every) == pytest.approx((share(), share(a, b), share(a, b)))
+    assert found.columns == ("a", "b")
+    assert share() < share(a) < share(a, b)
+
+
+def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_already_is_told():
+    book = Codebook((Variable("edu", categories=("1", "-9"), missing="category", missing_codes=("-9",), role="key"),))
+    table = pa.table({"edu": ["1", "-9", "1"]})
+    told = missing_kinds(book, ["edu"], sampled(TableSource(table), ["edu"], []))
+    assert "no record of the file has" in told["edu"]
+    assert "-9 and (missing) are 2 categories that mean no answer" in told["edu"]
+    assert (
+        "no record"
+        not in missing_kinds(book, ["edu"], sampled(TableSource(pa.table({"edu": ["1", None]})), ["edu"], []))["edu"]
+    )

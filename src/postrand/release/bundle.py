@@ -306,6 +306,7 @@ def derive(
     told = metadata.files(description, data, mechanism, certificate, summary, completed)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     found = report.page_values(mechanism, summary)
+    placed = None if certificate.series is None else certificate.series.to_dict()
     section = None if completed is None else report.completed_section(completed, data.name)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
@@ -313,7 +314,9 @@ def derive(
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name, found, section).encode(),
-        README: report.readme(mechanism, found, data.name, description.title, completed, certificate.limits).encode(),
+        README: report.readme(
+            mechanism, found, data.name, description.title, completed, certificate.limits, placed
+        ).encode(),
     }
 
 

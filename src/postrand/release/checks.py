@@ -97,7 +97,8 @@ class Verification:
         """One sentence for each check that failed; if none failed, for each that could not run here."""
         outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
         where = self.path.name or self.path
-        return tuple(f"{where}, {c.name}: {c.sentence}" for c in self.checks if c.outcome == outcome)
+        found = [(c.name, c.sentence) for c in self.checks if c.outcome == outcome]
+        return tuple(said if said.startswith(f"{self.path}: ") else f"{where}, {name}: {said}" for name, said in found)
 
     @property
     def exit_code(self) -> int:

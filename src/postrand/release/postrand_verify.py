@@ -1299,7 +1299,8 @@ def check_series(release: Release) -> str | None:
     need(total is None or (level is not None and total >= level), "the total is below the level of this release")
     for one in (series["level"], series["total"]):
         need(0 <= one.get("delta", 0) < 1, "δ is not from 0 to 1")
-    return f"release {series['number']} of a population; the total needs its ledger"
+    stated = "no finite ε" if total is None else f"ε <= {total:.6g}"
+    return f"release {series['number']} of a population; that the total is {stated} needs its ledger"
 
 
 def check_file(release: Release) -> str | None:

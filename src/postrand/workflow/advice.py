@@ -40,6 +40,7 @@ from postrand.workflow.advice_text import (
     FRACTION,
     UPPER,
     Checked,
+    at_a_glance,
     claims_in_words,
     next_steps,
     plan_lines,
@@ -77,7 +78,7 @@ class Advice:
 
     def text(self, *, every: bool = False) -> str:
         """Return the advice as text; ``every``: with the ways that are left out."""
-        lines = ["Asked:", *self.needs.lines(), *self.notes]
+        lines = ["Asked:", *self.needs.lines(), *self.notes, "", "In short:", *at_a_glance(self.plans)]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
         if told := coarser_larger(
