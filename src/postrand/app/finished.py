@@ -56,7 +56,7 @@ class Finished:
     @property
     def level(self) -> Level:
         """What a record spends in this release on the variables that are perturbed."""
-        from postrand.certification.account import mechanism_account
+        from postrand.certification.account import mechanism_account  # not for the first screen
         from postrand.certification.series import Level
 
         total = mechanism_account(self.release.mechanism).total
@@ -87,7 +87,7 @@ class Finished:
 
     def changed(self, decisions: Decisions) -> tuple[str, ...]:
         """Return in words what has been decided otherwise since: what it was, and what it is."""
-        from postrand.app.changes import changes
+        from postrand.app.changes import changes  # not for the first screen
 
         if self.is_of(decisions):
             return ()
@@ -171,7 +171,7 @@ def finish(
     PostrandError
         If the plan cannot be met.
     """
-    from postrand.app.checking import checked
+    from postrand.app.checking import checked  # not for the first screen
     from postrand.app.computations import protect
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ def packed(folder: Path, room: Path | None = None) -> Path:
 
 def verified(one: Finished, watch: Watch) -> Verification:
     """Return the verification of a release, as ``postrand verify`` makes it; raises Cancelled if it should stop."""
-    from postrand.release import verify
+    from postrand.release import verify  # not for the first screen
 
     with told(watch.hear):
         return verify(one.folder / "release", raise_if_failed=False)

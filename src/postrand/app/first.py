@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -17,25 +17,17 @@ from shiny import Inputs, Outputs, Session, reactive, render
 from shiny.session import session_context
 
 from postrand.app import data_views, widgets
-from postrand.app.decisions import Decisions
 from postrand.app.framework import quick_turns, uncollected
 from postrand.app.notes import without_options
-from postrand.app.tabs import Problem, Store, Tab, changed
-
-Part = Callable[[str], Decisions]
-SELECTORS: Mapping[str, Callable[[Decisions], Any]] = {
-    "file": lambda b: b.opened,
-    "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
-    "roles": lambda b: (b.opened, b.roles, b.perturb),
-    "problem": lambda b: b.problem,
-}
+from postrand.app.parts import SELECTORS, Part, parts
+from postrand.app.tabs import Problem, Store, Tab
 
 
 @cache
 def _others() -> ModuleType:
     """Return the module of everything behind the first screen; the first call imports it, and what it computes with."""
     with uncollected(), quick_turns():
-        from postrand.app import server
+        from postrand.app import server  # the first screen is sent before
     return server
 
 
@@ -95,24 +87,6 @@ def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
             incoming = _others().plan_server.uploaded(here.folder, name)
             shutil.move(files[0]["datapath"], incoming)
             here.start(here.open(incoming, name))
-
-
-def parts(tab: Callable[[], Tab], selectors: Mapping[str, Callable[[Decisions], Any]]) -> Part:
-    """Return a function that reads the decisions and depends only on the named part of it."""
-    values: dict[str, reactive.Value[Any]] = {name: reactive.Value(None) for name in selectors}
-
-    @reactive.effect(priority=10)
-    def _() -> None:
-        decisions = tab().decisions()
-        forms_drawn = tab().redrawn()
-        for name, select in selectors.items():
-            changed(values[name], (forms_drawn, select(decisions)))
-
-    def part(name: str) -> Decisions:
-        values[name]()
-        return tab().now
-
-    return part
 
 
 def _data_screen(tab: Callable[[], Tab], part: Part) -> None:

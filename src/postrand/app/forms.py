@@ -23,7 +23,7 @@ Values = Mapping[str, str]
 @functools.cache
 def registered() -> Mapping[str, Sequence[Any]]:
     """Return the members of each family; the first call imports them, which the first screen does not need."""
-    from postrand.designers import OBJECTIVES, STRUCTURES
+    from postrand.designers import OBJECTIVES, STRUCTURES  # not for the first screen
     from postrand.privacy import MODELS
 
     return {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
@@ -168,7 +168,7 @@ def make(family: str, name: str, values: Values) -> Any:
 @functools.cache
 def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
     """Return for each structure why it does not go with this model and objective; empty where it does."""
-    from postrand.designers import supports
+    from postrand.designers import supports  # not for the first screen
 
     return {_name(kind): supports(privacy, objective, kind()) or "" for kind in offered("structure")}
 

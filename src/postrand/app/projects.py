@@ -46,7 +46,7 @@ def save_project(one: Finished, target: Path, *, with_data: bool) -> Path:
     ReleaseError
         If the folder exists, or cannot be written.
     """
-    from postrand.app import documents
+    from postrand.app import documents  # not for the first screen
     from postrand.release.atomic import PRIVATE, appearing
 
     opened = one.decisions.opened
@@ -108,7 +108,7 @@ def release_of(folder: Path, decisions: Decisions, number: int, room: Path | Non
 
     A release whose plan or codebook was edited since it was saved is not shown as that of the plan: it is None too.
     """
-    from postrand import release
+    from postrand import release  # not for the first screen
 
     try:
         stated = json.loads((folder / PROJECT).read_text("utf-8"))

@@ -72,7 +72,7 @@ def settings_of(decisions: Decisions) -> ReadSettings:
 
 def preview(opened: Opened) -> Preview:
     """Return the first rows of an open file, and how it is read."""
-    from postrand.engines.database import open_records
+    from postrand.engines.database import open_records  # not for the first screen
 
     source = open_records(opened.path)
     batch = next(iter(source.batches(batch_size=ROWS)), None)

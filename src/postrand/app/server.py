@@ -30,8 +30,8 @@ from postrand.app import (
 )
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
-from postrand.app.first import SELECTORS, Part, parts
 from postrand.app.page import SCREENS
+from postrand.app.parts import SELECTORS, Part, parts
 from postrand.app.tabs import Problem, Tab, attempt
 from postrand.certification.plain_words import household_levels
 from postrand.workflow.worth import prior_law

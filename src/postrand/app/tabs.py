@@ -85,7 +85,7 @@ class Tab:
     @cached_property
     def latest(self) -> Latest:
         """What is known of the file, and its last design; imported when first asked for, after the first screen."""
-        from postrand.app.designing import Latest
+        from postrand.app.designing import Latest  # not for the first screen
 
         return Latest()
 
@@ -427,7 +427,7 @@ def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     if name:  # it was uploaded alone
         fix = f"write its path under 'Open by its path', or end the workbench, and run postrand app {name}"
         raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
-    from postrand.app.plans import open_plan
+    from postrand.app.plans import open_plan  # not for the first screen
 
     return open_plan(path, folder)
 
