@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand.app import (
-    computations,
+    data_views,
     designing,
     documents,
     goals,
+    opening,
     plan_views,
     plans,
     precision,
@@ -80,7 +81,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fresh(survey: Path) -> Decisions:
     roles = dict.fromkeys(("sex", "area", "job", "born"), "key") | {"pay": "other", "house": "household"}
-    return dataclasses.replace(open_decisions(computations.open_file(survey), roles), as_is=("pay",))
+    return dataclasses.replace(open_decisions(opening.open_file(survey), roles), as_is=("pay",))
 
 
 def planned(fresh: Decisions, folder: Path, extra: str) -> Path:
@@ -203,7 +204,7 @@ def test_roles_that_a_codebook_leaves_open_are_asked_for(name: str, fresh: Decis
     book.write_text(text)
     opened = plans.open_plan(path, tmp_path)
     assert [opened.names[j] for j in opened.unset] == ["area", "pay"]
-    assert "2 variables have no role yet: area, pay." in str(views.variables(opened))
+    assert "2 variables have no role yet: area, pay." in str(data_views.variables(opened))
     assert any("without a role: area, pay" in one for one in documents.problems(opened))
     decided = act(act(opened, "role", "1", "key"), "role", "4", "other")
     assert decided.problem == ""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import check_view, checking, computations, documents, release_views
+from postrand.app import check_view, checking, computations, documents, opening, release_views, watch
 from postrand.app.decisions import act, open_decisions
 from postrand.app.finished import finish
 from postrand.cli import main
@@ -232,7 +232,7 @@ def test_every_surface_shows_the_same_findings_and_none_shows_a_count(tmp_path):
 def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
-    decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
+    decisions = open_decisions(opening.open_file(tmp_path / "s.parquet"), roles)
     assert checking.checked(decisions, tmp_path) is None
     decisions = act(decisions, "rest", value="other")
     check = checking.checked(decisions, tmp_path)
@@ -244,7 +244,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age", "likes")] == [1, 1, 1, 0]
     with pytest.raises(SpecificationError, match="income"):
-        computations.protect(decisions, tmp_path, computations.Watch())
+        computations.protect(decisions, tmp_path, watch.Watch())
     for name in ("income", "was94", "age"):
         decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
@@ -252,7 +252,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     page = str(check_view.check_view(decisions, after))
     assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age")] == [1, 1, 1]
     assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
-    made = finish(decisions, tmp_path / "1", 1, computations.Watch())
+    made = finish(decisions, tmp_path / "1", 1, watch.Watch())
     page = str(release_views.protect_view(decisions, None, "", made))
     assert made.release.findings.sentences == made.check.findings.sentences == after.findings.sentences
     assert "income is released unperturbed" in page

@@ -11,26 +11,28 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from shiny import reactive
 
-from postrand.app import computations, history
-from postrand.app.checking import ReleaseCheck
-from postrand.app.computations import Watch
+from postrand.app import history, opening
 from postrand.app.decisions import Decisions, open_decisions
-from postrand.app.designing import Latest
 from postrand.app.finished import Finished, Shelf, finish, verified
-from postrand.app.frontier import Target
 from postrand.app.history import History
-from postrand.app.plans import open_plan
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
 from postrand.app.reading import read_again
 from postrand.app.start import Start
+from postrand.app.watch import Cancelled, Watch
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import ReadSettings, is_known, moved
 from postrand.support.memory import give_back
+
+if TYPE_CHECKING:
+    from postrand.app.checking import ReleaseCheck
+    from postrand.app.designing import Latest
+    from postrand.app.frontier import Target
 
 WAITING = ".in-"
 """How the folder of an upload begins that was not opened yet."""
@@ -68,7 +70,6 @@ class Tab:
         self.typed: dict[str, str] = {}
         self.jumps: reactive.Value[int] = reactive.Value(0)
         self.counted: dict[Any, Any] = {}
-        self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
@@ -80,6 +81,13 @@ class Tab:
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def latest(self) -> Latest:
+        """What is known of the file, and its last design; imported when first asked for, after the first screen."""
+        from postrand.app.designing import Latest  # not for the first screen
+
+        return Latest()
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -130,14 +138,14 @@ class Tab:
         def work() -> tuple[Decisions, Finished | None]:
             before = self.now if self.now.opened else None
             if path is None:
-                source, roles = computations.demo_file(self.folder)
-                opened = computations.open_file(source, "gss.parquet", is_demo=True)
+                source, roles = opening.demo_file(self.folder)
+                opened = opening.open_file(source, "gss.parquet", is_demo=True)
                 return open_decisions(opened, roles, before), None
             place = path if name else plan_of(path)
             if place.suffix == ".toml":
                 found = _of_plan(place, name, self.folder)
                 return found, release_of(place.parent, found, self._held().next, self.folder / f"packed-{turn}")
-            opened = (start and start.take(None)) or computations.open_file(place, name, given=given)
+            opened = (start and start.take(None)) or opening.open_file(place, name, given=given)
             if self._waits(path):
                 room = place.parent.rename(self.folder / f"file-{turn}")
                 opened = dataclasses.replace(opened, path=moved(opened.path, room / place.name))
@@ -243,7 +251,7 @@ class Tab:
     def _check_of(self, decisions: Decisions) -> ReleaseCheck | None:
         with reactive.isolate():
             key, value = self._results["check"]() if "check" in self._results else (None, None)
-        return value if key == check_key(decisions) and isinstance(value, ReleaseCheck) else None
+        return value if key == check_key(decisions) and not isinstance(value, Problem) else None
 
     def made(self) -> tuple[Any, Decisions] | None:
         """Return the release that the screens show, and the decisions that it was made of."""
@@ -419,6 +427,8 @@ def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     if name:  # it was uploaded alone
         fix = f"write its path under 'Open by its path', or end the workbench, and run postrand app {name}"
         raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
+    from postrand.app.plans import open_plan  # not for the first screen
+
     return open_plan(path, folder)
 
 
@@ -439,7 +449,7 @@ def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
     """Return the result of a function, or a Problem if it raises."""
     try:
         return function()
-    except computations.Cancelled:
+    except Cancelled:
         return Problem(cancelled)
     except PostrandError as error:
         return Problem("\n".join(error.problems))
