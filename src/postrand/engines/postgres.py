@@ -231,7 +231,8 @@ def _commit(connection: Any, uri: str) -> None:
 # What is told apart of the driver's complaints, whose text may quote records or the password: SQLSTATE, words of the
 # text, what is said, the next step.
 _KINDS = (
-    ("57P01|57P02|08003|08006", "terminating connection|closed the connection|connection has been closed|no connection to",
+    ("57P01|57P02|08003|08006",
+     "terminating connection|closed the connection|connection has been closed|no connection to",
      "the connection was lost", "see why the server or the network ended it, then run again"),
     ("28P01|28000", "password authentication failed|no password supplied|role .* does not exist|no pg_hba",
      "the server does not accept this user or password", "check user and password"),
