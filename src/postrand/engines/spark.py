@@ -329,10 +329,11 @@ def _explained(where: str) -> Iterator[None]:
 
     try:
         yield
-    except (Py4JNetworkError, ConnectionError):
-        fix = "see why Java has ended, give it more memory (--memory-limit) if it had too little, and run again"
-        raise DataError(sentence("Spark has ended in the midst of the job", where=where, fix=fix)) from None
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        unanswered = type(error) is Py4JError and "Trace:" not in str(error)
+        if unanswered or isinstance(error, Py4JNetworkError | ConnectionError):
+            fix = "see why Java has ended, give it more memory (--memory-limit) if it had too little, and run again"
+            raise DataError(sentence("Spark has ended in the midst of the job", where=where, fix=fix)) from None
         got = getattr(error, "getCondition", lambda: None)() or type(error).__name__
         fix = "see the log of the driver and of the executors"
         raise DataError(sentence("Spark could not carry out the job", where=where, got=got, fix=fix)) from None
