@@ -138,7 +138,7 @@ def check_classic(session: Any) -> None:
 @contextmanager
 def configured(session: Any) -> Iterator[None]:
     """Set what the engine relies on, and put it back; an end of Java is told by the error, not by traces."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JNetworkError  # needs the extra "spark"
 
     before = {name: session.conf.get(name, None) for name in _CONF}
     logging.getLogger().addFilter(_is_not_of_py4j)
