@@ -381,7 +381,8 @@ def read_only_folders(place: Place) -> list[str]:
         if digests(place.work) != before or sorted(os.listdir(out)) != ["dossier", "release"]:
             found.append(f"{folder}: {sorted(os.listdir(out))}, or the source folder is not as it was")
     place.work.chmod(0o755)
-    shutil.rmtree(out), Path("plain.toml").unlink()
+    shutil.rmtree(out)
+    Path("plain.toml").unlink()
     return found
 
 
