@@ -78,22 +78,30 @@ def improves(name: str) -> str:
     return "yes" if found == sorted(found, reverse=True) and spread == sorted(spread, reverse=True) else "no"
 
 
-def panel(title: str, values: np.ndarray, p: np.ndarray) -> Panel:
+def panels(titles: list[str], drawn: list[np.ndarray], p: np.ndarray) -> list[Panel]:
     names = [float(k) for k in range(1, p.size + 1)]
-    low, high = np.quantile(values, [0.05, 0.95], axis=0)
-    series = (
-        Series(names, list(low), "one", "90 of 100 estimates", upper=list(high)),
-        Series(names, list(values.mean(axis=0)), "mean", "their mean"),
-        Series(names, list(p), "truth", "true", dots=True),
-    )
-    return Panel(title, "category", "probability", series)
+    ends = [np.quantile(values, [0.05, 0.95], axis=0) for values in drawn]
+    top = max(float(high.max()) for _, high in ends)
+    found = zip(titles, drawn, ends, errors(drawn, p), strict=True)
+    return [
+        Panel(
+            f"{title}, error {error:.2g}",
+            "category",
+            "probability",
+            (
+                Series(names, list(low), "one", "90 of 100 estimates", upper=list(high)),
+                Series(names, list(values.mean(axis=0)), "mean", "their mean"),
+                Series(names, list(p), "truth", "true", dots=True),
+            ),
+            top,
+        )
+        for title, values, (low, high), error in found
+    ]
 
 
 def figure(name: str) -> str:
-    p = prior(name)
-    found = zip(EPSILONS, scenario(name), errors(scenario(name), p), strict=True)
-    panels = [panel(f"ε = {e:g}, error {error:.2g}", values, p) for e, values, error in found]
-    return drawing(f"Scenario {name}: estimates from 100 released files of 10,000 records", panels)
+    parts = panels([f"ε = {e:g}" for e in EPSILONS], scenario(name), prior(name))
+    return drawing(f"Scenario {name}: estimates from 100 released files of 10,000 records", parts)
 
 
 def two(q: float) -> TransitionMatrix:
@@ -106,9 +114,8 @@ def sexes() -> list[np.ndarray]:
 
 
 def figure_5() -> str:
-    found = zip(SHOWN_Q, sexes(), errors(sexes(), SEX), strict=True)
-    panels = [panel(f"q = {q}, error {error:.2g}", values, SEX) for q, values, error in found]
-    return drawing("Sex: estimates from 100 released files of 953,076 records", panels)
+    parts = panels([f"q = {q}" for q in SHOWN_Q], sexes(), SEX)
+    return drawing("Sex: estimates from 100 released files of 953,076 records", parts)
 
 
 def interval() -> tuple[float, float]:
@@ -130,7 +137,9 @@ def figure_6() -> str:
         Series(list(qs), [1e6 * kept(q) for q in qs], "one", "mutual information"),
         Series(ends, [1e6 * kept(q) for q in ends], "mean", "the optimum", dots=True),
     )
-    return drawing("Mutual information of sex and its released value", [Panel("ε = 0.05", "q", "millionths of a nat", series)])
+    return drawing(
+        "Mutual information of sex and its released value", [Panel("ε = 0.05", "q", "millionths of a nat", series)]
+    )
 
 
 def best_ends() -> str:

@@ -33,6 +33,8 @@ class Panel:
     across: str
     up: str
     series: tuple[Series, ...]
+    top: float = 0.0
+    """The least upper end of the upright axis: panels to compare have one."""
 
 
 def drawing(title: str, panels: Sequence[Panel], columns: int = 2) -> str:
@@ -55,7 +57,7 @@ def drawing(title: str, panels: Sequence[Panel], columns: int = 2) -> str:
 def _of(panel: Panel) -> Markup:
     xs = [v for s in panel.series for v in s.x]
     ys = [v for s in panel.series for v in (*s.y, *s.upper)]
-    across, up = (min(xs), max(xs)), (min(0.0, *ys), max(ys))
+    across, up = (min(xs), max(xs)), (min(0.0, *ys), max(panel.top, *ys))
     right, foot = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def place(x: float, y: float) -> tuple[str, str]:
@@ -67,7 +69,7 @@ def _of(panel: Panel) -> Markup:
     lines = [
         Markup('<path d="M{} {}V{}H{}" fill="none" stroke="#444"/>').format(LEFT, TOP, foot, right),
         Markup('<text x="{}" y="15" font-weight="bold">{}</text>').format(LEFT, panel.title),
-        Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format((LEFT + right) // 2, HEIGHT - 6, panel.across),
+        Markup('<text x="{}" y="{}">{}</text>').format(LEFT, HEIGHT - 6, panel.across),
         Markup('<text transform="translate(12 {}) rotate(-90)" text-anchor="middle">{}</text>').format(
             (TOP + foot) // 2, panel.up
         ),
@@ -77,18 +79,14 @@ def _of(panel: Panel) -> Markup:
         lines.append(Markup('<text x="{}" y="{}" text-anchor="{}">{:.4g}</text>').format(at, foot + 14, anchor, x))
     for y in up:
         lines.append(
-            Markup('<text x="{}" y="{}" text-anchor="end">{:.2g}</text>').format(LEFT - 4, place(across[0], y)[1], y)
+            Markup('<text x="{}" y="{}" text-anchor="end">{:.3g}</text>').format(LEFT - 4, place(across[0], y)[1], y)
         )
-    named = 0
-    for series in panel.series:
-        lines.append(_marks(series, place))
-        if series.label:
-            lines.append(
-                Markup('<text x="{}" y="{}" text-anchor="end" fill="{}">{}</text>').format(
-                    right, TOP + 10 + 13 * named, COLOURS[series.colour], series.label
-                )
-            )
-            named += 1
+    lines += [_marks(series, place) for series in panel.series]
+    names = [
+        Markup('<tspan fill="{}" dx="8">{}</tspan>').format(COLOURS[s.colour], s.label) for s in panel.series if s.label
+    ]
+    legend = Markup('<text x="{}" y="{}" text-anchor="end">{}</text>')
+    lines.append(legend.format(right, HEIGHT - 6, Markup("").join(names)))
     return Markup("").join(lines)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from statistics import median
 
 Value = float | str | tuple[float, ...]
 AGREES, WITHIN, CHECK = "agrees", "within the range", "shown"
@@ -66,12 +67,12 @@ def start(item: Item) -> str:
 
 
 def shown(item: Item, value: Value) -> str:
-    """Return a value with two digits more than the printed one has; of several files the range and the median."""
+    """Return a value with up to two digits more than the printed one has; of several files the range and the median."""
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):
-        least, *_, most = ordered = sorted(value)
-        return f"{_digits(item, least)} to {_digits(item, most)}, median {_digits(item, ordered[len(ordered) // 2])}"
+        least, most, middle = (_digits(item, v) for v in (min(value), max(value), median(value)))
+        return f"{least} to {most}, median {middle}"
     return _digits(item, value)
 
 
@@ -109,4 +110,6 @@ def _digits(item: Item, value: float) -> str:
     if "e" in item.printed:
         return f"{value:.{len(number.as_tuple().digits) + 1}e}"
     places = max(0, -int(number.as_tuple().exponent))
-    return f"{value:.{places if value == round(value, places) else places + 2}f}{percent}"
+    text = f"{round(value, places + 2) + 0.0:.{places + 2}f}"  # no minus sign before a zero
+    spare = len(text) - len(text.rstrip("0"))
+    return f"{text[: len(text) - min(spare, 2)].removesuffix('.')}{percent}"
