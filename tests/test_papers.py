@@ -45,5 +45,5 @@ def test_verdicts(printed, value, verdict):
 
 def test_what_is_no_printed_value_is_not_counted():
     shown = row(Item("", "at k = 4", "56%", lambda: 55.8, check=True))
-    assert shown == (CHECK, "|  | at k = 4 | 56% | 55.80% | shows it |")
+    assert shown == (CHECK, "|  | at k = 4 | 56% | 55.8% | shows it |")
     assert table([shown])[0].startswith("0 printed values")

@@ -7,10 +7,10 @@ from collections import Counter
 from functools import cache
 
 import numpy as np
-
 from benchmarks.design import EPSILONS, PRINTED, SCENARIOS, best_printed, drawn_priors, solve, special_values
 from benchmarks.papers.drawing import Panel, Series, drawing
 from benchmarks.papers.items import Item
+
 from postrand.designers import FeasibleSet, Symmetric, UniformOffDiagonal
 from postrand.estimate import from_counts
 from postrand.estimate.em import from_tally_ml

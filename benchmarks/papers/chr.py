@@ -6,10 +6,10 @@ from functools import cache
 from itertools import combinations
 
 import numpy as np
-
 from benchmarks.papers.drawing import Panel, Series, drawing
 from benchmarks.papers.items import Item
 from benchmarks.recognition import ALPHA, FILES, drawn_file
+
 from postrand.designers import least_loss
 from postrand.objectives import L2Loss
 from postrand.privacy import SpontaneousRecognition
@@ -143,7 +143,7 @@ ITEMS = [
     Item("§4", "L2 loss", "6.4e-7", over_files(lambda s: best(s).value), slow=True),
     Item(
         *("§4", "L2 loss of 4 changes, to first order", "6.4e-7", lambda: first_order(4)),
-        "4 changes and this loss do not go together: every change counts twice; 6.4e-7 is that of 2 changes, or 4/2500²",
+        "the two do not go together: every change counts twice; 6.4e-7 is the loss of 2 changes, or 4/2500²",
     ),
     Item("", "L2 loss of 2 changes", "6.4e-7", lambda: first_order(2), check=True),
     Item(

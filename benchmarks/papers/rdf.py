@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
 from benchmarks.papers.items import Item
+
 from postrand.designers.bistochastic import birkhoff, blocks, circulant, tridiagonal
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 

@@ -6,11 +6,11 @@ import math
 from functools import cache
 
 import numpy as np
-
 from benchmarks.papers import misclassification as mc
 from benchmarks.papers import sampling
 from benchmarks.papers.drawing import Panel, Series, drawing
 from benchmarks.papers.items import Item
+
 from postrand.mechanism.matrix import TransitionMatrix
 
 CELLS, UNITS, POPULATIONS, SAMPLES = 2**16, 1_000_000, 20, 1000
@@ -45,7 +45,8 @@ def fewer() -> str:
     first, second = (simulated(size)[0] for size in (5_000, 10_000))
     return (
         f"1000 samples of one of these populations give {first.value:.4f} ± {first.standard_error:.4f} here and "
-        f"{second.value:.4f} ± {second.standard_error:.4f} for sample 2; we know no reading of the text that gives 0.024"
+        f"{second.value:.4f} ± {second.standard_error:.4f} "
+        "for sample 2; we know no reading of the text that gives 0.024"
     )
 
 
