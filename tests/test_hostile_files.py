@@ -1,9 +1,12 @@
 """Files made to hurt who reads them: every reader answers soon, in little memory, by an error of ours if it refuses."""
 
+import contextlib
 import dataclasses
 import gzip
 import io
+import os
 import re
+import shutil
 import time
 import tracemalloc
 import zipfile
@@ -16,12 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
+from postrand.completion.totals import _read as read_totals
 from postrand.engines.content import Content
 from postrand.errors import PostrandError
 from postrand.formats import read
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
-from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, workbook
+from postrand.release.signature import SigningKey, load_public, signers
+from tests.both_verifiers import ALONE
+from tests.conftest import ROOT
+from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, every_batch, workbook
 from tests.release_case import make
 
 NESTED = (b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 9) for i in range(9))
@@ -132,6 +139,65 @@ def test_every_reader_takes_the_files_that_fuzzing_starts_from(tmp_path: Path) -
         folder = tmp_path / name
         folder.mkdir()
         assert attempt(name, folder, next(iter(TARGETS[name].seeds(folder)))), name
+
+
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "dangling": lambda path: path.symlink_to("nothing"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "unreadable": lambda path: path.symlink_to("/proc/self/mem"),
+    "new\nline\x1b[2J\u202e": lambda path: None,
+    "x" * 5000: lambda path: None,
+    "nul\0": lambda path: None,
+}
+SAID = {"pipe": "a pipe or a device|no such release"}
+DATA = (".parquet", ".arrow", ".sav", ".dta", ".xpt", ".xlsx", ".csv", ".csv.gz", ".zip")
+BY_PATH: dict[str, tuple[str, Callable[[Path], object]]] = {
+    **{name: (TARGETS[name].suffix, TARGETS[name].read) for name in ("codebook", "plan", "policy", "rules", "DDI")},
+    **{name: (TARGETS[name].suffix, TARGETS[name].read) for name in ("recode table", "saved mechanism", "key")},
+    "ledger": (".ledger", lambda path: Ledger(path).charge(Entry.of(Content(1), "aa" * 32, 1.0, "a"), Terms())),
+    "signing key": (".pem", SigningKey.load),
+    "public key": (".pem", load_public),
+    "totals": (".csv", read_totals),
+    **{f"data{suffix}": (suffix, every_batch) for suffix in DATA},
+    "release": ("", release.verify),
+    "release read": ("", release.read),
+}
+
+
+@pytest.mark.parametrize("name", BY_PATH)
+def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    suffix, read_it = BY_PATH[name]
+    for kind, make_it in NO_FILES.items():
+        path = tmp_path / f"{kind}{suffix}"
+        make_it(path)
+        if name == "ledger" and len(path.name) < 200 and not path.exists() and kind != "loop":
+            continue  # a ledger begins with its first release
+        with pytest.raises(PostrandError, match=SAID.get(kind)) as refused:
+            read_it(path)
+        said = str(refused.value)
+        assert said.isprintable(), kind
+        assert len(said) < 2000, kind
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "mechanism.json", "data.csv", "signatures.json", "more"])
+def test_a_release_with_what_is_no_file_is_refused_by_all(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "release"
+    shutil.copytree(ROOT / "tests" / "fixtures" / "releases" / "3" / "split", root)
+    (root / name).unlink(missing_ok=True)
+    for kind in ("folder", "pipe", "device", "dangling", "loop", "unreadable"):
+        NO_FILES[kind](root / name)
+        assert ALONE.verify(str(root)).code == 7, kind
+        found = release.verify(root, raise_if_failed=False)
+        assert found.verdict == "failed", kind
+        assert all(text.isprintable() for text in found.problems), kind
+        for read_it in (release.read, signers):
+            if name != "more" and (read_it, name) != (signers, "data.csv"):
+                with contextlib.suppress(PostrandError):  # a file that it does not need can be anything
+                    read_it(root)
+        (root / name).rmdir() if kind == "folder" else (root / name).unlink()
 
 
 def odd_cells(change: Callable[[bytes], bytes], folder: Path) -> bool:
