@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import io
 import os
+import random
 import re
 import shutil
 import time
@@ -19,9 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
+from postrand.codebook.rules import linked
 from postrand.completion.totals import _read as read_totals
 from postrand.engines.content import Content
 from postrand.errors import PostrandError
+from postrand.formats import csv as csv_format
 from postrand.formats import read
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
@@ -200,6 +203,45 @@ def test_a_release_with_what_is_no_file_is_refused_by_all(tmp_path: Path, name: 
         (root / name).rmdir() if kind == "folder" else (root / name).unlink()
 
 
+def test_of_many_problems_the_first_are_told_with_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = PostrandError(f"problem {i}." for i in range(200_001))
+    assert len(error.problems) == 200_001
+    assert error.told[-2:] == ("problem 19.", "And 199,981 more.")
+    assert str(error).startswith("200,001 problems:")
+    assert len(str(error).splitlines()) == 22
+    (tmp_path / "a.csv").write_text("a,b\n" + "1\n" * 5000)
+    made, sentence_of = [], csv_format._ragged
+    monkeypatch.setattr(csv_format, "_ragged", lambda *given: made.append(sentence_of(*given)) or made[-1])
+    with pytest.raises(PostrandError, match=r"and 4990 more of this kind"):
+        list(read(tmp_path / "a.csv").batches())
+    assert len(made) == 10  # of two million lines, the sentences took 600 MB
+
+
+def test_rules_that_link_variables_are_grouped_in_order_of_appearance() -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        groups: list[list[str]] = []
+        sets = [rng.sample("abcdefghij", rng.randint(1, 3)) for _ in range(6)]
+        for names in sets:  # by definition: what shares a name is one group, at the place of its first
+            touched = [group for group in groups if set(group) & set(names)]
+            merged = list(dict.fromkeys([*(name for group in touched for name in group), *names]))
+            place = groups.index(touched[0]) if touched else len(groups)
+            groups = [group for group in groups if group not in touched]
+            groups.insert(place, merged)
+        assert linked([], sets) == [tuple(group) for group in groups]
+
+
+def test_the_lone_verifier_is_not_kept_busy_by_one_field(tmp_path: Path) -> None:
+    """Each would take minutes, if its time grew with the square of its length."""
+    assert ALONE.number("1" * 1_000_000 + "x") is None
+    (tmp_path / "a.csv").write_text('a\n"' + "\n" * 1_000_000 + '"\n')
+    assert [len(fields[0][0]) for _, fields in ALONE.records_of([str(tmp_path / "a.csv")])] == [1, 1_000_000]
+    with pytest.raises(ALONE.Wrong):
+        ALONE.rank_entropy({"model": "rank-band", "width": 10**15}, 100)
+    with pytest.raises(ALONE.Unchecked):
+        ALONE.rank_entropy({"model": "rank-band", "width": 10**15}, 10**16)
+
+
 def odd_cells(change: Callable[[bytes], bytes], folder: Path) -> bool:
     return attempt("Excel", folder, change(next(iter(TARGETS["Excel"].seeds(folder)))))
 
@@ -248,6 +290,16 @@ def test_a_table_that_claims_more_than_its_bytes_hold_is_not_read(tmp_path: Path
         f.write_batch(endless)
     with pytest.raises(PostrandError, match="more than 1,000 values for each of its bytes"):
         read(tmp_path / "a.arrow")
+    few = pa.array([None] * 9, pa.binary((1 << 25) - 1))
+    compressed = pa.ipc.IpcWriteOptions(compression="zstd")
+    batch = pa.RecordBatch.from_arrays([few], names=["a"])
+    with (
+        pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=compressed) as f,
+    ):
+        f.write_batch(batch)
+    with pytest.raises(PostrandError, match="unpacks to more than 1,000 times"):
+        read(tmp_path / "b.arrow")
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([bytes(1 << 20)]))
     pq.write_table(pa.table({"a": long}), tmp_path / "a.parquet", compression="zstd", store_schema=False)
     assert sum(batch.nbytes for batch in read(tmp_path / "a.parquet").batches()) < 1 << 22  # spelt out, 10 GB
