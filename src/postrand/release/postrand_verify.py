@@ -1642,8 +1642,9 @@ def rank_entropy(method: dict[str, Any], n: int) -> Decimal:
         (starts,) = cuts(method, n)
         sizes = Counter(b - a for a, b in zip(starts, [*starts[1:], n]))
         return sum((count * size * ln(size) for size, count in sizes.items()), Decimal(0)) / n
-    w: Any = method.get("width")
-    need(type(w) is int and 1 <= w <= n, "a rank law has more ranks than records")
+    w = method.get("width")
+    if not isinstance(w, int) or not 1 <= w <= n:
+        raise Wrong("a rank law has more ranks than records")
     if w > MAX_CASES:
         raise Unchecked("a rank law of too many ranks for this program")
     shares = [Fraction(w - abs(d), w * w) for d in range(1 - w, w)]
