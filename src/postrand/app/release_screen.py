@@ -147,4 +147,4 @@ def _safe(function: Callable[[], Any]) -> Any:
     try:
         return function()
     except PostrandError as error:
-        return widgets.trouble(error.problems)
+        return widgets.trouble(error.told)

@@ -452,7 +452,7 @@ def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
     except Cancelled:
         return Problem(cancelled)
     except PostrandError as error:
-        return Problem("\n".join(error.problems))
+        return Problem("\n".join(error.told))
     except MemoryError:
         return Problem("There is not enough memory for this file.")
     except OSError as error:  # a folder that a person named, a full disk

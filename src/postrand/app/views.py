@@ -276,7 +276,7 @@ def take_view(decisions: Decisions, folder: Path) -> TagList:
         try:
             parts.append(document("The plan, as text", "plan.toml", documents.plan_toml(decisions, folder)))
         except PostrandError as error:  # an invalid form has its own message
-            parts.append(trouble(error.problems))
+            parts.append(trouble(error.told))
     parts.append(document("The codebook, as text", "codebook.toml", documents.codebook_toml(decisions)))
     return TagList(*parts)
 

@@ -38,6 +38,7 @@ from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import series_words, wordings
 from postrand.support.progress import Stage, passing, stage
 from postrand.support.signals import unfinished
+from postrand.support.system import open_plain
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -390,7 +391,7 @@ def listed_files(root: Path) -> dict[str, dict[str, Any]]:
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=open_plain) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -402,7 +403,7 @@ def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_o
     if manifest is None and not os.path.isfile(root / MANIFEST):
         return  # no release at all: its reader says so
     with well_formed():
-        of = canonical_json.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
+        of = canonical_json.read(root / MANIFEST) if manifest is None else manifest
         data = None if manifest is None else str(of["data"])
         listed = {n: said["sha256"] for n, said in of["files"].items() if data in (None, n.partition("/")[0])}
         there = (

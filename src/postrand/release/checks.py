@@ -243,12 +243,7 @@ def load(root: Path, name: str) -> dict[str, Any]:
     ReleaseError
         If the file is missing or not canonical, or has a field that its schema does not know or reserves.
     """
-    try:
-        canonical_json.check_size((root / name).stat().st_size, name)
-        data = (root / name).read_bytes()
-    except OSError:
-        raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
-    return fields.understood(canonical_json.parse(data, name), name)
+    return fields.understood(canonical_json.read(root / name), name)
 
 
 def check_schema(data: Mapping[str, Any], schemas: Sequence[str], where: str) -> int:
