@@ -1739,10 +1739,8 @@ def table_of(path: str) -> tuple[list[str], dict[str, Any]]:
     """Return the header and the columns of fields of a CSV file."""
     header: list[str] = []
     rows: list[list[tuple[str, bool]]] = []
-    number_of_fields = 0
     for first, fields in records_of([path]):
-        number_of_fields += len(fields)
-        if number_of_fields > MAX_FIELDS:
+        if (len(rows) + 1) * len(fields) > MAX_FIELDS:
             raise Unchecked(f"a table of more than {MAX_FIELDS:,} fields")
         if first:
             header = [text for text, _ in fields]
