@@ -38,7 +38,7 @@ def test_every_measure_that_does_not_take_long_is_shown(decisions):
     page = str(measure_views.measures_view(found))
     for kind in kinds().values():
         assert kind.title in page
-    assert "postrand assess --measure latent-classes" in page
+    assert "by latent classes: </strong>it takes minutes, so this screen leaves it out" in page
     assert "One bar for each range of risk" in page
 
 
