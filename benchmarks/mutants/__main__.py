@@ -1,8 +1,9 @@
 """Change the trusted core in small ways and see whether a test fails: ``python -m benchmarks.mutants [MODULE ...]``.
 
-The core is what docs/architecture.md lists. The tests are run once under coverage, which says which of them reach a
-line; a mutant is tried by those alone. Mutants that no test finds are listed, with a reason, in survivors.txt; exit
-code 1 if one has none, or if fewer than 90 % of those that change anything are killed.
+The core is what docs/architecture.md lists. The tests are run once under coverage, and a file of them again when it is
+newer: this says which of them reach a line; a mutant is tried by those alone. Mutants that no test finds are listed,
+with a reason, in survivors.txt; exit code 1 if one has none, or if fewer than 90 % of those that change anything are
+killed.
 """
 
 import argparse
@@ -13,12 +14,11 @@ import random
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
-import coverage
 import pytest
-from benchmarks.mutants import forks
+from benchmarks.mutants import forks, recorder
 from benchmarks.mutants.operators import Module
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,12 +47,45 @@ def reasons():
     }
 
 
+def test_files():
+    """Return the files of tests, and those of the core, whose examples are tests."""
+    return [*sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").glob("test_*.py")), *core()]
+
+
 def record(out):
-    """Run the tests once, and note which of them reach which line, and how long each takes."""
-    environment = {**os.environ, "MUTANTS_SECONDS": str(out / "seconds.json"), "COVERAGE_FILE": str(out / "coverage")}
-    flags = ["-n", "2", "--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
-    command = [sys.executable, "-m", "pytest", *PYTEST, *flags, "-p", "benchmarks.mutants.recorder"]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    """Run the tests of each file that is newer than its record, and note which lines of the core they reach."""
+    changed = max((ROOT / path).stat().st_mtime for path in core())
+    missing = []
+    for name in test_files():
+        known = recorder.recorded(out, name)
+        if not known.exists() or known.stat().st_mtime < max(changed, (ROOT / name).stat().st_mtime):
+            known.unlink(missing_ok=True)
+            missing.append(name)
+    if not missing:
+        return
+    environment = {**os.environ, recorder.OUT: str(out)}
+    flags = ["-n", "2", "--dist=loadfile", "-p", recorder.__name__]
+    command = [sys.executable, "-m", "pytest", *PYTEST, *flags, *missing]
+    with (out / "pytest.log").open("w", encoding="utf-8") as talk:
+        code = subprocess.run(command, cwd=ROOT, env=environment, stdout=talk, check=False).returncode
+    if code > pytest.ExitCode.TESTS_FAILED:
+        sys.exit(f"the recording ended early: see {out / 'pytest.log'}; run it again to go on")
+    for name in missing:  # some have slow tests only
+        recorder.recorded(out, name).touch()
+
+
+def load(out):
+    """Return the tests that reach each line of each file of the core, the time of each, and those that do not pass."""
+    lines = defaultdict(lambda: defaultdict(set))
+    seconds, failed = {}, []
+    for text in filter(None, (recorder.recorded(out, name).read_text("utf-8") for name in test_files())):
+        told = json.loads(text)
+        seconds |= told["seconds"]
+        failed += told["failed"]
+        for path, of in told["lines"].items():
+            for line, tests in of.items():
+                lines[path][int(line)] |= set(tests)
+    return lines, seconds, failed
 
 
 def chosen(names, sample, seed):
@@ -73,15 +106,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=20.0, help="processor time of a mutant's tests, in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "mutants")
-    parser.add_argument("--again", action="store_true", help="run the tests under coverage again")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    if given.again or not (given.out / "coverage").exists():
-        record(given.out)
+    record(given.out)
+    lines, seconds, failed = load(given.out)
+    print(f"{len(seconds)} tests recorded; {len(failed)} that did not pass are left out")
     modules, mutants = chosen(given.modules, given.sample, given.seed)
-    data = coverage.CoverageData(str(given.out / "coverage"))
-    data.read()
-    seconds = json.loads((given.out / "seconds.json").read_text("utf-8"))
     results = {}
     with (given.out / "results.jsonl").open("a", encoding="utf-8") as log:
 
@@ -90,17 +120,17 @@ def main():
             log.write(json.dumps({"mutant": mutant.name, "line": mutant.lines[0], "state": state, "test": test}) + "\n")
             log.flush()
 
-        needed = {test for mutant in mutants for test in forks.reached(data, ROOT, mutant, modules[mutant.path])}
+        reaching = {mutant.name: forks.reached(lines, mutant, modules[mutant.path]) for mutant in mutants}
         plugin = forks.Forks(
             root=ROOT,
             modules=modules,
             mutants=mutants,
-            covering=lambda mutant: forks.reached(data, ROOT, mutant, modules[mutant.path]) & seconds.keys(),
+            covering=reaching,
             seconds=seconds,
             budget=given.budget,
             done=done,
         )
-        files = sorted({test.partition("::")[0] for test in needed})
+        files = sorted({test.partition("::")[0] for tests in reaching.values() for test in tests})
         os.chdir(ROOT)
         with (given.out / "pytest.log").open("w", encoding="utf-8") as talk, contextlib.redirect_stdout(talk):
             pytest.main([*PYTEST, "--no-header", "--no-summary", *files], plugins=[plugin])
