@@ -9,6 +9,7 @@ killed.
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import re
@@ -144,22 +145,40 @@ def told(results, sizes):
     known = reasons()
     left = [name for name, (_, state) in results.items() if state == forks.SURVIVED]
     same = {name for name in left if known.get(name)}
+    figures = []
     for path, size in sizes.items():
         states = Counter(
             "same" if name in same else state for name, (mutant, state) in results.items() if mutant.path == path
         )
         tried = states.total() - states["same"]
+        killed = tried - states["survived"]
+        figures.append((size, tried, killed))
         print(
-            f"{path.removeprefix('src/postrand/'):36}{size:6}{states.total():6}{states['killed'] + states['time']:6}"
-            f"{states['survived']:6}{states['same']:6}{(tried - states['survived']) / max(tried, 1):8.1%}"
+            f"{path.removeprefix('src/postrand/'):36}{size:6}{states.total():6}{killed:6}"
+            f"{states['survived']:6}{states['same']:6}{killed / max(tried, 1):8.1%}"
         )
-    tried = len(results) - len(same)
-    rate = 1 - (len(left) - len(same)) / max(tried, 1)
+    rate, error = estimated(figures)
     unknown = [name for name in left if name not in known]
-    print(f"{len(results)} mutants, {len(same)} of them change nothing; {rate:.1%} of the others killed")
+    print(f"{len(results)} mutants of {sum(sizes.values())}, {len(same)} of them change nothing")
+    print(
+        f"killed of the others: {rate:.1%}"
+        + f" ± {error:.1%} (a standard error)" * (len(results) < sum(sizes.values()))
+    )
     for name in unknown:
         print(f"no reason: {name}")
     return int(rate < LEAST or bool(unknown))
+
+
+def estimated(figures):
+    """Return the share that is killed of all mutants, and its standard error, from counts ``(all, tried, killed)``.
+
+    Each file is a stratum. Of few, all may be killed, so the error takes ``(killed + 1) / (tried + 2)`` for the share.
+    """
+    used = [(size, tried, killed) for size, tried, killed in figures if tried]
+    total = sum(size for size, _, _ in used) or 1
+    rate = sum(size * killed / tried for size, tried, killed in used) / total
+    shares = [(size / total, tried, (killed + 1) / (tried + 2), 1 - tried / size) for size, tried, killed in used]
+    return rate, math.sqrt(sum(w * w * p * (1 - p) / tried * max(unseen, 0) for w, tried, p, unseen in shares))
 
 
 if __name__ == "__main__":
