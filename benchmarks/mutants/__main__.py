@@ -105,7 +105,7 @@ def main():
     parser.add_argument("modules", nargs="*", help="parts of the names of files of the core; all without")
     parser.add_argument("--sample", type=int, help="mutants of each file, drawn at random")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=20.0, help="processor time of a mutant's tests, in seconds")
+    parser.add_argument("--budget", type=float, default=10.0, help="processor time of a mutant's tests, in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "mutants")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

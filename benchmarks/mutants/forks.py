@@ -151,7 +151,7 @@ def _set(module: Module, mutant: Mutant) -> None:
 
 
 def _only_processor(budget: float) -> None:
-    limit = int(4 * budget + 20)
+    limit = int(2 * budget + 10)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
