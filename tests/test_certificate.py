@@ -8,9 +8,11 @@ import pytest
 
 from postrand.certification.certificate import Certificate, Claim, Facts, certify, claims_from_dict
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.rules import Rule
 from postrand.errors import PrivacyError, SpecificationError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.units import Units
 from postrand.privacy import Bistochastic, DifferentialPrivacy
 from postrand.support.exact import exp_lower
 
@@ -257,3 +259,58 @@ def test_every_limit_has_its_place():
 
 def bistochastic():
     return Claim(Bistochastic(0.1), ("x",))
+
+
+# -- the same as codes: units, and blocks that change some cells only ------------------------------------------------
+
+
+def codes(mechanism, facts=None, claims=()):
+    """Return the limits after the sentence on what is covered, as codes with their values."""
+    return list(certify(mechanism, claims, facts).limits[1:])
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("used", ["household", "person", "both"])
+def test_limits_of_units_name_what_is_shared_and_what_was_settled(used, settled):
+    book = Codebook(tuple(Variable(name, role="key", categories=("x", "y")) for name in "abcd"))
+    columns = {"household": ("hid", 4, "", 0), "person": ("", 0, "pid", 3), "both": ("hid", 4, "pid", 3)}[used]
+    kinds = {"a": "record", "b": "household", "c": "household", "d": "person"}
+    kinds = {name: unit if used in (unit, "both") else "record" for name, unit in kinds.items()}
+    blocks = [Block((name,), RR2, provenance="public", unit=unit) for name, unit in kinds.items()]
+    found = codes(Mechanism(blocks, book, units=Units(*columns)), Facts(differing_are_settled=settled))
+    wanted = [{"code": "presence"}]
+    wanted += [{"code": f"several_{unit}"} for unit in ("person", "household") if used not in (unit, "both")]
+    for unit in ("household", "person"):
+        if used in (unit, "both"):
+            names = [name for name, its in kinds.items() if its == unit]
+            wanted.append({"code": f"shared_{unit}", "variables": names})
+            wanted += [{"code": f"settled_{unit}", "variables": names}] * settled
+    assert found == wanted
+
+
+def test_limits_of_blocks_that_keep_some_cells():
+    """Confidential counts chose them, unless strata or rules did; infeasible combinations are counted."""
+    names = [Variable(name, role="key", categories=("x", "y", "z")) for name in "ab"]
+    law = TransitionMatrix.from_array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    told = [
+        {"code": "listed_classes", "block": ["a"], "classes": 2, "members": [["x", "y"], ["z"]]},
+        {"code": "unchanged_values", "block": ["a"], "values": 1, "cells": 3},
+    ]
+    for rules, origin, wanted in (
+        ((), "public", told),
+        ((), "confidential", [*told, {"code": "selected_values", "block": ["a"]}]),
+        ((Rule({"a": "z", "b": "x"}),), "confidential", told),
+        ((Rule({"b": "x"}),), "confidential", [*told, {"code": "selected_values", "block": ["a"]}]),
+    ):
+        mechanism = Mechanism([Block(("a",), law, provenance=origin)], Codebook(tuple(names), rules=rules))
+        found = codes(mechanism, claims=[Claim(Bistochastic(0.1), ("a",))])
+        assert [entry for entry in found if entry.get("block")] == wanted
+    strata = Block(("b", "a"), law, ((0, 0), (0, 1), (1, 2)), "confidential", given=("b",))
+    found = codes(Mechanism([strata], Codebook(tuple(names))), claims=[Claim(Bistochastic(0.1), ("a",))])
+    about = {"block": ["b", "a"]}
+    assert [entry for entry in found if entry.get("block")] == [
+        {"code": "feasible", **about, "cells": 3, "combinations": 9},
+        {"code": "strata", **about, "given": ["b"]},
+        {"code": "classes", **about, "classes": 2},
+        {"code": "unchanged_values", **about, "values": 1, "cells": 3},
+    ]

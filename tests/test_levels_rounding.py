@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.privacy.levels import renyi, zcdp
+from postrand.privacy.levels import _on_chord, renyi, zcdp
 
 
 def rows_of(matrix):
@@ -88,3 +88,35 @@ def test_a_category_that_is_never_released_does_not_count():
         truth = np.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))) / (order - 1)
         assert renyi(with_zero, order) == pytest.approx(truth, rel=1e-12)
     assert zcdp(with_zero) == pytest.approx(zcdp(TransitionMatrix.from_array([p, q])), rel=3e-6)
+
+
+def test_a_chord_is_never_below_its_ratio():
+    """The largest (a-1) D_a / (a (a-1)) on a chord, in 40 digits: a grid of orders, refined around its best."""
+    rng = np.random.default_rng(5)
+    with mpmath.workdps(40):
+        for _ in range(30):
+            low = 1 + 10 ** rng.uniform(-3, 1)
+            high, first = low + 10 ** rng.uniform(-3, 1), rng.uniform(0.1, 2)
+            last = first * rng.uniform(1, high / low)
+            found = _on_chord(low, first, high, last)
+            low, high, first, last = map(mpmath.mpf, map(float, (low, high, first, last)))
+            start, end = (low - 1) * first, (high - 1) * last
+            best, step, middle = mpmath.mpf(0), (high - low) / 100, (low + high) / 2
+            for _ in range(4):
+                orders = [min(max(middle + step * k, low), high) for k in range(-50, 51)]
+                ratios = {a: (start + (a - low) * (end - start) / (high - low)) / (a * (a - 1)) for a in orders}
+                middle, step = max(ratios, key=ratios.__getitem__), step / 25
+                best = max(best, ratios[middle])
+            assert best <= found <= best * (1 + mpmath.mpf(10) ** -9)
+    assert _on_chord(1.0, 0.25, 1.5, 0.5) == 0.5  # D_a grows, and a is at least 1
+
+
+def test_zcdp_of_a_tiny_level_is_half_of_its_square_rounded_up():
+    """ε²/2 (1 - ε²/12 ...) <= ρ <= ε²/2: both sides are equal to 19 digits here."""
+    matrix = TransitionMatrix(
+        np.array([[UNIT // 2 + 2**22, UNIT // 2 - 2**22], [UNIT // 2 - 2**22, UNIT // 2 + 2**22]])
+    )
+    with mpmath.workdps(40):
+        p = mpmath.mpf(int(matrix.weights[0, 0])) / UNIT
+        truth = mpmath.log(p / (1 - p)) ** 2 / 2
+        assert truth <= zcdp(matrix) <= truth * (1 + mpmath.mpf(2) ** -48)

@@ -175,6 +175,17 @@ def test_matrices_are_equal_only_with_the_same_weights():
     constant = randomised_response(3, 1.0)
     assert constant == randomised_response(3, 1.0)
     assert constant != randomised_response(3, 1.1)
+    large = randomised_response(70, 1.0)  # kept as two numbers for each row
+    turned = TransitionMatrix(np.roll(large.weights, 1, axis=0))
+    assert (large == randomised_response(70, 1.0), large == randomised_response(70, 1.1)) == (True, False)
+    assert (large == turned, turned == large) == (False, False)
+
+
+def test_weights_in_another_unit_are_refused():
+    data = randomised_response(2, 1.0).to_dict()
+    assert TransitionMatrix.from_dict(data) == randomised_response(2, 1.0)
+    with pytest.raises(SpecificationError, match="unknown unit of the weights; got '?2\\^-52'?; wanted"):
+        TransitionMatrix.from_dict(data | {"unit": "2^-52"})
 
 
 def test_the_digest_is_that_of_the_documented_bytes():

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
 
 import pytest
 from benchmarks.mutants.operators import Module, Mutant
@@ -34,7 +33,7 @@ class Forks:
     root: Path
     modules: Mapping[str, Module]
     mutants: Sequence[Mutant]
-    covering: Callable[[Mutant], set[str]]
+    covering: Mapping[str, set[str]]
     seconds: Mapping[str, float]
     budget: float
     done: Callable[[Mutant, str, str], None]
@@ -49,7 +48,7 @@ class Forks:
             importlib.import_module(name)
         self._index()
         for mutant in self.mutants:
-            wanted = self.covering(mutant)
+            wanted = self.covering[mutant.name]
             self.done(mutant, *self._run(mutant, [items[name] for name in self._order(mutant, wanted & items.keys())]))
         return True
 
@@ -152,7 +151,7 @@ def _set(module: Module, mutant: Mutant) -> None:
 
 
 def _only_processor(budget: float) -> None:
-    limit = int(4 * budget + 20)
+    limit = int(2 * budget + 10)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -171,11 +170,11 @@ def _wait(child: int, seconds: float) -> int:
     return 2
 
 
-def reached(data: Any, root: Path, mutant: Mutant, module: Module) -> set[str]:
+def reached(covered: Mapping[str, Mapping[int, set[str]]], mutant: Mutant, module: Module) -> set[str]:
     """Return the tests that run a line of the mutant; of a constant, the lines of its file that name it."""
     lines = set(range(mutant.lines[0], mutant.lines[1] + 1))
     if any(isinstance(node, ast.Assign) and node.lineno in lines for node in module.tree.body):
         named = (node for node in ast.walk(module.tree) if isinstance(node, ast.Name) and node.id == mutant.function)
         lines = {node.lineno for node in named if isinstance(node.ctx, ast.Load)}
-    found = data.contexts_by_lineno(str(root / mutant.path))
-    return {context.rpartition("|")[0] for line in lines for context in found.get(line, []) if context}
+    found = covered.get(mutant.path, {})
+    return {test for line in lines for test in found.get(line, ())}
