@@ -13,7 +13,8 @@ from postrand.app import data_views, linked_view, opening, reading, reading_view
 from postrand.app.decisions import act, open_decisions
 from postrand.app.notes import in_words, without_options
 from postrand.app.plan_server import uploaded
-from postrand.app.tabs import Problem, Tab
+from postrand.app.problems import Problem
+from postrand.app.tabs import Tab
 from postrand.formats import SINGLE_BYTE, ReadSettings, path_of
 from postrand.plan import infer, numbering
 

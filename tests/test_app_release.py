@@ -45,8 +45,9 @@ from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
 from postrand.app.notes import without_options
+from postrand.app.problems import CANCELLED
 from postrand.app.start import Start
-from postrand.app.tabs import CANCELLED, TOO_LATE, Store, Tab
+from postrand.app.tabs import TOO_LATE, Store, Tab
 from postrand.app.watch import Cancelled, Watch
 from postrand.errors import PostrandError
 from postrand.plan import load_plan

@@ -277,7 +277,7 @@ def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
 OF_RECORDS = ["files", "manifest", "digests", "codebook", "mechanism", "certificate", "data", "margins"]
 OF_COLUMNS = ["files", "manifest", "digests", "certificate"]
 FACTS = ("facts", {"facts": ["drawn", "order"]})
-SAID = {
+SAID: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "mixed": [("ranks", {"columns": ["pay: average"]}), FACTS],
     "survey": [("ranks", {"columns": ["pay: permute"]}), FACTS],
     "permuted": [("moved_ranks", {})],

@@ -77,8 +77,8 @@ def record(out):
 
 def load(out):
     """Return the tests that reach each line of each file of the core, the time of each, and those that do not pass."""
-    lines = defaultdict(lambda: defaultdict(set))
-    seconds, failed = {}, []
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    seconds, failed = dict[str, float](), list[str]()
     for text in filter(None, (recorder.recorded(out, name).read_text("utf-8") for name in test_files())):
         told = json.loads(text)
         seconds |= told["seconds"]

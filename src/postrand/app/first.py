@@ -20,7 +20,8 @@ from postrand.app import data_views, widgets
 from postrand.app.framework import quick_turns, uncollected
 from postrand.app.notes import without_options
 from postrand.app.parts import SELECTORS, Part, parts
-from postrand.app.tabs import Problem, Store, Tab
+from postrand.app.problems import Problem
+from postrand.app.tabs import Store, Tab
 
 
 @cache

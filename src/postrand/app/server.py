@@ -32,7 +32,8 @@ from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
 from postrand.app.page import SCREENS
 from postrand.app.parts import SELECTORS, Part, parts
-from postrand.app.tabs import Problem, Tab, attempt
+from postrand.app.problems import Problem, attempt
+from postrand.app.tabs import Tab
 from postrand.certification.plain_words import household_levels
 
 

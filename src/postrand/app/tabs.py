@@ -6,11 +6,7 @@ import asyncio
 import dataclasses
 import re
 import shutil
-import sys
-import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -21,13 +17,13 @@ from postrand.app import history, opening
 from postrand.app.decisions import Decisions, open_decisions
 from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
+from postrand.app.problems import Problem, attempt, guarded
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
 from postrand.app.reading import read_again
 from postrand.app.start import Start
-from postrand.app.watch import Cancelled, Watch
+from postrand.app.watch import Watch
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import ReadSettings, is_known, moved
-from postrand.support.memory import give_back
 
 if TYPE_CHECKING:
     from postrand.app.checking import ReleaseCheck
@@ -37,18 +33,8 @@ if TYPE_CHECKING:
 WAITING = ".in-"
 """How the folder of an upload begins that was not opened yet."""
 MAX_TABS = 20
-LONG = 0.2
-"""After work of so many seconds memory is given back: what follows a slider leaves none to speak of."""
 MAX_KEPT = 200
-CANCELLED = "Cancelled: nothing was released."
 TOO_LATE = "The release was complete before you cancelled. It is in the list of releases, where you can remove it."
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem, as text for a person."""
-
-    text: str
 
 
 class Tab:
@@ -430,36 +416,6 @@ def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     from postrand.app.plans import open_plan  # not for the first screen
 
     return open_plan(path, folder)
-
-
-async def guarded(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
-    """Run a function in a thread; any exception becomes a Problem, so that the server continues."""
-
-    def work() -> Any:
-        start = time.monotonic()
-        found = attempt(function, cancelled)
-        if time.monotonic() - start > LONG:
-            give_back()
-        return found
-
-    return await asyncio.to_thread(work)
-
-
-def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
-    """Return the result of a function, or a Problem if it raises."""
-    try:
-        return function()
-    except Cancelled:
-        return Problem(cancelled)
-    except PostrandError as error:
-        return Problem("\n".join(error.told))
-    except MemoryError:
-        return Problem("There is not enough memory for this file.")
-    except OSError as error:  # a folder that a person named, a full disk
-        return Problem(sentence("the disk refuses", where=str(error.filename or ""), got=error.strerror or "an error"))
-    except Exception as error:  # an error in the workbench must not stop the other tabs
-        traceback.print_exc(file=sys.stderr)
-        return Problem(f"Something went wrong in the workbench ({type(error).__name__}). Your choices are kept.")
 
 
 class Store:
