@@ -427,6 +427,8 @@ def test_households_that_their_size_and_columns_single_out_are_counted_as_by_com
 def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_already_is_told():
     book = Codebook((Variable("edu", categories=("1", "-9"), missing="category", missing_codes=("-9",), role="key"),))
     table = pa.table({"edu": ["1", "-9", "1"]})
+    gone = pa.table({"edu": pa.nulls(2, pa.string())})
+    assert "no record has a value" in missing_kinds(book, ["edu"], sampled(TableSource(gone), ["edu"], []))["edu"]
     told = missing_kinds(book, ["edu"], sampled(TableSource(table), ["edu"], []))
     assert "no record of the file has" in told["edu"]
     assert "-9 and (missing) are 2 categories that mean no answer" in told["edu"]

@@ -133,6 +133,12 @@ class Plan:
         return (*(name for block in self.blocks for name in block.variables), *split)
 
     @property
+    def not_released(self) -> tuple[str, ...]:
+        """The columns that are left out: dropped ones, and numbers of records unless they are asked for."""
+        roles = ("drop",) if self.release.release_ids else ("drop", "record_key")
+        return tuple(v.name for v in self.codebook.with_role(*roles))
+
+    @property
     def unperturbed(self) -> tuple[str, ...]:
         """The released keys, sensitive and other variables that are released as they are."""
         treated = {name for entry in self.numerical for name in entry.variables} | {*self.perturbed}

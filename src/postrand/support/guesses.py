@@ -11,6 +11,8 @@ import math
 _STEPS = 60
 _MUCH = 0.95
 """What a bound out of 100 is not raised by to the next whole number."""
+_AS_MANY = 1.1
+"""Shares that are said by the same words are told apart where one is more than so many times the other."""
 TWO = "of 100 guesses between two equally likely {of}, 50 are right without the release and at most {most} with it"
 
 
@@ -91,6 +93,8 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
 
     >>> guesses_in_words(1.0)
     'of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it'
+    >>> guesses_in_words(6.0, 403_200).partition("values, ")[2].partition("values, ")[2]
+    'fewer than 0.1 are right with the release, but up to 404 times as many as without'
     >>> guesses_in_words(1.0, 12).partition("; ")[2]
     'of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it'
     """
@@ -98,10 +102,13 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     text = TWO.format(of=of, most=two)
     if size <= 2:
         return text
-    few, many = of_hundred(1 / size), of_hundred(right_guesses(epsilon, 1 / size, delta), most=True)
+    share = right_guesses(epsilon, 1 / size, delta)
+    few, many = of_hundred(1 / size), of_hundred(share, most=True)
     counts = f"{few} without the release and at most {many} with it"
     if few == many:
         counts = f"{few} {'is' if few == '1' else 'are'} right, with the release as without it"
+        if share * size > _AS_MANY:
+            counts = f"{few} are right with the release, but up to {math.ceil(share * size):,} times as many as without"
     return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
 
 

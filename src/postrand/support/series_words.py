@@ -57,3 +57,15 @@ def beside_others(entry: Mapping[str, Any] | None) -> tuple[str, ...]:
     if entry.get("disjoint") or epsilon is None:
         return told
     return (*told, fill(EARLIER, guesses=guesses_in_words(epsilon, delta=delta)))
+
+
+def together(entry: Mapping[str, Any]) -> str:
+    """Return in a few words where a release stands in its series, and the total.
+
+    >>> together({"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 6.0}})
+    'ε <= 6 with all releases so far; this is number 2 of the population p'
+    """
+    total = entry["total"]
+    level = "no finite ε" if total["epsilon"] is None else fill("ε <= {epsilon:up}", epsilon=total["epsilon"])
+    level += fill(DELTA, delta=total["delta"]) if total.get("delta") else ""
+    return f"{level} with all releases so far; this is number {entry['number']} of the population {entry['population']}"

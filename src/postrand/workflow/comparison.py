@@ -369,8 +369,7 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
     found += [("as it is", few(plan.unperturbed))] if plan.unperturbed else []
-    dropped = [v.name for v in plan.codebook.with_role("drop")]
-    found += [("not released", few(dropped))] if dropped else []
+    found += [("not released", few(plan.not_released))] if plan.not_released else []
     found.append(("order of records", "random" if plan.release.shuffle else "as in the file"))
     return found
 

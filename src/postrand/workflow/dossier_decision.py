@@ -15,6 +15,7 @@ from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import worth_line
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
+from postrand.support.series_words import together
 from postrand.support.showing import few
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
@@ -93,6 +94,8 @@ def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificat
     for name, words in SETTINGS.items():
         if name in settings:
             yield words, settings[name]
+    if certificate.series is not None:
+        yield "Together", together(certificate.series.to_dict())
 
 
 def _risks(figures: PlanFigures) -> Iterator[RiskRow]:
@@ -163,7 +166,8 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy is None:
         return
     if policy.is_met:
-        yield f"All {len(policy.verdicts)} rules are met."
+        asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
+        yield f"All {len(policy.verdicts)} rules are met{f'; of these, {asks_nothing}' if asks_nothing else ''}."
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
         yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."

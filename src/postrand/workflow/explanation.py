@@ -93,9 +93,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield f"Numbers that are moved or averaged among records of similar values: {few(ranked)}."
     if figures.unperturbed:
         yield f"Released as they are, with no protection of their own: {few(figures.unperturbed)}."
-    dropped = [v.name for v in plan.codebook.with_role("drop")]
-    if dropped:
-        yield f"Not released: {few(dropped)}."
+    if plan.not_released:
+        yield f"Not released: {few(plan.not_released)}."
 
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
