@@ -128,6 +128,7 @@ def main():
             mutants=mutants,
             covering=reaching,
             seconds=seconds,
+            focus=forks.focused(lines),
             budget=given.budget,
             done=done,
         )
