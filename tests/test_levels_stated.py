@@ -16,6 +16,7 @@ from postrand.codebook.rules import Rule
 from postrand.errors import PrivacyError, SpecificationError
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
+from postrand.mechanism.matrix_classes import classes_of, moves, parts
 from postrand.mechanism.split import Split
 from postrand.mechanism.units import Units
 from postrand.privacy import (
@@ -141,3 +142,15 @@ def test_a_rule_is_tried_with_the_subset_that_shows_its_variables():
     )
     split = Split.of([0.5, 0.5], [Block(name, randomised_response(2, 1.0)) for name in "ab"])
     assert reachable(Mechanism([], book, split=split)) == list(book.rules)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 69, 70])
+def test_classes_of_a_law_of_two_numbers_a_row_are_those_of_its_graph(zeros):
+    """Rows without moves are reached by the others; all 70 alone only where no row moves."""
+    off = np.where(np.arange(70) < zeros, 0, UNIT // 200)
+    law = TransitionMatrix.constant(UNIT - 69 * off, off)
+    assert classes_of(law).tolist() == (list(range(70)) if zeros == 70 else [0] * 70)
+    i, j = moves(law)
+    assert (law.weights[i, j] > 0).all()
+    assert len(parts(law)) == (70 if zeros == 70 else 1)
+    assert set(j.tolist()) == set(range(70))
