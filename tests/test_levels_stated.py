@@ -29,6 +29,7 @@ from postrand.privacy import (
     ShuffledPrivacy,
 )
 from postrand.privacy.composition import _ORDERS, _by_renyi, delta_upper
+from postrand.privacy.differential import LEAST_EPSILON
 from postrand.privacy.levels import renyi
 
 LAW = TransitionMatrix.from_array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.15, 0.6]])
@@ -75,6 +76,7 @@ def test_the_level_of_a_metric_is_per_length_and_names_its_place():
         (DifferentialPrivacy(0.7), math.exp(0.7), 0.0),
         (ApproximateDifferentialPrivacy(0.7, 0.05), math.exp(0.7), 0.05),
         (ConcentratedPrivacy(0.3), 1.0, math.sqrt(0.15)),
+        (RenyiPrivacy(0.3, 2.0), 1.0, math.sqrt(0.15)),
     ],
     ids=lambda x: getattr(x, "name", ""),
 )
@@ -154,3 +156,44 @@ def test_classes_of_a_law_of_two_numbers_a_row_are_those_of_its_graph(zeros):
     assert (law.weights[i, j] > 0).all()
     assert len(parts(law)) == (70 if zeros == 70 else 1)
     assert set(j.tolist()) == set(range(70))
+
+
+@pytest.mark.parametrize(("model", "name", "wide", "others"), MODELS, ids=lambda x: getattr(x, "name", ""))
+def test_a_limit_of_numpy_is_kept_as_a_plain_number(model, name, wide, others):
+    assert type(getattr(model(**{name: np.float32(0.5)}, **others), name)) is float
+
+
+def test_the_least_epsilon_is_the_least_that_is_designed():
+    DifferentialPrivacy(LEAST_EPSILON).require_size(2)
+    with pytest.raises(PrivacyError, match="too small for a matrix in units of"):
+        DifferentialPrivacy(math.nextafter(LEAST_EPSILON, 0)).require_size(2)
+
+
+def test_the_ends_of_randomised_response_spend_the_whole_delta():
+    model = ApproximateDifferentialPrivacy(0.7, 0.05)
+    for stay in model.stays(4):
+        law = TransitionMatrix.from_array(np.full((4, 4), (1 - stay) / 3) + (stay - (1 - stay) / 3) * np.eye(4))
+        assert model.check([law]).level == pytest.approx(0.05, rel=1e-9)
+    assert ApproximateDifferentialPrivacy(0.7, 0.5).stays(4)[0] == 0
+
+
+def test_the_block_that_excludes_values_is_the_worst():
+    zero = TransitionMatrix.from_array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.8, 0.1]])
+    model = ApproximateDifferentialPrivacy(1.0, 0.9)
+    assert [model.check(laws).worst for laws in ([LAW, zero], [zero, LAW], [LAW, zero, LAW])] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("model", [ConcentratedPrivacy, RenyiPrivacy, DifferentialPrivacy])
+def test_no_model_promises_nothing_at_all(model):
+    with pytest.raises(PrivacyError, match="is not a positive number"):
+        model(0.0)
+    with pytest.raises(PrivacyError, match="order is not above 1"):
+        RenyiPrivacy(0.5, 1.0)
+
+
+@pytest.mark.parametrize(("model", "name", "wide", "others"), MODELS, ids=lambda x: getattr(x, "name", ""))
+def test_the_worst_of_several_blocks_spends_most(model, name, wide, others):
+    if model is not MetricPrivacy:  # a distance is one block's
+        weak, strong = randomised_response(3, 0.2), randomised_response(3, 0.9)
+        asked = model(**{name: wide}, **others)
+        assert [asked.check(laws).worst for laws in ([weak, strong], [strong, weak])] == [1, 0]
