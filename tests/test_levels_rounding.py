@@ -68,6 +68,7 @@ def test_zcdp_of_small_levels_and_of_blocks():
             truth = largest_ratio(matrix)
             assert truth <= zcdp(matrix) <= truth * (1 + tolerance)
     one = randomised_response(3, 1.0)
+    assert (zcdp(TransitionMatrix.identity(2)), zcdp(TransitionMatrix.from_array(np.full((2, 2), 0.5)))) == (np.inf, 0)
     assert zcdp([one, one]) == pytest.approx(2 * zcdp(one), rel=3e-6)
 
 
