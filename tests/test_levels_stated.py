@@ -8,8 +8,10 @@ import mpmath
 import numpy as np
 import pytest
 
+from postrand.certification.account import Account, mechanism_account
 from postrand.certification.file_level import FileLevel
 from postrand.certification.reachable_rules import reachable
+from postrand.certification.series import rho_of
 from postrand.certification.units import unit_levels
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
@@ -30,7 +32,7 @@ from postrand.privacy import (
 )
 from postrand.privacy.composition import _ORDERS, _by_renyi, delta_upper
 from postrand.privacy.differential import LEAST_EPSILON
-from postrand.privacy.levels import renyi
+from postrand.privacy.levels import renyi, zcdp
 
 LAW = TransitionMatrix.from_array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.15, 0.6]])
 EDGES = ((0, 1, 0.5), (1, 2, 2.0), (0, 2, 1.3))
@@ -197,3 +199,11 @@ def test_the_worst_of_several_blocks_spends_most(model, name, wide, others):
         weak, strong = randomised_response(3, 0.2), randomised_response(3, 0.9)
         asked = model(**{name: wide}, **others)
         assert [asked.check(laws).worst for laws in ([weak, strong], [strong, weak])] == [1, 0]
+
+
+def test_rho_of_a_record_counts_its_prior_once():
+    spent = Block("a", randomised_response(3, 0.5), provenance="dp", prior_epsilon=0.25)
+    mechanism = Mechanism([spent, Block("b", randomised_response(2, 0.75))])
+    wanted = zcdp([block.matrix for block in mechanism.blocks]) + 0.25**2 / 2
+    assert wanted <= rho_of(mechanism, mechanism_account(mechanism)) <= wanted * (1 + 1e-5)
+    assert rho_of(Mechanism({"a": TransitionMatrix.identity(2)}), Account((), (), math.inf)) is None
