@@ -77,8 +77,9 @@ def record(out):
 
 def load(out):
     """Return the tests that reach each line of each file of the core, the time of each, and those that do not pass."""
-    lines = defaultdict(lambda: defaultdict(set))
-    seconds, failed = {}, []
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    seconds: dict[str, float] = {}
+    failed: list[str] = []
     for text in filter(None, (recorder.recorded(out, name).read_text("utf-8") for name in test_files())):
         told = json.loads(text)
         seconds |= told["seconds"]
@@ -127,8 +128,7 @@ def main():
             modules=modules,
             mutants=mutants,
             covering=reaching,
-            seconds=seconds,
-            focus=forks.focused(lines),
+            runs=forks.run_by(lines),
             budget=given.budget,
             done=done,
         )
