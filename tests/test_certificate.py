@@ -277,7 +277,7 @@ def test_limits_of_units_name_what_is_shared_and_what_was_settled(used, settled)
     kinds = {name: unit if used in (unit, "both") else "record" for name, unit in kinds.items()}
     blocks = [Block((name,), RR2, provenance="public", unit=unit) for name, unit in kinds.items()]
     found = codes(Mechanism(blocks, book, units=Units(*columns)), Facts(differing_are_settled=settled))
-    wanted = [{"code": "presence"}]
+    wanted: list[dict[str, object]] = [{"code": "presence"}]
     wanted += [{"code": f"several_{unit}"} for unit in ("person", "household") if used not in (unit, "both")]
     for unit in ("household", "person"):
         if used in (unit, "both"):
