@@ -13,7 +13,7 @@ NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies audit faults fuzz mutants check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -81,6 +81,9 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 	$(BIN)/python benchmarks/completed_misfit.py
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_squares.py)
 	$(if $(SHARED),$(BIN)/python benchmarks/completed_files.py completed_files.jsonl)
+
+papers: env  ## recompute every printed value and figure of the four papers in docs/papers (PAPERS: some of abc rdf chr ss)
+	$(BIN)/python -m benchmarks.papers $(PAPERS)
 
 audit: env  ## run the program on neighbouring files, bound from below what its releases promise, and find planted defects
 	$(BIN)/python -m benchmarks.audit $(AUDIT)

@@ -1,4 +1,4 @@
-"""Time bistochastic privacy against peers and limits, and recompute Table 1 of RDF.
+"""Time bistochastic privacy against peers and limits.
 
 Run ``python benchmarks/bistochastic.py``; results go to benchmarks/results/bistochastic.{md,json}.
 
@@ -170,23 +170,6 @@ def numerical_times():
     return rows
 
 
-def table_1():
-    from postrand.designers.bistochastic import blocks, circulant, tridiagonal
-    from postrand.mechanism.matrix import randomised_response
-
-    families = {
-        "differential privacy, ε = 5, 3, 1": [randomised_response(12, e) for e in (5.0, 3.0, 1.0)],
-        "k-anonymity, k = 2, 3, 6": [blocks([k] * (12 // k)) for k in (2, 3, 6)],
-        "tridiagonal, α = 0.1, 0.3, 0.4": [tridiagonal(np.full(11, a)) for a in (0.1, 0.3, 0.4)],
-        "circulant, p11 = 0.9, 0.6, 0.2": [circulant([q] + [(1 - q) / 11] * 11) for q in (0.9, 0.6, 0.2)],
-    }
-    printed = [(17, 60, 97), (28, 56, 72), (24, 35, 40), (21, 63, 93)]
-    return [
-        {"family": name, "beta": [round(100 * M.beta, 1) for M in laws], "printed": paper}
-        for (name, laws), paper in zip(families.items(), printed, strict=True)
-    ]
-
-
 def report(data):
     def text(value):
         return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
@@ -204,7 +187,6 @@ if __name__ == "__main__":
         numerical(sys.argv[2])
     else:
         results = {
-            "Table 1 of RDF, percent": table_1(),
             "Truthful optimum at β = 0.62": truthful_times(),
             "Birkhoff decomposition of dense laws": birkhoff_times(),
             f"Numerical column of {N} values": numerical_times(),

@@ -193,10 +193,12 @@ class Place:
             code, said.read_text("utf-8", "replace"), answer.read_text("utf-8", "replace"), told, told == "fired"
         )
 
-    def command(self, case: Case, fault: Fault | None = None, counted: bool = False) -> Run:
+    def command(self, case: Case, fault: Fault | None = None, counted: bool = False, bound: bool = False) -> Run:
         from postrand.cli import main
 
         def work() -> None:
+            if bound:
+                obey_modes()
             sys.argv = ["postrand", *case.words]
             main()
 
@@ -355,6 +357,35 @@ def two_at_once(place: Place, name: str) -> bool:
     return codes == sorted([case.code, 7]) and len(refused) == 1 and made == {*case.made, *case.kept}
 
 
+def obey_modes() -> None:
+    """Give up root's rights to pass over the modes of files: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
+    library, header, held = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert library.capget(header, held) == 0
+    held[0] &= ~0b110
+    assert library.capset(header, held) == 0
+
+
+def read_only_folders(place: Place) -> list[str]:
+    """Protect from a folder that can only be read, and into one; return what is wrong."""
+    out, found = place.folder / "out", []
+    out.mkdir()
+    Path("plain.toml").write_text(PLAN.partition("[ledger]")[0])
+    before = digests(place.work)
+    place.work.chmod(0o555)
+    for folder, code in (("../out", 0), (".", 7)):
+        words = ("protect", "--plan", "plain.toml", "--out", f"{folder}/release", "--dossier", f"{folder}/dossier")
+        run = place.command(Case(words), bound=True)
+        wanted = "(?s)postrand: .*cannot be written to; got Permission denied. Next: " if code else ""
+        if run.code != code or not re.match(wanted, run.said) or "Traceback" in run.said:
+            found.append(f"{folder}: {run.code}, {run.said[-400:]}")
+        if digests(place.work) != before or sorted(os.listdir(out)) != ["dossier", "release"]:
+            found.append(f"{folder}: {sorted(os.listdir(out))}, or the source folder is not as it was")
+    place.work.chmod(0o755)
+    shutil.rmtree(out)
+    Path("plain.toml").unlink()
+    return found
+
+
 def driver_killed(place: Place) -> list[str]:
     """Kill the driver of Spark while it writes a release; return what is wrong then, and after the next run."""
     from tests.spark_cluster import descendants_of_this_process
@@ -483,6 +514,10 @@ def main() -> None:
         alone = [two_at_once(place, name) for _ in range(5)]
         print(json.dumps({"two runs of": name, "times": len(alone), "one whole, one refused": sum(alone)}), flush=True)
         failed = failed or not all(alone)
+    if not given.only and "protect" in (given.commands or CASES):
+        wrong = read_only_folders(place)
+        print(json.dumps({"read-only folders": wrong or "read from as any other, and one sentence where to write"}))
+        failed = failed or bool(wrong)
     if given.spark:
         wrong = driver_killed(place)
         print(json.dumps({"the driver of Spark killed": wrong or "no release, and a whole one from the next run"}))

@@ -1,7 +1,7 @@
 """Measure the least-loss designs under security against spontaneous recognition (CHR) and compare them with others.
 
-Run ``python benchmarks/recognition.py [FOLDER]``. Results go to benchmarks/results/recognition.{md,json}, CHR's
-Figure 1 to docs/papers/chr-figure-1.svg.
+Run ``python benchmarks/recognition.py [FOLDER]``. Results go to benchmarks/results/recognition.{md,json}.
+``make papers`` draws CHR's Figure 1.
 
 - The paper's example (K = 48) over 20 drawn files: the quantities that it prints, time, and on the first 3 the loss
   against the best of ten random starts of another solver: sequential quadratic programming on all moves and all
@@ -153,24 +153,6 @@ def example():
     return results
 
 
-def figure(path):
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for seed, marker in ((1, "o"), (4, "x")):
-        model = SpontaneousRecognition(ALPHA, 3).on(drawn_file(seed))
-        M = least_loss(model, reach="cover").matrix.array
-        there = model.file.counts >= 10
-        axes.plot(model.file.counts[there], 1 - M.diagonal()[there], marker, label=f"file {seed}")
-    axes.set(xlabel="frequency of the type in the file", ylabel="probability of change", xscale="log")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-
-
 def real_file(folder):
     with (folder / "ny_pums_2000_sample.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if all(row[k] for k in KEYS)]
@@ -275,7 +257,6 @@ def peers(results):
 def main():
     found = {"example": example()}
     lines = ["# Least-loss designs (K = 48, 20 drawn files)", "", *table(found["example"])]
-    figure(ROOT / "docs" / "papers" / "chr-figure-1.svg")
     if len(sys.argv) > 1:
         found["large"] = large(Path(sys.argv[1]))
         lines += ["", "# A real file (K = 432, restricted variant)", "", "| quantity | value |", "| --- | --- |"]

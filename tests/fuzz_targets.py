@@ -1,5 +1,6 @@
 """Every reader of a file that others wrote: for each, files to start from, and how it is called with other bytes."""
 
+import hashlib
 import io
 import json
 import re
@@ -21,7 +22,7 @@ from postrand.plan import load_plan
 from postrand.plan.infer import infer, load_codebook
 from postrand.plan.policy import load_policy
 from postrand.recoding.tables import rows_of
-from postrand.release import canonical_json
+from postrand.release import canonical_json, postrand_verify
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
 from postrand.release.signature import SigningKey, load_public
@@ -270,6 +271,53 @@ def released(name: str) -> Target:
     return Target("", release_seeds(name), verified, in_release(name))
 
 
+def fixture_seeds(*names: str) -> Callable[[Path], list[bytes]]:
+    """Return whole releases as JSON, of which the objects and the texts are changed alike."""
+
+    def held(path: Path) -> object:
+        return json.loads(path.read_text("utf-8")) if path.suffix == ".json" else path.read_text("utf-8")
+
+    def seeds(_: Path) -> list[bytes]:
+        roots = [ROOT / "tests" / "fixtures" / "releases" / "3" / name for name in names]
+        return [json.dumps({p.name: held(p) for p in sorted(root.iterdir())}).encode() for root in roots]
+
+    return seeds
+
+
+def unpacked(folder: Path, data: bytes) -> Path:
+    """Write the files that an object of JSON holds, and the sizes and digests that fit them."""
+    root = folder / "alone"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    try:
+        held = json.loads(data)
+    except (ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict):
+        return root
+    names = [name for name in held if re.fullmatch(r"[A-Za-z0-9_.]{1,60}", name)]
+    contents = {name: _content(held[name]) for name in names if name not in (".", "..")}
+    manifest = held.get("manifest.json")
+    if isinstance(manifest, dict) and isinstance(manifest.get("files"), dict):
+        digests = {n: hashlib.sha256(content).hexdigest() for n, content in contents.items()}
+        files = {n: {"bytes": len(c), "sha256": digests[n]} for n, c in contents.items() if n != "manifest.json"}
+        contents["manifest.json"] = _content({**manifest, "files": files})
+    for name, content in contents.items():
+        (root / name).write_bytes(content)
+    return root
+
+
+def _content(value: object) -> bytes:
+    return value.encode("utf-8", "replace") if isinstance(value, str) else canonical(json.dumps(value).encode())
+
+
+def alone(root: Path) -> None:
+    """Verify by the file that needs nothing: it answers with a code and sentences, whatever it is given."""
+    said = postrand_verify.verify(str(root))
+    assert said.code in (0, 7, 9), said.lines
+    assert said.code == 0 or any(outcome in ("WRONG", "not checked") and text for outcome, _, text in said.lines)
+
+
 def ledger_seeds(folder: Path) -> list[bytes]:
     ledger = Ledger(folder / "seed.ledger")
     for number, kind in enumerate(("first", "wave")):
@@ -296,6 +344,7 @@ TARGETS: dict[str, Target] = {
     **{s: Target(s, table_seed(s), every_batch) for s in (".parquet", ".arrow", ".sav", ".dta", ".xpt")},
     **{n: released(n) for n in ("codebook.json", "mechanism.json", "certificate.json", "manifest.json", "data.csv")},
     "description.json": released("description.json"),
+    "verifier": Target("", fixture_seeds("split", "averaged", "permuted", "completed"), alone, unpacked),
 }
 
 

@@ -115,7 +115,7 @@ class Complaint(Exception):
     ],
 )  # fmt: skip
 def test_failures_to_connect_are_told_apart(text, said):
-    told = _complaint("the database", Complaint(text))
+    told = _complaint("the database", Complaint(text), "nothing is left")
     assert said in told
     assert "s3cretPW" not in told
     assert "curator" not in told
@@ -126,7 +126,7 @@ def test_states_are_told_apart():
         for code in filter(None, codes.split("|")):
             error = Complaint("SSL password s3cretPW")  # words of the text do not count where there is a state
             error.sqlstate = code
-            assert f"{what}; got SQLSTATE {code}" in _complaint("the database", error)
+            assert f"{what}; got SQLSTATE {code}" in _complaint("the database", error, "nothing is left")
 
 
 @given(PASSWORDS)

@@ -108,6 +108,14 @@ def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, m
     assert not (tmp_path / "advice").exists()
 
 
+def test_a_file_that_protect_would_refuse_gets_no_plan(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path, "--largest-household", "2", "--household-variables", "sex")
+    assert "a household has more records than the plan allows" in said
+    assert "sex: records of one household differ" in said
+    assert not (tmp_path / "advice").exists()
+
+
 def test_a_household_number_needs_no_decision_because_it_leaves_with_new_numbers(tmp_path):
     command = ["init", survey(tmp_path), "--keys", "sex,tenure", "--household", "hid", "--drop", "*"]
     done = CliRunner().invoke(main, [*map(str, command), "--out", str(tmp_path / "first")])

@@ -15,9 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand import release
-from postrand.app import charts, comparison_views, computations, documents, forms, release_views, risk_views, views
-from postrand.app.computations import Cancelled, Watch, cell_variance
+from postrand.app import (
+    charts,
+    comparison_views,
+    computations,
+    data_views,
+    documents,
+    finished,
+    forms,
+    opening,
+    release_views,
+    risk_views,
+    views,
+)
+from postrand.app.computations import cell_variance
 from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisions
+from postrand.app.watch import Cancelled, Watch
 from postrand.errors import PostrandError, SpecificationError
 from postrand.plan import load_plan
 from postrand.support.progress import Stage, Step
@@ -42,13 +55,13 @@ def table(n: int = 900) -> pa.Table:
 def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     path = tmp_path_factory.mktemp("app") / "survey.parquet"
     pq.write_table(table(), path)
-    return dataclasses.replace(open_decisions(computations.open_file(path), ROLES), as_is=("weight",))
+    return dataclasses.replace(open_decisions(opening.open_file(path), ROLES), as_is=("weight",))
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("family", "name"), [(f, n) for f in forms.REGISTERED for n in forms.names(f)])
+@pytest.mark.parametrize(("family", "name"), [(f, n) for f in forms.registered() for n in forms.names(f)])
 def test_every_member_of_every_family_has_a_form(family: str, name: str) -> None:
     kind = forms.member(family, name)
     assert len(forms.explain(kind)) > 20
@@ -63,7 +76,7 @@ def test_every_member_of_every_family_has_a_form(family: str, name: str) -> None
 
 
 def test_only_what_needs_a_list_is_left_to_the_plan() -> None:
-    left = {k.name for f in forms.REGISTERED for k in forms.REGISTERED[f] if k not in forms.offered(f)}
+    left = {k.name for f in forms.registered() for k in forms.registered()[f] if k not in forms.offered(f)}
     not_divided = {"approximate", "renyi", "concentrated", "shuffled"}  # among variables, which the workbench does
     assert left == {"metric", "recognition", "whole-record"} | not_divided
 
@@ -132,7 +145,7 @@ def test_no_action_breaks_the_bench(actions: list[tuple[str, str, str]]) -> None
     for action in actions:
         decisions = act(decisions, *action)
         assert len(decisions.roles) == len(decisions.perturb) == 2
-        assert views.status(decisions) is not None
+        assert data_views.status(decisions) is not None
 
 
 def test_what_is_undecided_is_named(decisions: Decisions, tmp_path: Path) -> None:
@@ -235,7 +248,7 @@ def test_the_file_is_protected_as_on_the_command_line(decisions: Decisions, tmp_
     order = [Stage.READING, Stage.DESIGNING, Stage.PERTURBING, Stage.WRITING, Stage.VERIFYING, Stage.REPORTS]
     assert [stage for stage in stages if stage in order] == order
     assert (tmp_path / "dossier" / "dossier.html").exists()
-    assert computations.packed(tmp_path).stat().st_size > 1000
+    assert finished.packed(tmp_path).stat().st_size > 1000
     single, double = (
         computations.margin(decisions, made, computations.counts(decisions, c), c) for c in ((1,), (0, 1))
     )
@@ -291,8 +304,8 @@ def whole_page(decisions: Decisions, folder: Path) -> str:
     points = computations.curve(decisions, computations.counts(decisions, (decisions.shown,)))
     labels = documents.codebook_of(decisions)[decisions.names[decisions.shown]].code_labels
     parts = [
-        views.status(decisions),
-        views.variables(decisions),
+        data_views.status(decisions),
+        data_views.variables(decisions),
         views.risk_form(decisions),
         views.design_form(decisions),
     ]
@@ -321,9 +334,7 @@ def test_markup_in_names_and_labels_is_text(tmp_path: Path) -> None:
     field = pa.field(f"{EVIL}0", pa.string(), metadata={"label": EVIL, "value_labels": json.dumps({EVIL: EVIL + "L"})})
     data = pa.table([values, values[::-1]], schema=pa.schema([field, pa.field(f"{EVIL}1", pa.string())]))
     pq.write_table(data, tmp_path / "x.parquet")
-    decisions = open_decisions(
-        computations.open_file(tmp_path / "x.parquet", EVIL), {f"{EVIL}0": "key", f"{EVIL}1": "key"}
-    )
+    decisions = open_decisions(opening.open_file(tmp_path / "x.parquet", EVIL), {f"{EVIL}0": "key", f"{EVIL}1": "key"})
     page = whole_page(decisions, tmp_path)
     assert "<img" not in page
     assert "&lt;img" in page
@@ -338,9 +349,9 @@ def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
     path.write_text(
         "\n".join([",".join(names), *(",".join(["ab"[(i + r) % 2] for i in range(10_000)]) for r in range(3))]) + "\n"
     )
-    decisions = open_decisions(computations.open_file(path))
-    assert len(str(views.variables(decisions))) < 150_000
-    assert views.listed(act(act(decisions, "find", value="C99"), "page", value="2"))[1] == 111
+    decisions = open_decisions(opening.open_file(path))
+    assert len(str(data_views.variables(decisions))) < 150_000
+    assert data_views.listed(act(act(decisions, "find", value="C99"), "page", value="2"))[1] == 111
     assert "and 9,995 more" in documents.problems(decisions)[0]
     decided = act(act(decisions, "role", "3", "key"), "rest", value="drop")
     assert decided.perturbed == (3,)
@@ -351,9 +362,9 @@ def test_ten_thousand_columns_are_shown_page_by_page(tmp_path: Path) -> None:
 def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
     path = tmp_path / "many.parquet"
     pq.write_table(pa.table({"id": [f"v{i}" for i in range(100_000)], "sex": ["F", "M"] * 50_000}), path)
-    decisions = open_decisions(computations.open_file(path), {"id": "key", "sex": "key"})
+    decisions = open_decisions(opening.open_file(path), {"id": "key", "sex": "key"})
     assert [decisions.names[j] for j in decisions.perturbed] == ["sex"]
-    assert "more than 100 different values" in str(views.variables(decisions))
+    assert "more than 100 different values" in str(data_views.variables(decisions))
     assert decisions.keys == ("sex",)
 
 
@@ -372,7 +383,7 @@ def test_a_column_of_very_many_values_is_not_a_category(tmp_path: Path) -> None:
 def test_unreadable_files_are_explained(tmp_path: Path, name: str, data: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(PostrandError, match=words):
-        computations.open_file(tmp_path / name)
+        opening.open_file(tmp_path / name)
 
 
 def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> None:
@@ -387,7 +398,7 @@ def test_numbers_in_the_readout_are_those_of_the_point(decisions: Decisions) -> 
 
 
 def test_a_type_is_said_in_plain_words(decisions: Decisions) -> None:
-    page = str(views.variables(decisions))
+    page = str(data_views.variables(decisions))
     assert ">numbers<" in page
     assert "double" not in page
 

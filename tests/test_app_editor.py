@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, documents, editor_views, plans, recode_form, recoding, views
+from postrand.app import computations, data_views, documents, editor_views, opening, plans, recode_form, recoding, views
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.errors import PostrandError
 from postrand.plan.infer import load_codebook
@@ -42,7 +42,7 @@ def decisions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     )
     path = tmp_path_factory.mktemp("editor") / f"survey.{request.param}"
     (pq.write_table if request.param == "parquet" else pa.csv.write_csv)(columns, path)
-    return open_decisions(computations.open_file(path), dict.fromkeys(columns.column_names, "key"))
+    return open_decisions(opening.open_file(path), dict.fromkeys(columns.column_names, "key"))
 
 
 def with_form(decisions: Decisions, kind: str) -> tuple[Decisions, int]:
@@ -95,7 +95,7 @@ def test_a_key_without_categories_is_named_until_a_recode_makes_them(decisions: 
     assert "counted only after it →" in str(editor_views.effect_view(found, waiting=False))
     assert "The risk leaves out born: released without categories" in str(views.risk_form(decisions))
     assert "leaves out" not in str(views.risk_form(after))
-    assert views.UNCOUNTED in str(views.variables(decisions))
+    assert data_views.UNCOUNTED in str(data_views.variables(decisions))
 
 
 def test_a_recode_is_taken_back(decisions: Decisions) -> None:

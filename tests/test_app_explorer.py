@@ -22,13 +22,15 @@ from postrand.app import (
     documents,
     exploring,
     measure_views,
+    opening,
     risk_screen,
     risk_views,
     views,
 )
-from postrand.app.computations import Margin, Watch
+from postrand.app.computations import Margin
 from postrand.app.conclusions import _closest, conclusions
 from postrand.app.decisions import Decisions, act, open_decisions
+from postrand.app.watch import Watch
 from postrand.codebook import Codebook, Variable
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
@@ -68,7 +70,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     path = tmp_path_factory.mktemp("explorer") / "survey.parquet"
     pq.write_table(pa.table(columns), path)
     roles = {"sex": "key", "area": "key", "age": "key", "ill": "sensitive", "home": "household"}
-    opened = computations.open_file(path)
+    opened = opening.open_file(path)
     return dataclasses.replace(open_decisions(opened, roles), roles=("key", "key", "key", "sensitive", "household"))
 
 

@@ -9,11 +9,12 @@ import pytest
 from openpyxl import Workbook
 from shiny import reactive
 
-from postrand.app import computations, linked_view, reading, reading_views, views
+from postrand.app import data_views, linked_view, opening, reading, reading_views
 from postrand.app.decisions import act, open_decisions
 from postrand.app.notes import in_words, without_options
 from postrand.app.plan_server import uploaded
-from postrand.app.tabs import Problem, Tab
+from postrand.app.problems import Problem
+from postrand.app.tabs import Tab
 from postrand.formats import SINGLE_BYTE, ReadSettings, path_of
 from postrand.plan import infer, numbering
 
@@ -123,13 +124,13 @@ def test_a_household_number_is_hinted_at_and_has_no_links(tmp_path: Path) -> Non
     path = tmp_path / "houses.csv"
     rows = [f"{h},{'nesw'[h % 4]},{'mf'[(h + k) % 2]}" for h in range(150) for k in range(3 + h % 5)]
     path.write_text("\n".join(["hid,region,sex", *rows]) + "\n")
-    start = open_decisions(computations.open_file(path))
+    start = open_decisions(opening.open_file(path))
     for state in (start, act(act(start, "role", "1", "key"), "rest", value="other")):
         found = linked_view.proposals(state, linked_view.sample_of(state))
-        page = str(views.variables(state)) + str(linked_view.linked_card(state, found))
+        page = str(data_views.variables(state)) + str(linked_view.linked_card(state, found))
         assert "looks like a household number: choose the role household" in page
         assert "role = " not in page
     assert linked_view.proposals(start, linked_view.sample_of(start)).sentences == ()
     named = act(start, "role", "0", "household")
     assert linked_view.proposals(named, linked_view.sample_of(named)).sentences == ()
-    assert "looks like" not in str(views.variables(named))
+    assert "looks like" not in str(data_views.variables(named))

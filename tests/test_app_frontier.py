@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, designing, frontier, frontier_views
+from postrand.app import designing, frontier, frontier_views, opening
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.app.frontier import Target
@@ -25,7 +25,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     columns = {name: rng.choice(list("abcd")[:k], N) for name, k in (("sex", 2), ("area", 4), ("job", 3))}
     path = tmp_path_factory.mktemp("frontier") / "survey.parquet"
     pq.write_table(pa.table(columns), path)
-    return act(open_decisions(computations.open_file(path), dict.fromkeys(columns, "key")), "block", "1", "sex")
+    return act(open_decisions(opening.open_file(path), dict.fromkeys(columns, "key")), "block", "1", "sex")
 
 
 def test_points_are_the_designs_that_they_stand_for(

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand.app import (
-    computations,
+    data_views,
     designing,
     documents,
     goals,
+    opening,
     plan_views,
     plans,
     precision,
@@ -27,6 +28,7 @@ from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
 from postrand.errors import PostrandError, UsageError
 from postrand.plan import Plan, load_plan
+from postrand.report.table_worth import EQUAL, table_worth
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
@@ -79,7 +81,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fresh(survey: Path) -> Decisions:
     roles = dict.fromkeys(("sex", "area", "job", "born"), "key") | {"pay": "other", "house": "household"}
-    return dataclasses.replace(open_decisions(computations.open_file(survey), roles), as_is=("pay",))
+    return dataclasses.replace(open_decisions(opening.open_file(survey), roles), as_is=("pay",))
 
 
 def planned(fresh: Decisions, folder: Path, extra: str) -> Path:
@@ -119,12 +121,12 @@ def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tm
         fresh, tmp_path, f'[[blocks]]\nvariables = ["born"]\nprior = "file"\n{EACH % 1}{JOB}{EACH % 2}{strata}'
     )
     told = json.loads(call("design", "--json", "--plan", path).output)
-    shares = {k: v for one in told["blocks"] for k, v in one["effective_per_1000"].items()}
     two = {frozenset(one["table"]): one["effective_records"] for one in told["two_way"]}
     made = Latest().designed(plans.open_plan(path, tmp_path), tmp_path)
     found = precision.precisions(made, N)
     worth = {one.name: one.one.effective_records or 0 for one in found}
-    assert worth == pytest.approx({name: share * N / 1000 for name, share in shares.items()})
+    known = table_worth(made.mechanism, [(name,) for name in worth], N, EQUAL)
+    assert worth == pytest.approx({one.name: one.effective_records for one in known})
     assert list(worth.values()) == sorted(worth.values())
     for one in found:
         least = min((worth, other) for pair, worth in two.items() if one.name in pair for other in pair - {one.name})
@@ -132,11 +134,12 @@ def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tm
         assert (one.worst.effective_records, one.other) == (pytest.approx(least[0]), least[1])
         assert one.epsilon == made.mechanism[one.name].epsilon
     page = str(precision_views.precision_view(fresh, found, N))
-    assert BASES["plan"] in page
+    assert BASES["equal"] in page
     assert 'data-act="shown"' in page
 
 
 @pytest.mark.parametrize("name", ["beside", "strata", "numbers"])
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
 def test_the_release_is_that_of_the_command_line(name: str, fresh: Decisions, tmp_path: Path) -> None:
     path = planned(fresh, tmp_path, PLANS[name])
     folder = tmp_path / "again"
@@ -201,7 +204,7 @@ def test_roles_that_a_codebook_leaves_open_are_asked_for(name: str, fresh: Decis
     book.write_text(text)
     opened = plans.open_plan(path, tmp_path)
     assert [opened.names[j] for j in opened.unset] == ["area", "pay"]
-    assert "2 variables have no role yet: area, pay." in str(views.variables(opened))
+    assert "2 variables have no role yet: area, pay." in str(data_views.variables(opened))
     assert any("without a role: area, pay" in one for one in documents.problems(opened))
     decided = act(act(opened, "role", "1", "key"), "role", "4", "other")
     assert decided.problem == ""

@@ -27,27 +27,28 @@ from postrand import release
 from postrand.app import (
     check_view,
     checking,
-    computations,
+    data_views,
     designing,
     documents,
     history,
     houses,
+    opening,
     private_folder,
     projects,
     release_screen,
     release_views,
     shelf_views,
-    views,
 )
 from postrand.app.changes import changes
-from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import _ACTIONS, Decisions, Opened, act, open_decisions
 from postrand.app.finished import Finished, Shelf, finish, verified
 from postrand.app.history import History
 from postrand.app.launch import Late, Server
 from postrand.app.notes import without_options
+from postrand.app.problems import CANCELLED
 from postrand.app.start import Start
-from postrand.app.tabs import CANCELLED, TOO_LATE, Store, Tab
+from postrand.app.tabs import TOO_LATE, Store, Tab
+from postrand.app.watch import Cancelled, Watch
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from postrand.risk.findings import Finding, Findings
@@ -80,7 +81,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     path = tmp_path_factory.mktemp("app") / "uploads" / "survey.parquet"
     path.parent.mkdir()
     pq.write_table(table(), path)
-    return open_decisions(computations.open_file(path), ROLES)
+    return open_decisions(opening.open_file(path), ROLES)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_the_check_says_what_happens_to_every_column(decisions: Decisions, tmp_p
 def test_the_check_gives_every_warning_of_the_run(decisions: Decisions, tmp_path: Path) -> None:
     """A spreadsheet formula, a matrix that cannot be inverted, and unperturbed columns: all that the run says."""
     pc.write_csv(table(), tmp_path / "s.csv")
-    chosen = open_decisions(computations.open_file(tmp_path / "s.csv"), ROLES | {"remark": "other"})
+    chosen = open_decisions(opening.open_file(tmp_path / "s.csv"), ROLES | {"remark": "other"})
     for action, key, value in (
         ("as_is", "3", "true"),
         ("structure", "", "any"),
@@ -361,7 +362,7 @@ def test_a_project_is_saved_and_opened_again(one: Finished, decided: Decisions, 
         check = checking.checked(tab.now, tab.folder)
         assert check is not None
         assert check.is_ready  # what was decided about columns is in the plan
-        assert all(name in str(views.variables(tab.now)) for name in ROLES)
+        assert all(name in str(data_views.variables(tab.now)) for name in ROLES)
         packed = held.file("release.zip")
         assert packed is not None
         assert tab.folder in packed.parents  # made when it is asked for, and not in the person's own folder

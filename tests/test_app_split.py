@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
-from postrand.app import comparison_views, computations, designing, documents, goals, plans, split_views, views
-from postrand.app.computations import Watch
+from postrand.app import comparison_views, computations, designing, documents, goals, opening, plans, split_views, views
 from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.app.designing import Latest
+from postrand.app.watch import Watch
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.designers import compare_split, split_design
 from postrand.errors import PostrandError
@@ -42,7 +42,7 @@ def table() -> pa.Table:
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Decisions:
     path = tmp_path_factory.mktemp("app") / "survey.parquet"
     pq.write_table(table(), path)
-    return open_decisions(computations.open_file(path), dict.fromkeys(NAMES, "key"))
+    return open_decisions(opening.open_file(path), dict.fromkeys(NAMES, "key"))
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def test_blocks_are_compared_with_a_split_before_one_is_chosen(blocks: Decisions
     assert found.best in ("Split", "Best joint blocks")
     many = {f"v{k}": ["a", "b"] * 50 for k in range(12)}
     pq.write_table(pa.table(many), tmp_path / "many.parquet")
-    wide = open_decisions(computations.open_file(tmp_path / "many.parquet"), dict.fromkeys(many, "key"))
+    wide = open_decisions(opening.open_file(tmp_path / "many.parquet"), dict.fromkeys(many, "key"))
     (_, _, separate), (name, _, least) = designing.compared(wide, tmp_path, Latest()).rows
     assert name == "Split, at least"
     designed = split_design(documents.codebook_of(wide), list(many), 12.0)
@@ -271,7 +271,7 @@ prior = [{table = ["sex"], counts = [3, 2]}]
 
 def other_plan(folder: Path, extra: str, privacy: str = "epsilon = 5.0") -> Path:
     pq.write_table(table(), folder / "survey.parquet")
-    decisions = open_decisions(computations.open_file(folder / "survey.parquet"), dict.fromkeys(NAMES, "key"))
+    decisions = open_decisions(opening.open_file(folder / "survey.parquet"), dict.fromkeys(NAMES, "key"))
     rule = '\n[[rules]]\nsex = "M"\narea = "w"\n'
     (folder / "codebook.toml").write_text(documents.codebook_toml(decisions) + rule)
     head = '[source]\nfile = "survey.parquet"\ncodebook = "codebook.toml"\n[metadata]\ntitle = "A survey"\n'
@@ -320,7 +320,7 @@ def test_a_plan_of_another_split_opens_a_file_of_its_own(tmp_path: Path, split: 
 def test_markup_in_names_stays_text(tmp_path: Path) -> None:
     columns = {f"{EVIL}{k}": [f"{EVIL}{(i // 2**k) % 2}" for i in range(400)] for k in range(3)}
     pq.write_table(pa.table(columns), tmp_path / "x.parquet")
-    opened = computations.open_file(tmp_path / "x.parquet", EVIL)
+    opened = opening.open_file(tmp_path / "x.parquet", EVIL)
     decisions = act(open_decisions(opened, dict.fromkeys(columns, "key")), "way", value="split")
     latest = Latest()
     made = latest.designed(decisions, tmp_path)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from postrand.app import computations, framework
+from postrand.app import framework, opening
 from postrand.app.start import Start
 
 LEAN = """
@@ -46,13 +46,13 @@ def test_a_framework_that_needs_more_than_a_stand_in_gets_the_packages(tmp_path,
 def test_a_file_is_read_once_before_the_first_tab_and_anew_for_the_next(tmp_path, monkeypatch):
     path = tmp_path / "survey.parquet"
     pq.write_table(pa.table({"sex": pa.array(["a", None, "b"]).dictionary_encode(), "n": [1, 2, 2]}), path)
-    read, usual = [], computations.open_file
+    read, usual = [], opening.open_file
 
     def counted(path):
         read.append(path)
         return usual(path)
 
-    monkeypatch.setattr(computations, "open_file", counted)
+    monkeypatch.setattr(opening, "open_file", counted)
     start = Start(path)
     start.prepare()
     opened = start.take()

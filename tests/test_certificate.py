@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,8 @@ def test_epsilons_that_mean_nothing_are_refused(epsilon):
 
 COVERED = "The guarantee is per record and covers only the values of: {}."
 PERSONS = (
-    "Not covered: that a person is in the file, and what several records of one person or household reveal together."
+    "Not covered: that a person is in the file. Not certified: what several records of one person or household reveal "
+    "together; a record's ε counts once for each of them."
 )
 RR2 = randomised_response(2, 1.0)
 
@@ -277,7 +279,7 @@ def test_limits_of_units_name_what_is_shared_and_what_was_settled(used, settled)
     kinds = {name: unit if used in (unit, "both") else "record" for name, unit in kinds.items()}
     blocks = [Block((name,), RR2, provenance="public", unit=unit) for name, unit in kinds.items()]
     found = codes(Mechanism(blocks, book, units=Units(*columns)), Facts(differing_are_settled=settled))
-    wanted: list[dict[str, object]] = [{"code": "presence"}]
+    wanted: list[dict[str, Any]] = [{"code": "presence"}]
     wanted += [{"code": f"several_{unit}"} for unit in ("person", "household") if used not in (unit, "both")]
     for unit in ("household", "person"):
         if used in (unit, "both"):

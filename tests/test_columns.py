@@ -23,6 +23,7 @@ from postrand.ranks import RankBand, RankBlocks, average, permutation_model
 from postrand.ranks.column import RankedColumn
 from postrand.release import canonical_json, rebuild_report, verify
 from postrand.release.whole_columns import page, released, write_table
+from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.randomness import ReleaseKey
 from postrand.support.wordings import in_words
 from postrand.workflow.whole_columns import anatomise_file, average_columns, column_distances, permute_columns
@@ -410,3 +411,13 @@ def test_people_are_told_where_the_folder_is_what_it_leaves_open_and_what_comes_
     assert told[1].startswith("age: bistochastic privacy holds with β >= ")
     assert told[2] == "Not covered:"
     assert told[-1] == f"Next: read {tmp_path / 'out' / 'report.html'}; postrand verify {tmp_path / 'out'}"
+
+
+@pytest.mark.parametrize("make", [permute_columns, average_columns])
+def test_a_column_that_tells_the_protected_one_needs_a_decision_and_is_told_all_the_same(make, tmp_path):
+    pay = np.random.default_rng(3).integers(1500, 6000, 400)
+    pq.write_table(pa.table({"pay": pay, "tax": np.rint(0.2 * pay)}), tmp_path / "pay.parquet")
+    with pytest.raises(UsageError, match=r"true values of pay .* follow from columns that stay as they are, tax"):
+        make(tmp_path / "pay.parquet", tmp_path / "out", ["pay"], RankBlocks(5))
+    with pytest.warns(UnperturbedWarning, match=r"tax"):
+        make(tmp_path / "pay.parquet", tmp_path / "out", ["pay"], RankBlocks(5), as_is=["tax"])

@@ -216,7 +216,7 @@ def test_the_ledger_refuses_a_second_content_and_says_what_both_cost(tmp_path):
 def test_what_is_no_ledger_is_refused_and_left_as_it_is(tmp_path, text):
     ledger = Ledger.beside(tmp_path / "key")
     ledger.path.write_text(text + "\n")
-    with pytest.raises(UsageError, match="invalid line in the ledger"):
+    with pytest.raises(UsageError, match="this is not a ledger"):
         ledger.add(entry())
     assert ledger.path.read_text() == text + "\n"
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from shiny import reactive
 
 from postrand import estimate
-from postrand.app import computations, documents, linked_view, release_views
+from postrand.app import documents, linked_view, opening, release_views
 from postrand.app.decisions import act, open_decisions
 from postrand.app.plans import open_plan
 from postrand.app.tabs import Tab
@@ -134,7 +134,7 @@ def test_the_workbench_proposes_for_linked_variables_what_init_does(tmp_path):
     year = rng.integers(90, 97, 600)
     columns = {"sex": rng.choice(["F", "M"], 600), "year": year, "y94": (year == 94).astype(int)}
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    opened = computations.open_file(tmp_path / "a.parquet")
+    opened = opening.open_file(tmp_path / "a.parquet")
     decisions = open_decisions(opened, {"sex": "key", "year": "key", "y94": "other"})
     sample = linked_view.sample_of(decisions)
     found = linked_view.proposals(decisions, sample)
@@ -150,7 +150,7 @@ def test_the_workbench_proposes_for_linked_variables_what_init_does(tmp_path):
 
 
 def test_the_workbench_adds_completed_copies_to_its_plan(survey):
-    opened = computations.open_file(survey)
+    opened = opening.open_file(survey)
     decisions = open_decisions(opened, dict.fromkeys(opened.names, "key") | {"hid": "drop", "pay": "drop"})
     assert "completed" not in documents.plan_data(decisions, survey.parent)["release"]
     added = act(decisions, "completed", "", "true")
@@ -198,7 +198,7 @@ def test_errors_of_commands_speak_of_what_was_typed(survey):
 
 def test_the_workbench_takes_a_decision_back(survey):
     async def work():
-        opened = computations.open_file(survey)
+        opened = opening.open_file(survey)
         tab = Tab("0" * 16, survey.parent / "tab")
         tab.decisions.set(open_decisions(opened, dict.fromkeys(opened.names, "drop")))
         for action, key, value in (("role", "1", "key"), ("find", "", "s"), *(("fraction", "", x) for x in "123")):

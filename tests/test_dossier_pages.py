@@ -66,7 +66,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
         "46% of the records are alone",
         "above 20%, all members known 99% 74% 21%",
-        "larger figure of each side: before the plan τ2, after the plan that of all records",
+        "larger of each side alone: before the plan τ2, after the plan that of all records",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
         "Income tells the rest.",
         "What is not guaranteed",

@@ -339,6 +339,57 @@ def test_a_table_that_views_rest_on_is_not_replaced(place, plan):
     assert place.run("SELECT count(*) FROM out.t") == [(0,)]
 
 
+LOST = """
+CREATE TABLE out.lost_when AS SELECT 'reading' AS step;
+
+CREATE FUNCTION out.passes(here text) RETURNS boolean AS $$ SELECT CASE
+WHEN here = (SELECT step FROM out.lost_when) THEN pg_terminate_backend(pg_backend_pid()) ELSE true END $$ LANGUAGE sql;
+
+CREATE VIEW out.given AS SELECT * FROM persons
+WHERE id <> 200 OR current_query() NOT LIKE 'COPY%' OR out.passes('reading');
+
+CREATE FUNCTION out.passes() RETURNS trigger AS $$ BEGIN PERFORM out.passes(TG_ARGV[0]); RETURN NEW; END
+$$ LANGUAGE plpgsql;
+
+CREATE FUNCTION out.watched() RETURNS event_trigger AS $$ DECLARE made record; BEGIN
+FOR made IN SELECT object_identity AS name FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table' LOOP
+EXECUTE format('CREATE TRIGGER one BEFORE INSERT ON %s FOR EACH ROW WHEN (NEW.weight = 3)
+EXECUTE FUNCTION out.passes(''writing'')', made.name);
+EXECUTE format('CREATE CONSTRAINT TRIGGER two AFTER INSERT ON %s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+EXECUTE FUNCTION out.passes(''committing'')', made.name);
+END LOOP; END $$ LANGUAGE plpgsql;
+
+CREATE EVENT TRIGGER watched ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION out.watched()
+"""
+"""What ends the connection from within: at a record of COPY out of a view or into a new table, or in the commit."""
+
+
+@pytest.mark.parametrize("kind", [POSTGRES])
+def test_a_connection_lost_in_the_midst_leaves_nothing_and_the_next_run_completes(place, plan):
+    for statement in LOST.split("\n\n"):
+        place.run(statement)
+    plan.write_text(plan.read_text().replace('table = "persons"', 'table = "out.given"'))
+    target, out = into(plan, f'uri = "{place.uri}"\ntable = "out.t"'), plan.parent / "made"
+    true, before = place.run("SELECT * FROM persons ORDER BY id"), sorted(plan.parent.iterdir())
+    lost = r"postrand: database 'postgres' at 127\.0\.0\.1: .* the connection was lost.* Next: .* run again; {}\.\n"
+    for step, code, left in (
+        ("reading", 4, "nothing was written"),
+        ("writing", 7, "nothing was written"),
+        ("committing", 7, "the new table may exist: if it does, drop it before the next run"),
+    ):
+        place.run(f"UPDATE out.lost_when SET step = '{step}'")
+        done = call("protect", "--plan", target, "--out", out)
+        assert done.exit_code == code
+        assert re.fullmatch(lost.format(left), done.stderr), done.stderr
+        assert sorted(plan.parent.iterdir()) == before
+        assert place.run("SELECT * FROM persons ORDER BY id") == true
+        assert place.run("SELECT tablename::text FROM pg_tables WHERE schemaname = 'out'") == [("lost_when",)]
+    place.run("UPDATE out.lost_when SET step = 'never'")
+    assert call("protect", "--plan", target, "--out", out).exit_code == 0
+    assert pr.verify(out).ok
+    assert place.run("SELECT * FROM persons ORDER BY id") == true
+
+
 @every_database
 def test_every_wrong_target_is_explained(place, plan):
     place.run("CREATE VIEW out.seen AS SELECT 1 AS a")

@@ -214,15 +214,6 @@ def test_a_dropped_connection_leaves_no_table(uri):
     assert "cut" not in tables(uri)
 
 
-def test_a_connection_dropped_while_reading_is_an_error_of_the_data(uri):
-    source = PostgresSource(uri, "SELECT a.* FROM persons a, persons b, persons c LIMIT 3000000")
-    batches = source.batches(["id"])
-    next(batches)
-    execute(uri, CUT)
-    with pytest.raises(DataError, match="could not carry out a step"):
-        list(batches)
-
-
 def test_unfit_sources_are_refused(uri):
     execute(uri, "CREATE TABLE none (a int)")
     execute(uri, "CREATE TABLE places AS SELECT point(1, 2) AS p")

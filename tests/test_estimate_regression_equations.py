@@ -383,7 +383,7 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     factor = Factor(0, ("a",), one, np.arange(3)[:, None], weights, None, one, None, True)
     records = Records(Poisson(), (factor,), np.ones((1, 1)), one, one, one, one, np.ones(1), np.ones(1), one)
     design = np.array([[[1.0], [2.0], [3.0]]])
-    with pytest.raises(EstimationError, match="2 of them"):
+    with pytest.raises(EstimationError, match="got 2 stable roots"):
         search(Grid(records, Full(design), weights, np.ones((1, 1, 1))))
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import cli, formats
-from postrand.app import computations, documents, plans
+from postrand.app import documents, opening, plans
 from postrand.app.decisions import open_decisions
 from postrand.errors import DataError, SpecificationError, UsageError
 from postrand.formats import ReadSettings, sas
@@ -296,7 +296,7 @@ def test_a_labelled_text_that_no_record_has_does_not_stop_an_spss_file(tmp_path,
 
 def test_the_workbench_opens_such_a_file_and_its_plan(tmp_path):
     path = write_csv(tmp_path / "s.csv", {"sex": ["F", "M"] * 50, "town": ["Bär", "Köln", "Köln", "Bär"] * 25})
-    opened = computations.open_file(path)
+    opened = opening.open_file(path)
     assert opened.path == formats.File(path, ReadSettings(";", "windows-1252", "."))
     decisions = open_decisions(opened, {"sex": "key", "town": "key"})
     assert "s.csv --separator ';' --encoding windows-1252 --decimal ." in documents.commands(decisions, "data")

@@ -63,7 +63,7 @@ def test_columns_are_permuted_within_their_band_and_nothing_else_changes(survey,
 
 def test_text_of_a_csv_file_is_carried_as_it_is_written(tmp_path):
     (tmp_path / "s.csv").write_text("id,pay\na,1.50\nb,007\nc,\nd,1e1\ne,2\n")
-    permute_columns(tmp_path / "s.csv", tmp_path / "out", ["pay"], RankBlocks(2), KEY)
+    permute_columns(tmp_path / "s.csv", tmp_path / "out", ["pay"], RankBlocks(2), KEY, as_is=["id"])
     lines = (tmp_path / "out" / "data.csv").read_text().replace('"', "").split()
     assert [line.split(",")[0] for line in lines] == ["id", "a", "b", "c", "d", "e"]
     pay = [line.split(",")[1] for line in lines[1:]]
@@ -73,7 +73,7 @@ def test_text_of_a_csv_file_is_carried_as_it_is_written(tmp_path):
 
 
 def test_the_two_tables_of_anatomy(survey, tmp_path):
-    certificate = anatomise_file(survey, tmp_path / "out", ["age", "area"], 4, KEY)
+    certificate = anatomise_file(survey, tmp_path / "out", ["age", "area"], 4, KEY, as_is=["pay"])
     keys, others = (pq.read_table(tmp_path / "out" / f"{name}.parquet") for name in ("keys", "others"))
     assert keys.column_names == ["anatomy_class", "age", "area"]
     assert others.column_names == ["anatomy_class", "pay"]
@@ -126,7 +126,7 @@ def permuted(survey, out):
 
 
 def anatomised(survey, out):
-    anatomise_file(survey, out, ["age", "area"], 4, KEY)
+    anatomise_file(survey, out, ["age", "area"], 4, KEY, as_is=["pay"])
 
 
 def averaged(survey, out):
@@ -254,11 +254,12 @@ def call(*arguments):
 
 
 def test_the_command_line_does_the_same(survey, tmp_path):
-    code, made = call("permute", survey, "--columns", "age", "--band", 5, "--out", tmp_path / "a", "--seed", 9)
+    stay = ("--as-is", "pay")
+    code, made = call("permute", survey, "--columns", "age", "--band", 5, "--out", tmp_path / "a", "--seed", 9, *stay)
     assert code == 0, made
-    permute_columns(survey, tmp_path / "b", ["age"], RankBand(5), KEY)
+    permute_columns(survey, tmp_path / "b", ["age"], RankBand(5), KEY, as_is=["pay"])
     assert (tmp_path / "a" / "data.parquet").read_bytes() == (tmp_path / "b" / "data.parquet").read_bytes()
-    code, made = call("anatomise", survey, "--keys", "age", "--k", 3, "--out", tmp_path / "c")
+    code, made = call("anatomise", survey, "--keys", "age", "--k", 3, "--out", tmp_path / "c", *stay)
     assert (code, "4-anonymity" in made["claims"][0]["sentence"]) == (0, True)
     for choice in ((), ("--band", 3, "--blocks", 3)):
         code, refused = call("permute", survey, "--columns", "age", *choice, "--out", tmp_path / "d")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.app import check_view, checking, computations, documents, release_views
+from postrand.app import check_view, checking, computations, documents, opening, release_views, watch
 from postrand.app.decisions import act, open_decisions
 from postrand.app.finished import finish
 from postrand.cli import main
@@ -27,6 +27,8 @@ from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
 from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
+from postrand.risk.household_sizes import compared
+from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
@@ -230,7 +232,7 @@ def test_every_surface_shows_the_same_findings_and_none_shows_a_count(tmp_path):
 def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     pq.write_table(survey(), tmp_path / "s.parquet")
     roles = {"year": "key", "tenure": "key", "income": "sensitive", "hh": "household", "remark": "drop"}
-    decisions = open_decisions(computations.open_file(tmp_path / "s.parquet"), roles)
+    decisions = open_decisions(opening.open_file(tmp_path / "s.parquet"), roles)
     assert checking.checked(decisions, tmp_path) is None
     decisions = act(decisions, "rest", value="other")
     check = checking.checked(decisions, tmp_path)
@@ -242,7 +244,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     assert all(sentence.split("'")[0][:40] in page for sentence in found.sentences)
     assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age", "likes")] == [1, 1, 1, 0]
     with pytest.raises(SpecificationError, match="income"):
-        computations.protect(decisions, tmp_path, computations.Watch())
+        computations.protect(decisions, tmp_path, watch.Watch())
     for name in ("income", "was94", "age"):
         decisions = act(decisions, "as_is", str(decisions.names.index(name)), "true")
     assert documents.plan_data(decisions, tmp_path)["release"]["as_is"] == ["income", "was94", "age"]
@@ -250,7 +252,7 @@ def test_the_workbench_shows_them_and_waits_for_the_decision(tmp_path):
     page = str(check_view.check_view(decisions, after))
     assert [page.count(f" Release {name} as it is<") for name in ("income", "was94", "age")] == [1, 1, 1]
     assert 'disabled="disabled"' not in str(release_views.protect_view(decisions, None, "", None, after))
-    made = finish(decisions, tmp_path / "1", 1, computations.Watch())
+    made = finish(decisions, tmp_path / "1", 1, watch.Watch())
     page = str(release_views.protect_view(decisions, None, "", made))
     assert made.release.findings.sentences == made.check.findings.sentences == after.findings.sentences
     assert "income is released unperturbed" in page
@@ -401,3 +403,34 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed", said.format("")),)
     assert Findings().sentences == ()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_households_that_their_size_and_columns_single_out_are_counted_as_by_comparing_all_of_them(seed):
+    rng = np.random.default_rng(seed)
+    house, a, b = rng.integers(0, 40, 120), rng.integers(0, 2, 120), rng.integers(0, 3, 120)
+    house = np.unique(house, return_inverse=True)[1]
+    found = compared("hh", house, {"a": (a, 2), "b": (b, 3)})
+
+    def share(*columns):
+        seen = [
+            tuple(sorted(zip(*(c[house == h] for c in (house * 0, *columns)), strict=True)))
+            for h in range(house.max() + 1)
+        ]
+        return sum(len(one) for one in seen if seen.count(one) == 1) / house.size
+
+    assert (found.alone, found.share, found.every) == pytest.approx((share(), share(a, b), share(a, b)))
+    assert found.columns == ("a", "b")
+    assert share() < share(a) < share(a, b)
+
+
+def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_already_is_told():
+    book = Codebook((Variable("edu", categories=("1", "-9"), missing="category", missing_codes=("-9",), role="key"),))
+    table = pa.table({"edu": ["1", "-9", "1"]})
+    told = missing_kinds(book, ["edu"], sampled(TableSource(table), ["edu"], []))
+    assert "no record of the file has" in told["edu"]
+    assert "-9 and (missing) are 2 categories that mean no answer" in told["edu"]
+    assert (
+        "no record"
+        not in missing_kinds(book, ["edu"], sampled(TableSource(pa.table({"edu": ["1", None]})), ["edu"], []))["edu"]
+    )

@@ -94,6 +94,7 @@ def released(source, tmp_path, form="same"):
         return run(load_plan(plan), tmp_path / "release", release_key=b"k" * 32)
 
 
+@pytest.mark.filterwarnings("ignore:.*categories that mean no answer:postrand.risk.reveals.UnperturbedWarning")
 def test_an_spss_release_has_what_the_source_had(sav, tmp_path):
     made = released(sav, tmp_path)
     assert release.verify(made.path).ok
@@ -109,6 +110,7 @@ def test_an_spss_release_has_what_the_source_had(sav, tmp_path):
     assert set(data["area"]) <= set(LABELS["area"])
 
 
+@pytest.mark.filterwarnings("ignore:.*categories that mean no answer:postrand.risk.reveals.UnperturbedWarning")
 @pytest.mark.parametrize(("form", "kept"), [("dta", {"sex": LABELS["sex"]}), ("xpt", {})])
 def test_other_programs_get_what_they_can_hold(sav, tmp_path, form, kept):
     made = released(sav, tmp_path, form)

@@ -1,9 +1,13 @@
 """Files made to hurt who reads them: every reader answers soon, in little memory, by an error of ours if it refuses."""
 
+import contextlib
 import dataclasses
 import gzip
 import io
+import os
+import random
 import re
+import shutil
 import time
 import tracemalloc
 import zipfile
@@ -16,12 +20,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
+from postrand.codebook.rules import linked
+from postrand.completion.totals import _read as read_totals
 from postrand.engines.content import Content
 from postrand.errors import PostrandError
+from postrand.formats import csv as csv_format
 from postrand.formats import read
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
-from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, workbook
+from postrand.release.signature import SigningKey, load_public, signers
+from tests.both_verifiers import ALONE
+from tests.conftest import ROOT
+from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, every_batch, workbook
 from tests.release_case import make
 
 NESTED = (b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 9) for i in range(9))
@@ -134,6 +144,109 @@ def test_every_reader_takes_the_files_that_fuzzing_starts_from(tmp_path: Path) -
         assert attempt(name, folder, next(iter(TARGETS[name].seeds(folder)))), name
 
 
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "dangling": lambda path: path.symlink_to("nothing"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "unreadable": lambda path: path.symlink_to("/proc/self/mem"),
+    "new\nline\x1b[2J\u202e": lambda path: None,
+    "x" * 5000: lambda path: None,
+    "nul\0": lambda path: None,
+}
+SAID = {"pipe": "a pipe or a device|no such release"}
+DATA = (".parquet", ".arrow", ".sav", ".dta", ".xpt", ".xlsx", ".csv", ".csv.gz", ".zip")
+BY_PATH: dict[str, tuple[str, Callable[[Path], object]]] = {
+    **{name: (TARGETS[name].suffix, TARGETS[name].read) for name in ("codebook", "plan", "policy", "rules", "DDI")},
+    **{name: (TARGETS[name].suffix, TARGETS[name].read) for name in ("recode table", "saved mechanism", "key")},
+    "ledger": (".ledger", lambda path: Ledger(path).charge(Entry.of(Content(1), "aa" * 32, 1.0, "a"), Terms())),
+    "signing key": (".pem", SigningKey.load),
+    "public key": (".pem", load_public),
+    "totals": (".csv", read_totals),
+    **{f"data{suffix}": (suffix, every_batch) for suffix in DATA},
+    "release": ("", release.verify),
+    "release read": ("", release.read),
+}
+
+
+@pytest.mark.parametrize("name", BY_PATH)
+def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    suffix, read_it = BY_PATH[name]
+    for kind, make_it in NO_FILES.items():
+        path = tmp_path / f"{kind}{suffix}"
+        make_it(path)
+        if name == "ledger" and len(path.name) < 200 and not path.exists() and kind != "loop":
+            continue  # a ledger begins with its first release
+        with pytest.raises(PostrandError, match=SAID.get(kind)) as refused:
+            read_it(path)
+        said = str(refused.value)
+        assert said.isprintable(), kind
+        assert len(said) < 2000, kind
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "mechanism.json", "data.csv", "signatures.json", "more"])
+def test_a_release_with_what_is_no_file_is_refused_by_all(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "release"
+    shutil.copytree(ROOT / "tests" / "fixtures" / "releases" / "3" / "split", root)
+    (root / name).unlink(missing_ok=True)
+    for kind in ("folder", "pipe", "device", "dangling", "loop", "unreadable"):
+        NO_FILES[kind](root / name)
+        assert ALONE.verify(str(root)).code == 7, kind
+        found = release.verify(root, raise_if_failed=False)
+        assert found.verdict == "failed", kind
+        assert all(text.isprintable() for text in found.problems), kind
+        for read_it in (release.read, signers):
+            if name != "more" and (read_it, name) != (signers, "data.csv"):
+                with contextlib.suppress(PostrandError):  # a file that it does not need can be anything
+                    read_it(root)
+        (root / name).rmdir() if kind == "folder" else (root / name).unlink()
+
+
+def test_of_many_problems_the_first_are_told_with_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = PostrandError(f"problem {i}." for i in range(200_001))
+    assert len(error.problems) == 200_001
+    assert error.told[-2:] == ("problem 19.", "And 199,981 more.")
+    assert str(error).startswith("200,001 problems:")
+    assert len(str(error).splitlines()) == 22
+    (tmp_path / "a.csv").write_text("a,b\n" + "1\n" * 5000)
+    made: list[object] = []
+
+    def noted(*given: object) -> str:
+        made.append(given)
+        return "wrong."
+
+    monkeypatch.setattr(csv_format, "_ragged", noted)
+    with pytest.raises(PostrandError, match=r"and 4990 more of this kind"):
+        list(read(tmp_path / "a.csv").batches())
+    assert len(made) == 10  # of two million lines, the sentences took 600 MB
+
+
+def test_rules_that_link_variables_are_grouped_in_order_of_appearance() -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        groups: list[list[str]] = []
+        sets = [rng.sample("abcdefghij", rng.randint(1, 3)) for _ in range(6)]
+        for names in sets:  # by definition: what shares a name is one group, at the place of its first
+            touched = [group for group in groups if set(group) & set(names)]
+            merged = list(dict.fromkeys([*(name for group in touched for name in group), *names]))
+            place = groups.index(touched[0]) if touched else len(groups)
+            groups = [group for group in groups if group not in touched]
+            groups.insert(place, merged)
+        assert linked([], sets) == [tuple(group) for group in groups]
+
+
+def test_the_lone_verifier_is_not_kept_busy_by_one_field(tmp_path: Path) -> None:
+    """Each would take minutes, if its time grew with the square of its length."""
+    assert ALONE.number("1" * 1_000_000 + "x") is None
+    (tmp_path / "a.csv").write_text('a\n"' + "\n" * 1_000_000 + '"\n')
+    assert [len(fields[0][0]) for _, fields in ALONE.records_of([str(tmp_path / "a.csv")])] == [1, 1_000_000]
+    with pytest.raises(ALONE.Wrong):
+        ALONE.rank_entropy({"model": "rank-band", "width": 10**15}, 100)
+    with pytest.raises(ALONE.Unchecked):
+        ALONE.rank_entropy({"model": "rank-band", "width": 10**15}, 10**16)
+
+
 def odd_cells(change: Callable[[bytes], bytes], folder: Path) -> bool:
     return attempt("Excel", folder, change(next(iter(TARGETS["Excel"].seeds(folder)))))
 
@@ -182,6 +295,16 @@ def test_a_table_that_claims_more_than_its_bytes_hold_is_not_read(tmp_path: Path
         f.write_batch(endless)
     with pytest.raises(PostrandError, match="more than 1,000 values for each of its bytes"):
         read(tmp_path / "a.arrow")
+    few = pa.array([None] * 9, pa.binary((1 << 25) - 1))
+    compressed = pa.ipc.IpcWriteOptions(compression="zstd")
+    batch = pa.RecordBatch.from_arrays([few], names=["a"])
+    with (
+        pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=compressed) as f,
+    ):
+        f.write_batch(batch)
+    with pytest.raises(PostrandError, match="unpacks to more than 1,000 times"):
+        read(tmp_path / "b.arrow")
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([bytes(1 << 20)]))
     pq.write_table(pa.table({"a": long}), tmp_path / "a.parquet", compression="zstd", store_schema=False)
     assert sum(batch.nbytes for batch in read(tmp_path / "a.parquet").batches()) < 1 << 22  # spelt out, 10 GB

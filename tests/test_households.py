@@ -77,10 +77,16 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     assert pr.verify(made.path).ok
     assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet", release_key=KEY).ok
     limits = " ".join(made.not_covered)
-    assert "New random numbers, which show the records of one household and nothing else: hh." in limits
+    assert (
+        "New random numbers, which show which records are one household, and so how many it has, and nothing else: hh."
+        in limits
+    )
     assert made.certificate["facts"]["households_are_renumbered"] is True
     readme = " ".join((made.path / "README.txt").read_text("utf-8").split())
-    assert "New random numbers, which show the records of one household and nothing else: hh." in readme
+    assert (
+        "New random numbers, which show which records are one household, and so how many it has, and nothing else: hh."
+        in readme
+    )
     assert not re.search(r"Not changed: [^.]*\bhh\b", readme)
 
 

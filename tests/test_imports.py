@@ -96,3 +96,28 @@ def test_a_command_loads_only_what_it_needs(place, command):
     loaded = set(json.loads(ran.stdout.splitlines()[-1]))
     assert {"postrand"} <= loaded
     assert loaded & SLOW <= ALLOWED[command] | (BY_THEMSELVES if ALLOWED[command] else set())
+
+
+FIRST_SCREEN = """
+import json, sys
+from pathlib import Path
+from postrand.app import launch, first, data_views
+from postrand.app.decisions import open_decisions
+from postrand.app.start import Start
+start = Start(Path("people.parquet"))
+start.prepare()
+assert "Role of sex" in str(data_views.variables(open_decisions(start.take())))
+print(json.dumps(sorted(sys.modules)))
+"""
+ROOMS = {"address", "app", "codebook", "errors", "formats", "plan", "recoding", "report", "support"}
+"""What the first screen of the workbench shows, is in these rooms; all that computes is imported after it was sent."""
+
+
+def test_the_first_screen_of_the_workbench_loads_no_room_that_computes(place):
+    ran = subprocess.run([sys.executable, "-c", FIRST_SCREEN], cwd=place, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(json.loads(ran.stdout))
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("postrand.")}
+    assert rooms <= ROOMS
+    assert not loaded & {"postrand.app.computations", "postrand.app.server", "postrand.plan.plan"}
+    assert not loaded & (SLOW - ARRAYS - FILES - {"shiny", "narwhals"} - BY_THEMSELVES)

@@ -189,7 +189,7 @@ def test_the_file_tells_what_to_edit_and_its_roles_must_be_filled_in(tmp_path):
     with pytest.raises(SpecificationError) as caught:
         infer.load_codebook(path)
     (problem,) = caught.value.problems
-    assert problem.startswith("codebook.toml: variables without a role: sex, odd; wanted key, sensitive, other")
+    assert problem.startswith(f"{path}: variables without a role: sex, odd; wanted key, sensitive, other")
     assert "--other '*' or --drop '*'" in problem
     uncommented = text.replace("# if these mean no answer, uncomment: ", "").replace('role = ""', 'role = "key"')
     path.write_text(uncommented, encoding="utf-8")

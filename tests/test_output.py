@@ -122,6 +122,17 @@ def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
             raise error
 
 
+def test_a_disk_that_does_not_answer_makes_no_error_of_a_whole_folder(tmp_path, monkeypatch):
+    def exists(path: Path) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    told = pytest.warns(UserWarning, match="it can hold confidential records")
+    with told, appearing(tmp_path / "out") as folder:
+        (folder / "data.csv").touch()
+        monkeypatch.setattr(Path, "exists", exists)
+    assert os.listdir(tmp_path) == ["out"]
+
+
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["protect", "--help"], ["verify", "none", "--json"]])
 def test_a_full_disk_behind_any_answer_is_one_sentence(words):
     script = "from postrand.cli import main; main()"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postrand import formats
-from postrand.app import checking, computations, designing
+from postrand.app import checking, designing, opening
 from postrand.app.decisions import act, open_decisions
 from postrand.codebook import Codebook
 from postrand.engines import LocalEngine
@@ -172,7 +172,7 @@ def test_a_search_for_a_level_counts_once(survey_folder, readings):
 
 def test_a_level_that_moves_reads_the_file_no_more(survey_folder, readings, tmp_path):
     roles = dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
-    opened = computations.open_file(survey_folder / "gss.parquet")
+    opened = opening.open_file(survey_folder / "gss.parquet")
     decisions = dataclasses.replace(open_decisions(opened, roles), prior="file")
     latest, found = designing.Latest(), []
     readings.clear()

@@ -150,6 +150,7 @@ def test_a_curve_is_printed_as_its_table():
     assert len(repr(curve)) < 120
 
 
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
 def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
     text = call("design", "--plan", folder / "plan.toml").output
     assert "tables of two perturbed variables: worth" in text

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 
 SRC = ROOT / "src"
 MAX_LINES = 500
-IN_ONE_FILE = {"postrand_verify.py": 2210}  # it is handed on alone: who checks a release installs nothing
+IN_ONE_FILE = {"postrand_verify.py": 2220}  # it is handed on alone: who checks a release installs nothing
 
 # Floors from the ground up: a room imports rooms of lower floors only (docs/architecture.md says what each is for).
 FLOORS = (

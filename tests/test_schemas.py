@@ -276,7 +276,7 @@ def test_what_rendered_the_pages_is_told(tmp_path: Path, digest: Any) -> None:
 
 OF_RECORDS = ["files", "manifest", "digests", "codebook", "mechanism", "certificate", "data", "margins"]
 OF_COLUMNS = ["files", "manifest", "digests", "certificate"]
-FACTS: tuple[str, dict[str, Any]] = ("facts", {"facts": ["drawn", "order"]})
+FACTS = ("facts", {"facts": ["drawn", "order"]})
 SAID: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "mixed": [("ranks", {"columns": ["pay: average"]}), FACTS],
     "survey": [("ranks", {"columns": ["pay: permute"]}), FACTS],

@@ -36,6 +36,7 @@ from postrand.release import canonical_json, fields
 from postrand.release.ledger import Charge, Ledger, Terms
 from postrand.release.ledger_lines import Book, Entry, line_of, total_of, unit_totals
 from postrand.release.ledger_report import LedgerPage, verify_ledger
+from postrand.support.guesses import guesses_in_words
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
 from postrand.workflow.pipeline import run
@@ -230,6 +231,11 @@ def test_the_certificate_of_a_wave_states_the_total_and_the_ledger_agrees(work):
         found = pr.verify(one.path)
         assert found.ok
         assert any("checked only with the ledger" in text for text in found.stated)
+    for page in ("README.txt", "report.html"):
+        told = " ".join((made[2].path / page).read_text().split())
+        assert f"With the earlier ones together, {guesses_in_words(3 * each)}" in told
+        first = " ".join((made[0].path / page).read_text().split())
+        assert "A later release of the same persons adds its own ε" in first
     verify_ledger(ledger, [], [one.path for one in made])
     held = [old.manifest for old in ledger.entries()]
     assert held == [hashlib.sha256((one.path / "manifest.json").read_bytes()).hexdigest() for one in made]

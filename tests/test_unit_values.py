@@ -91,6 +91,7 @@ def test_winners_are_those_of_a_count():
         assert (name in found) == (len(counts) > 1)
 
 
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
 def test_a_release_is_that_of_the_settled_file_and_says_the_rule(tmp_path):
     """The draws are those of a file that came settled; nothing says whether records differed."""
     table = differing()
@@ -117,6 +118,7 @@ def test_a_release_is_that_of_the_settled_file_and_says_the_rule(tmp_path):
     assert levels[0] == [*levels[1], {"code": "settled_household", "variables": ["region", "tenure"]}]
 
 
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
 def test_files_of_a_folder_are_settled_together_and_stay_files(tmp_path):
     table = differing()
     plan = planned(tmp_path / "w", SETTLES, *MISSING, ('"s.parquet"', '"parts"'), table=table)

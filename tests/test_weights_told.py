@@ -47,7 +47,7 @@ def test_weights_of_strata_reveal_a_stratum_that_is_dropped_and_rounding_ends_it
     table = survey()
     (one,) = weighed(table, as_is=["w"])
     assert (one.variables, one.about, one.is_decided) == (("w",), ("village",), False)
-    assert "the weights w have 120 different values and reveal village, which is perturbed or not rel" in one.sentence
+    assert "the weights (w) have 120 different values and reveal village, which is perturbed or not rel" in one.sentence
     assert "of 100 records, the best guess from w is right in about 100, without in about 1" in one.sentence
     base = one.figures["base"]
     assert f"rounding = {base:g} in [[recodes]] leaves" in one.sentence
@@ -61,7 +61,7 @@ def test_weights_that_say_nothing_are_not_told():
     assert weighed(table.set_column(2, "w", pa.array(rng.permutation(table["w"].to_numpy())))) == []
     (alone,) = weighed(table.set_column(2, "w", pa.array(rng.uniform(50, 90, len(table)))))
     assert alone.about == ()  # each record has its own weight, which by chance has one village
-    assert "the weights w have more than 1,000 different values; rounding = 5 in" in alone.sentence
+    assert "the weights (w) have more than 1,000 different values; rounding = 5 in" in alone.sentence
 
 
 def test_the_cost_of_rounding_is_that_of_the_weighted_totals():

@@ -78,8 +78,7 @@ def record(out):
 def load(out):
     """Return the tests that reach each line of each file of the core, the time of each, and those that do not pass."""
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    seconds: dict[str, float] = {}
-    failed: list[str] = []
+    seconds, failed = dict[str, float](), list[str]()
     for text in filter(None, (recorder.recorded(out, name).read_text("utf-8") for name in test_files())):
         told = json.loads(text)
         seconds |= told["seconds"]

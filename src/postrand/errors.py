@@ -27,6 +27,10 @@ from postrand.address import hidden
 
 _LONGEST = 400
 """Characters of a value that a message shows."""
+_COMPARED = 1000
+"""Names with which a misspelt one is compared: that is slow, and each of many problems asks for it."""
+MOST = 20
+"""Problems that a message shows; a file by somebody else can have any number."""
 
 
 class PostrandError(Exception):
@@ -36,7 +40,13 @@ class PostrandError(Exception):
 
     def __init__(self, problems: str | Iterable[str]) -> None:
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
-        super().__init__(_join(self.problems))
+        super().__init__(_join(self.told, len(self.problems)))
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What is shown: the first 20 problems, and how many more there are."""
+        rest = len(self.problems) - MOST
+        return self.problems if rest <= 1 else (*self.problems[:MOST], f"And {rest:,} more.")
 
 
 class UsageError(PostrandError):
@@ -101,7 +111,7 @@ def sentence(what: str, *, where: str = "", got: object = None, wanted: object =
     >>> sentence("epsilon is not positive", where="plan.toml [privacy]", got=-1, wanted="> 0", fix="set epsilon = 1.0")
     'plan.toml [privacy]: epsilon is not positive; got -1; wanted > 0. Next: set epsilon = 1.0.'
     """
-    text = f"{hidden(where)}: {what}" if where else what
+    text = f"{hidden(shown(where))}: {what}" if where else what
     if got is not None:
         text += f"; got {hidden(shown(got))}"
     if wanted is not None:
@@ -142,7 +152,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     >>> nearest("epsilom", ["epsilon", "delta"])
     " (did you mean 'epsilon'?)"
     """
-    close = difflib.get_close_matches(word, list(known), n=1)
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1) if len(names) <= _COMPARED else ()
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
@@ -153,7 +164,7 @@ def raise_all(kind: type[PostrandError], problems: Iterable[str]) -> None:
         raise kind(found)
 
 
-def _join(problems: tuple[str, ...]) -> str:
-    if len(problems) == 1:
-        return problems[0]
-    return f"{len(problems)} problems:\n" + "\n".join(f"  {i}. {p}" for i, p in enumerate(problems, 1))
+def _join(told: tuple[str, ...], number: int) -> str:
+    if number == 1:
+        return told[0]
+    return f"{number:,} problems:\n" + "\n".join(f"  {i}. {p}" for i, p in enumerate(told, 1))

@@ -10,10 +10,9 @@ from htmltools import Tag, TagList, tags
 
 from postrand.app import advising
 from postrand.app.advising import LIMITS, PREFIX
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
-from postrand.app.widgets import busy, button, control, labelled, select
+from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
 from postrand.report.table_worth import least_and_mean, shown
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice

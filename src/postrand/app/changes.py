@@ -105,7 +105,7 @@ def _values(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[tuple[
 
 def _usual(key: str) -> str:
     family, _, rest = key.partition(".")
-    if key in _LEVELS or family not in forms.REGISTERED:
+    if key in _LEVELS or family not in forms.registered():
         return "not set"
     name, _, option = rest.rpartition(".")
     held = forms.fields_of(forms.member(family, name))

@@ -10,6 +10,7 @@ from htmltools import HTML, Tag, tags
 from numpy.typing import NDArray
 
 from postrand.app.computations import Margin, Point
+from postrand.app.widgets import cut, scroll
 from postrand.report import svg, text
 from postrand.risk.tau import NORMAL_95
 
@@ -176,13 +177,3 @@ def _margin_row(found: Margin, index: tuple[int, ...], share: Sequence[Shares], 
         ),
         tags.td(HTML(str(drawn)), class_="plot"),
     )
-
-
-def scroll(table: Tag, name: str) -> Tag:
-    """Return a table in its own scrolling frame, which also works with the keyboard."""
-    return tags.div(table, class_="scroll", tabindex="0", role="region", aria_label=name)
-
-
-def cut(words: str) -> str:
-    """Return at most 60 characters."""
-    return text.cut(str(words), 60)

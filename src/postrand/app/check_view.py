@@ -7,13 +7,12 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.checking import Column, Fate, ReleaseCheck
 from postrand.app.decisions import Decisions
 from postrand.app.houses import is_offered
 from postrand.app.houses_view import box, levels_view
 from postrand.app.notes import without_options
-from postrand.app.widgets import button, control, facts, trouble
+from postrand.app.widgets import button, control, cut, facts, scroll, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
 

@@ -162,7 +162,7 @@ def _refused(made: Designed) -> Iterator[str]:
         try:
             test(made.known)
         except PostrandError as error:
-            yield from error.problems
+            yield from error.told
 
 
 def _doubts(known: Known) -> tuple[str, ...]:

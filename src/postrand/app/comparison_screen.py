@@ -11,7 +11,8 @@ from shiny import render
 
 from postrand.app import comparison_views, computations, documents, recoding, release_screen, risk_screen, widgets
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import Problem, Tab
+from postrand.app.problems import Problem
+from postrand.app.tabs import Tab
 from postrand.release import Release
 from postrand.risk import RiskReport
 

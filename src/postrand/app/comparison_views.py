@@ -8,12 +8,11 @@ from typing import Any
 from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import charts
-from postrand.app.charts import cut, scroll
 from postrand.app.computations import Margin
 from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
 from postrand.app.split_views import coverage
-from postrand.app.widgets import busy, labelled, select, trouble
+from postrand.app.widgets import busy, cut, labelled, scroll, select, trouble
 from postrand.mechanism import Split
 from postrand.report import svg
 from postrand.report.table_worth import TableWorth, records_of

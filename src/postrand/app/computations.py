@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import secrets
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from postrand import estimate, formats, release, risk
+from postrand import estimate, release, risk
 from postrand.app import documents, forms
 from postrand.app.conclusions import Conclusion, conclusions
-from postrand.app.decisions import Decisions, Opened
+from postrand.app.decisions import Decisions
+from postrand.app.watch import Watch
 from postrand.codebook import Codebook, coding, not_released
 from postrand.data.frames import TableSource
 from postrand.designers import Design, Prior, design
@@ -29,17 +28,15 @@ from postrand.engines.database import open_records
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.split_members import household_of, household_sizes
 from postrand.mechanism import Mechanism
-from postrand.plan import infer, load_plan
+from postrand.plan import load_plan
 from postrand.report.table_worth import Assumed, TableWorth, table_worth
 from postrand.risk.assessment import report_of
 from postrand.risk.data import read_columns
 from postrand.risk.file import RiskFile
 from postrand.risk.measures import kinds, measure_file
 from postrand.risk.weights import checked_weights
-from postrand.support.memory import give_back
-from postrand.support.progress import Step
 from postrand.support.warned import heard
-from postrand.workflow import demo, dossier_risk
+from postrand.workflow import dossier_risk
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.dossier import AROUND
 from postrand.workflow.pipeline import run
@@ -49,39 +46,6 @@ MAX_SHOWN = 25
 MAX_DESIGNED = 200
 CURVE_STEP = 5
 _SINGULAR = 1e10
-
-
-WAITING = Step("waiting")
-
-
-class Cancelled(BaseException):
-    """A person stopped the run; all its files are removed. No handler of errors on the way may take it for one."""
-
-
-def demo_file(folder: Path) -> tuple[Path, dict[str, str]]:
-    """Write the demonstration survey into ``folder``; return its path and the roles of its variables."""
-    path = folder / "gss.parquet"
-    if not path.exists():
-        pq.write_table(demo.survey(), path)
-    return path, dict.fromkeys(demo.KEYS, "key") | dict.fromkeys(demo.SENSITIVE, "sensitive")
-
-
-def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.ReadSettings | None = None) -> Opened:
-    """Read a file: drafts of its columns, and its numbers of records and of missing values.
-
-    ``given``: what a person chose of how it is read; the file tells the rest.
-    """
-    place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
-    source = formats.read(place)
-    rows, missing = 0, np.zeros(len(source.schema), dtype=np.int64)
-
-    def count(batch: pa.RecordBatch) -> None:
-        nonlocal rows, missing
-        rows += batch.num_rows
-        missing = missing + [column.null_count for column in batch.columns]
-
-    drafts = tuple(infer.infer(source, seen=count))
-    return Opened(place, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
 
 
 def read_keys(decisions: Decisions) -> RiskFile | None:
@@ -228,22 +192,6 @@ def _typical(variance: Array) -> float:
     return float(np.sqrt(variance.mean()))
 
 
-@dataclass(slots=True)
-class Watch:
-    """The progress of a run, and whether it should stop."""
-
-    latest: Step = WAITING
-    stop: bool = False
-
-    def hear(self, step: Step) -> None:
-        """Note where the run is; raises Cancelled if a person asked to stop."""
-        if self.stop:
-            raise Cancelled
-        if step.stage != self.latest.stage:
-            give_back()
-        self.latest = step
-
-
 def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | None = None) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
 
@@ -268,14 +216,6 @@ def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | 
     if said is not None:
         said += told
     return made
-
-
-def packed(folder: Path, room: Path | None = None) -> Path:
-    """Return a zip of the release in ``folder``, made there or in ``room``; it appears when it is complete."""
-    place = folder if room is None else room
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(shutil.make_archive(str(place / f".{secrets.token_hex(8)}"), "zip", folder / "release"))
-    return made.replace(place / "release.zip")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,12 +13,9 @@ from postrand.app import blocks as together
 from postrand.app import entries, forms, goals, suiting
 from postrand.app.blocks import Blocks
 from postrand.codebook.variable import ROLES
-from postrand.completion.files import copies_problems
 from postrand.errors import PostrandError
 from postrand.formats import File, written_names
-from postrand.plan.values import PRIOR_SOURCES
-from postrand.privacy import DifferentialPrivacy
-from postrand.workflow.draft import perturbs
+from postrand.plan.infer import perturbs
 
 PAGE = 50
 VIEW = ("shown", "pair", "find", "page", "edited", "texts", "problem")
@@ -156,7 +153,7 @@ class Decisions:
         """What the level is about; only differential privacy has one of the whole file, or one that blocks share."""
         if self.is_of_plan or (self.splits and self.goal == "shared"):
             return "record"
-        return self.goal if self.splits or self.model == DifferentialPrivacy.name else "record"
+        return self.goal if self.splits or self.model == "differential" else "record"
 
     @property
     def divides(self) -> bool:
@@ -411,6 +408,8 @@ def _as_is(decisions: Decisions, key: str, value: str) -> Decisions:
 
 def _completed(decisions: Decisions, key: str, value: str) -> Decisions:
     """Add completed copies or none; at ``copies`` their number, as the plan has it."""
+    from postrand.completion.files import copies_problems  # not at the top: the first screen needs no completion
+
     if key != "copies":
         return dataclasses.replace(decisions, completed=USUAL_COPIES if value == "true" else None)
     copies = _number(value.strip())
@@ -474,7 +473,7 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "structure": _member("structure"),
     "option": _option,
     "level": _level,
-    "prior": _from_plan("prior", tuple(p for p in PRIOR_SOURCES if p in ("uniform", "file"))),
+    "prior": _from_plan("prior", ("uniform", "file")),
     "way": _way,
     "workload": _from_plan("workload", tuple(goals.WORKLOADS)),
     "core": _core,

@@ -14,7 +14,7 @@ from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
-from postrand.report.table_worth import EQUAL, Assumed, TableWorth, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import certified, figures_known
@@ -116,11 +116,11 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
         return explain(made.plan, figures)
 
 
-def worths(made: Designed, records: int, assumed: Assumed = EQUAL) -> tuple[list[TableWorth], list[TableWorth]]:
-    """Return the worth of all tables of one and of two perturbed variables; as usual, of equal frequencies."""
+def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:
+    """Return the worth of all tables of one and of two perturbed variables."""
     names = made.mechanism.variables
     pairs, houses = pairs_of(names, made.plan.codebook), made.known.household_sizes(records)
-    found = [table_worth(made.mechanism, asked, records, assumed, houses) for asked in ([(n,) for n in names], pairs)]
+    found = [table_worth(made.mechanism, asked, records, EQUAL, houses) for asked in ([(n,) for n in names], pairs)]
     return list(found[0]), list(found[1])
 
 

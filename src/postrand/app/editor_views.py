@@ -9,18 +9,16 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app import recode_form, recoding
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
-from postrand.app.entries import MISSING_TEXT, texts_of
+from postrand.app.entries import MISSING_TEXT, TYPE_TEXT, texts_of
 from postrand.app.recoding import PREFIX, Column, Effect
-from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
+from postrand.app.widgets import busy, button, control, cut, facts, labelled, scroll, select, trouble
 from postrand.workflow.recode_trial import tallied
 
 MAX_OPEN = 12
 """More categories are closed at first: by keyboard each has three stops before the recodes below them."""
 MAX_LISTED = 200
 KEPT = "What you type or choose here is kept as soon as you leave its box; a recode when you press Use it."
-TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 HELP = {
     "groups": "Type the same name for all values that become one category.",
     "bands": "Where bands begin: 0, 15, 30 gives 0-14, 15-29 and 30 or more. Take edges that follow no person's value.",

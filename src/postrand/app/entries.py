@@ -9,6 +9,7 @@ from postrand.codebook.variable import MISSING_POLICIES
 from postrand.errors import UsageError, sentence
 
 Entry = Mapping[str, Any]
+TYPE_TEXT = {"int64": "whole numbers", "double": "numbers", "string": "text"}
 MISSING_TEXT = {
     "error": "must not occur: it stops the run",
     "category": "a category of its own, perturbed like the others",

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from postrand.app import computations
-from postrand.app.changes import changes
-from postrand.app.checking import ReleaseCheck, checked
-from postrand.app.computations import Cancelled, Watch
 from postrand.app.decisions import Decisions
 from postrand.app.history import decided, differences
-from postrand.certification.account import mechanism_account
-from postrand.certification.series import Level
-from postrand.release import Release, Verification, verify
+from postrand.app.watch import Cancelled, Watch
 from postrand.support.progress import told
+
+if TYPE_CHECKING:  # a shelf without releases, which the first screen has, needs none of them
+    from postrand.app.checking import ReleaseCheck
+    from postrand.certification.series import Level
+    from postrand.release import Release, Verification
 
 PACKED = "release.zip"
 FILES = (
@@ -55,6 +56,9 @@ class Finished:
     @property
     def level(self) -> Level:
         """What a record spends in this release on the variables that are perturbed."""
+        from postrand.certification.account import mechanism_account  # not for the first screen
+        from postrand.certification.series import Level
+
         total = mechanism_account(self.release.mechanism).total
         return Level(total if math.isfinite(total) else None)
 
@@ -68,7 +72,7 @@ class Finished:
         """Return the path of a file that a browser may ask for, None where there is none."""
         if place == PACKED and self.room is not None:
             path = self.room / PACKED
-            return path if path.is_file() else computations.packed(self.folder, self.room)
+            return path if path.is_file() else packed(self.folder, self.room)
         path = self.folder / place
         return path if self.has(place) else None
 
@@ -83,6 +87,8 @@ class Finished:
 
     def changed(self, decisions: Decisions) -> tuple[str, ...]:
         """Return in words what has been decided otherwise since: what it was, and what it is."""
+        from postrand.app.changes import changes  # not for the first screen
+
         if self.is_of(decisions):
             return ()
         return changes(self.decisions, decisions) or differences(self.decisions, decisions)
@@ -165,13 +171,16 @@ def finish(
     PostrandError
         If the plan cannot be met.
     """
+    from postrand.app.checking import checked  # not for the first screen
+    from postrand.app.computations import protect
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with told(watch.hear):
             check = checked(decisions, folder) if check is None else check
         said: list[str] = []
-        made = computations.protect(decisions, folder, watch, said)
-        computations.packed(folder)
+        made = protect(decisions, folder, watch, said)
+        packed(folder)
         if watch.stop and "ledger" not in decisions.kept:
             raise Cancelled
     except BaseException:  # whatever ended it, nothing half made stays
@@ -183,7 +192,17 @@ def finish(
     return Finished(number, folder, made, decisions, *texts, check, datetime.now().strftime("%H:%M:%S"))
 
 
+def packed(folder: Path, room: Path | None = None) -> Path:
+    """Return a zip of the release in ``folder``, made there or in ``room``; it appears when it is complete."""
+    place = folder if room is None else room
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(shutil.make_archive(str(place / f".{secrets.token_hex(8)}"), "zip", folder / "release"))
+    return made.replace(place / "release.zip")
+
+
 def verified(one: Finished, watch: Watch) -> Verification:
     """Return the verification of a release, as ``postrand verify`` makes it; raises Cancelled if it should stop."""
+    from postrand.release import verify  # not for the first screen
+
     with told(watch.hear):
         return verify(one.folder / "release", raise_if_failed=False)

@@ -12,16 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from postrand.designers import OBJECTIVES, STRUCTURES, supports
 from postrand.errors import SpecificationError, raise_all, sentence
-from postrand.privacy import MODELS
 from postrand.support import options
 
 Kind = Literal["number", "whole", "text", "choice", "toggle", "toml"]
 Values = Mapping[str, str]
 """The text in the boxes of a form, by the option's name."""
 
-REGISTERED: dict[str, Sequence[Any]] = {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
+
+@functools.cache
+def registered() -> Mapping[str, Sequence[Any]]:
+    """Return the members of each family; the first call imports them, which the first screen does not need."""
+    from postrand.designers import OBJECTIVES, STRUCTURES  # not for the first screen
+    from postrand.privacy import MODELS
+
+    return {"privacy": MODELS, "objective": OBJECTIVES, "structure": STRUCTURES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def offered(family: str) -> tuple[type, ...]:
 
     Members that need a table or a list, or that bind several variables to the file, can only be used in ``plan.toml``.
     """
-    plain = [k for k in REGISTERED[family] if not getattr(k, "needs_file", False)]
+    plain = [k for k in registered()[family] if not getattr(k, "needs_file", False)]
     if family == "privacy":  # each variable gets a level of its own here, and the record what these make together
         plain = [k for k in plain if k.traits.budget]
     return tuple(k for k in plain if all(f.kind != "toml" or f.optional for f in fields_of(k)))
@@ -163,6 +168,8 @@ def make(family: str, name: str, values: Values) -> Any:
 @functools.cache
 def unsuited(privacy: Any, objective: Any) -> dict[str, str]:
     """Return for each structure why it does not go with this model and objective; empty where it does."""
+    from postrand.designers import supports  # not for the first screen
+
     return {_name(kind): supports(privacy, objective, kind()) or "" for kind in offered("structure")}
 
 

@@ -9,10 +9,9 @@ from typing import Any
 from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import frontier
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.frontier import MEASURES, PREFIX, Level, Target
-from postrand.app.widgets import busy, button, control, labelled, select
+from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
 from postrand.report.table_worth import shown
 from postrand.report.text import decimal
 

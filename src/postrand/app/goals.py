@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from postrand.app import forms
-from postrand.privacy import DifferentialPrivacy
 
 WAYS = {
     "blocks": "each by itself, or in blocks",
@@ -37,6 +36,8 @@ def record_level(values: Mapping[str, str], blocks: int) -> str:
     >>> record_level({"privacy.differential.epsilon": "0.5"}, 8)
     '4'
     """
+    from postrand.privacy import DifferentialPrivacy  # not at the top: the first screen needs no model
+
     usual = next(f.initial for f in forms.fields_of(DifferentialPrivacy) if f.name == "epsilon")
     text = values.get(f"privacy.{DifferentialPrivacy.name}.epsilon", usual)
     try:

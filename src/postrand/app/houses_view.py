@@ -7,10 +7,9 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.houses import is_offered, once, unit
-from postrand.app.widgets import control, labelled
+from postrand.app.widgets import control, cut, labelled, scroll
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
 

@@ -45,7 +45,7 @@ class Late:
             if self._parts is None:
                 with uncollected(), quick_turns():
                     # Not at the top: these imports take half a second, and the page is sent before.
-                    from postrand.app.server import make_server
+                    from postrand.app.first import make_server
                     from postrand.app.start import Start
                     from postrand.app.tabs import Store
                     from postrand.support.memory import hold_little

@@ -7,10 +7,9 @@ from typing import Any
 from htmltools import Tag, tags
 
 from postrand.app import documents
-from postrand.app.charts import cut
 from postrand.app.decisions import Decisions
 from postrand.app.notes import in_words
-from postrand.app.widgets import button
+from postrand.app.widgets import button, cut
 from postrand.engines.database import open_records
 from postrand.plan.infer import is_nested
 from postrand.risk.sample import Sampled, sampled

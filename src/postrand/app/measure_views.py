@@ -6,8 +6,8 @@ from typing import Any
 
 from htmltools import HTML, Tag, TagList, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.notes import without_options
+from postrand.app.widgets import cut, scroll
 from postrand.risk import Assessment, Measured
 from postrand.risk.measures import Unmeasured, kinds
 from postrand.risk.measures.base import SHOWN, Fact, shown

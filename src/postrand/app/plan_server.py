@@ -26,7 +26,8 @@ from postrand.app import (
     widgets,
 )
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import WAITING, Problem, Tab, attempt
+from postrand.app.problems import Problem, attempt
+from postrand.app.tabs import WAITING, Tab
 from postrand.formats import ReadSettings, path_of, suffix_of
 from postrand.workflow.advice import Advice
 

@@ -8,11 +8,10 @@ from htmltools import Tag, TagList, tags
 
 from postrand.app import goals, houses
 from postrand.app.blocks import Blocks
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
 from postrand.app.notes import without_options
-from postrand.app.widgets import busy, button, control, facts, labelled, select, trouble
+from postrand.app.widgets import busy, button, control, cut, facts, labelled, scroll, select, trouble
 from postrand.mechanism import Block
 from postrand.report import text
 from postrand.report.table_worth import TableWorth, least_and_mean, shown

@@ -1,14 +1,13 @@
-"""What every perturbed variable costs and is worth: the same figures as those of ``postrand design``."""
+"""What every perturbed variable costs and is worth: the same figures as those of every page."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from postrand.app.designing import Designed
-from postrand.report.table_worth import TableWorth, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
 from postrand.support.worth_basis import Basis
-from postrand.workflow.worth import expected, prior_law
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,8 @@ class Precision:
 def precisions(made: Designed, records: int) -> tuple[Precision, ...]:
     """Return every perturbed variable of a design, that whose table is worth least first."""
     mechanism, book = made.mechanism, made.plan.codebook
-    law = prior_law(made.blocks, mechanism)
-    told: dict[str, float | None] = {}
-    for block in made.blocks:
-        told |= expected(block, book, records)[0].get("effective_per_1000", {})
-    ones = (
-        one if (share := told.get(one.name)) is None else replace(one, effective_records=share * records / 1000)
-        for one in table_worth(mechanism, [(name,) for name in mechanism.variables], records, law)
-    )
-    pairs = table_worth(mechanism, pairs_of(mechanism.variables, book), records, law)
+    ones = table_worth(mechanism, [(name,) for name in mechanism.variables], records, EQUAL)
+    pairs = table_worth(mechanism, pairs_of(mechanism.variables, book), records, EQUAL)
 
     def about(one: TableWorth) -> Precision:
         (name,) = one.variables

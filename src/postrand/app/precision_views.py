@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.precision import Precision
-from postrand.app.widgets import button
+from postrand.app.widgets import button, cut, scroll
 from postrand.report.table_worth import USELESS_RECORDS, USELESS_SHARE, TableWorth, shown
 from postrand.support.exact import format_upper
 from postrand.support.worth_basis import BASES

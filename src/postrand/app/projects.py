@@ -10,12 +10,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from postrand import formats, release
-from postrand.app import documents
+from postrand import formats
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.errors import PostrandError, UsageError, sentence
-from postrand.release.atomic import PRIVATE, appearing
 
 PROJECT = "project.json"
 SCHEMA = "postrand/project/1"
@@ -48,6 +46,9 @@ def save_project(one: Finished, target: Path, *, with_data: bool) -> Path:
     ReleaseError
         If the folder exists, or cannot be written.
     """
+    from postrand.app import documents  # not for the first screen
+    from postrand.release.atomic import PRIVATE, appearing
+
     opened = one.decisions.opened
     assert opened is not None
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +108,8 @@ def release_of(folder: Path, decisions: Decisions, number: int, room: Path | Non
 
     A release whose plan or codebook was edited since it was saved is not shown as that of the plan: it is None too.
     """
+    from postrand import release  # not for the first screen
+
     try:
         stated = json.loads((folder / PROJECT).read_text("utf-8"))
         same = all(_digest(folder / name) == stated["files"][name] for name in _TEXTS)

@@ -10,7 +10,6 @@ from typing import Any
 
 from postrand import formats
 from postrand.app.decisions import Decisions, Opened
-from postrand.engines.database import open_records
 from postrand.errors import PostrandError
 from postrand.formats import File, ReadSettings
 from postrand.formats.excel import sheets_of
@@ -73,6 +72,8 @@ def settings_of(decisions: Decisions) -> ReadSettings:
 
 def preview(opened: Opened) -> Preview:
     """Return the first rows of an open file, and how it is read."""
+    from postrand.engines.database import open_records  # not for the first screen
+
     source = open_records(opened.path)
     batch = next(iter(source.batches(batch_size=ROWS)), None)
     rows = [] if batch is None else [tuple(_text(v) for v in row.values()) for row in batch.slice(0, ROWS).to_pylist()]

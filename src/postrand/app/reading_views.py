@@ -6,9 +6,8 @@ from typing import Any
 
 from htmltools import Tag, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.reading import PREFIX, WORDS, Preview
-from postrand.app.widgets import button, labelled, select
+from postrand.app.widgets import button, cut, labelled, scroll, select
 
 MAX_COLUMNS = 40
 

@@ -11,7 +11,8 @@ from shiny import Inputs, reactive, render
 from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
-from postrand.app.tabs import Problem, Tab, check_key
+from postrand.app.problems import Problem
+from postrand.app.tabs import Tab, check_key
 from postrand.errors import PostrandError
 
 Part = Callable[[str], Decisions]
@@ -147,4 +148,4 @@ def _safe(function: Callable[[], Any]) -> Any:
     try:
         return function()
     except PostrandError as error:
-        return widgets.trouble(error.problems)
+        return widgets.trouble(error.told)

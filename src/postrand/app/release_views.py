@@ -7,14 +7,13 @@ from typing import Any
 from htmltools import HTML, Tag, TagList, tags
 
 from postrand.app import documents
-from postrand.app.charts import cut
 from postrand.app.check_view import check_view, promised
 from postrand.app.checking import ReleaseCheck
-from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.app.notes import without_options
-from postrand.app.widgets import busy, button, control, labelled, select, trouble
+from postrand.app.watch import Watch
+from postrand.app.widgets import busy, button, control, cut, labelled, select, trouble
 from postrand.certification.plain_words import household_claims, household_levels
 from postrand.formats import written_names
 from postrand.report import text

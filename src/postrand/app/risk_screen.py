@@ -10,7 +10,8 @@ from shiny import Inputs, reactive, render
 
 from postrand.app import computations, documents, exploring, measure_views, risk_views, views, widgets
 from postrand.app.decisions import Decisions
-from postrand.app.tabs import Problem, Tab
+from postrand.app.problems import Problem
+from postrand.app.tabs import Tab
 from postrand.risk.file import RiskFile
 
 ACTION = "records"

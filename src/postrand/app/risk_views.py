@@ -8,10 +8,9 @@ from typing import Any
 
 from htmltools import HTML, Tag, TagList, tags
 
-from postrand.app.charts import cut, scroll
 from postrand.app.exploring import MAX_SIZE, Explored, Exposed
 from postrand.app.notes import without_options
-from postrand.app.widgets import busy, button, facts, trouble
+from postrand.app.widgets import busy, button, cut, facts, scroll, trouble
 from postrand.report import svg, text
 from postrand.risk import RiskReport
 from postrand.risk.exposure import Exposure

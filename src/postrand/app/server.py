@@ -1,13 +1,12 @@
-"""The connection of browser and decisions: actions in, screens out. No decision is made here."""
+"""The connection of browser and decisions behind the first screen: actions in, screens out."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Any
 
 from htmltools import TagList, tags
-from shiny import Inputs, Outputs, Session, reactive, render
+from shiny import Inputs, reactive, render
 
 from postrand.app import (
     comparison_screen,
@@ -31,81 +30,38 @@ from postrand.app import (
 )
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed
-from postrand.app.notes import without_options
 from postrand.app.page import SCREENS
-from postrand.app.tabs import Problem, Store, Tab, attempt, changed
+from postrand.app.parts import SELECTORS, Part, parts
+from postrand.app.problems import Problem, attempt
+from postrand.app.tabs import Tab
 from postrand.certification.plain_words import household_levels
-from postrand.workflow.worth import prior_law
 
 
-def make_server(store: Store) -> Callable[[Inputs, Outputs, Session], None]:
-    """Return the server function of a store of tabs."""
-
-    def server(input: Inputs, output: Outputs, session: Session) -> None:
-        @reactive.calc
-        def tab() -> Tab:
-            return store.tab(str(input.tab()))
-
-        _listen(input, tab)
-        part = _parts(tab)
-        _data_screen(tab, part)
-        risk_screen.connect(input, tab, part)
-        _design_screen(tab, part)
-        comparison_screen.connect(tab, part)
-        release_screen.screens(input, tab, part)
-        _commands(tab)
-
-    return server
+def connect(input: Inputs, tab: Callable[[], Tab]) -> None:
+    """Connect the outputs that the first screen does not wait for: previews, proposals, and all other screens."""
+    part = parts(tab, _SELECTORS)
+    _of_data(tab, part)
+    risk_screen.connect(input, tab, part)
+    _design_screen(tab, part)
+    comparison_screen.connect(tab, part)
+    release_screen.screens(input, tab, part)
+    _commands(tab)
 
 
-def _listen(input: Inputs, tab: Callable[[], Tab]) -> None:
-    @reactive.effect
-    @reactive.event(input.act)
-    def _() -> None:
-        said = input.act()
-        action, key, value = (str(said.get(k, "")) for k in ("act", "key", "value"))
-        here = tab()
-        if action == "demo":
-            here.start(here.open(None))
-        elif action == "against":
-            here.against.set(here.now.shaping)
-        elif action == risk_screen.ACTION:
-            pass  # no decision: the screen itself hears it
-        elif not (release_screen.did(here, action, key, value) or plan_server.acted(here, action, value)):
-            here.change(action, key, value)
-
-    @reactive.effect
-    @reactive.event(input.file)
-    def _() -> None:
-        files = input.file()
-        if files:
-            here, name = tab(), str(files[0]["name"])
-            incoming = plan_server.uploaded(here.folder, name)
-            shutil.move(files[0]["datapath"], incoming)
-            here.start(here.open(incoming, name))
+def acted(here: Tab, action: str, key: str, value: str) -> None:
+    """Do what a person asked for."""
+    if action == "demo":
+        here.start(here.open(None))
+    elif action == "against":
+        here.against.set(here.now.shaping)
+    elif action == risk_screen.ACTION:
+        pass  # no decision: the screen itself hears it
+    elif not (release_screen.did(here, action, key, value) or plan_server.acted(here, action, value)):
+        here.change(action, key, value)
 
 
-Part = Callable[[str], Decisions]
 _OF_ALL = ("split.", "file.")
 """How the boxes begin that are not options of a family: no variable's own design depends on them."""
-
-
-def _parts(tab: Callable[[], Tab]) -> Part:
-    """Return a function that reads the decisions and depends only on the named part of it."""
-    values: dict[str, reactive.Value[Any]] = {name: reactive.Value(None) for name in _SELECTORS}
-
-    @reactive.effect(priority=10)
-    def _() -> None:
-        decisions = tab().decisions()
-        forms_drawn = tab().redrawn()
-        for name, select in _SELECTORS.items():
-            changed(values[name], (forms_drawn, select(decisions)))
-
-    def part(name: str) -> Decisions:
-        values[name]()
-        return tab().now
-
-    return part
 
 
 def _family(decisions: Decisions) -> Any:
@@ -126,9 +82,7 @@ def _together(decisions: Decisions) -> Any:
 
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
-    "file": lambda b: b.opened,
-    "variables": lambda b: (b.opened, b.roles, b.perturb, b.find, b.page),
-    "roles": lambda b: (b.opened, b.roles, b.perturb),
+    **SELECTORS,
     "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
@@ -136,28 +90,11 @@ _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     "shown": lambda b: (b.opened, b.shown, b.pair, b.perturbed, b.way, b.held),
     "release": lambda b: (b.opened, b.format, b.shuffle, b.completed),
     "all": lambda b: b,
-    "problem": lambda b: b.problem,
     **plan_server.SELECTORS,
 }
 
 
-def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
-    @render.ui
-    def status() -> Any:
-        return views.status(part("roles"), _waiting(tab()))
-
-    @render.ui
-    def problem() -> Any:
-        said = part("problem").problem
-        return widgets.trouble(said) if said else None
-
-    @render.ui
-    def opening() -> Any:
-        said = tab().opening()
-        if isinstance(said, Problem):
-            return widgets.trouble([without_options(one) for one in said.text.split("\n")])
-        return widgets.busy(said) if said else views.is_open(part("file"))
-
+def _of_data(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def linked() -> Any:
         decisions = part("roles")
@@ -168,17 +105,7 @@ def _data_screen(tab: Callable[[], Tab], part: Part) -> None:
         found = tab().keep(key, lambda: (linked_view.proposals(decisions, sample),))
         return linked_view.linked_card(decisions, found[0])
 
-    @render.ui
-    def variables() -> Any:
-        return views.variables(part("variables"), _waiting(tab()))
-
     plan_server.of_file(tab, part)
-
-
-def _waiting(tab: Tab) -> str:
-    """Return the name of a file that waits for a choice of how it is read; "" where none does."""
-    found = tab.pending()
-    return "" if found is None else found[1]
 
 
 def _design_screen(tab: Callable[[], Tab], part: Part) -> None:
@@ -333,8 +260,7 @@ def _whole(tab: Tab, decisions: Decisions) -> tuple[Designed | Problem | None, b
 def _blocks(tab: Tab, decisions: Decisions, made: Designed) -> Any:
     """Return every block of the whole design, and what tables are worth."""
     rows = 0 if decisions.opened is None else decisions.opened.rows
-    law = prior_law(made.blocks, made.mechanism)
-    two = tab.keep(("worths", made), lambda: designing.worths(made, rows, law)[1])
+    two = tab.keep(("worths", made), lambda: designing.worths(made, rows)[1])
     found = tab.keep(("precisions", made), lambda: precision.precisions(made, rows))
     one = [variable.one for variable in found]  # the same numbers as in the table of every variable
     return plan_views.whole_view(made, one, two)

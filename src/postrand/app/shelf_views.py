@@ -10,8 +10,6 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app.changes import changes
-from postrand.app.charts import cut, scroll
-from postrand.app.computations import Watch
 from postrand.app.decisions import Decisions
 from postrand.app.finished import FILES, Finished, Shelf
 from postrand.app.history import History, differences
@@ -19,7 +17,8 @@ from postrand.app.notes import without_options
 from postrand.app.projects import is_uploaded, takes_data, usual_folder
 from postrand.app.release_views import AGAIN, progress
 from postrand.app.views import document
-from postrand.app.widgets import button, control, labelled, trouble
+from postrand.app.watch import Watch
+from postrand.app.widgets import button, control, cut, labelled, scroll, trouble
 from postrand.release import Verification
 from postrand.support.guesses import of_hundred, right_guesses
 

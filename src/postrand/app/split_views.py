@@ -10,10 +10,9 @@ from htmltools import HTML, Tag, TagList, tags
 from numpy.typing import NDArray
 
 from postrand.app import goals, levels, plan_views
-from postrand.app.charts import cut, scroll
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Ways
-from postrand.app.widgets import busy, button, control, facts, labelled, select, share_bar, trouble
+from postrand.app.widgets import busy, button, control, cut, facts, labelled, scroll, select, share_bar, trouble
 from postrand.certification.file_level import FileLevel
 from postrand.mechanism import Split
 from postrand.privacy import DifferentialPrivacy

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from postrand.app import computations
+from postrand.app import opening
 from postrand.app.decisions import Opened
 from postrand.app.projects import plan_of
 from postrand.errors import PostrandError
@@ -35,7 +35,7 @@ class Start:
             return
         with self._lock, suppress(PostrandError, OSError, MemoryError):
             if not self._is_taken:
-                self._read = computations.open_file(self.file)
+                self._read = opening.open_file(self.file)
         give_back()
 
     def take(self, patience: float | None = PATIENCE) -> Opened | None:

@@ -6,47 +6,35 @@ import asyncio
 import dataclasses
 import re
 import shutil
-import sys
-import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from shiny import reactive
 
-from postrand.app import computations, history
-from postrand.app.checking import ReleaseCheck
-from postrand.app.computations import Watch
+from postrand.app import history, opening
 from postrand.app.decisions import Decisions, open_decisions
-from postrand.app.designing import Latest
 from postrand.app.finished import Finished, Shelf, finish, verified
-from postrand.app.frontier import Target
 from postrand.app.history import History
-from postrand.app.plans import open_plan
+from postrand.app.problems import Problem, attempt, guarded
 from postrand.app.projects import plan_of, release_of, save_project, takes_data, typed_path, usual_folder
 from postrand.app.reading import read_again
 from postrand.app.start import Start
+from postrand.app.watch import Watch
 from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import ReadSettings, is_known, moved
-from postrand.support.memory import give_back
+
+if TYPE_CHECKING:
+    from postrand.app.checking import ReleaseCheck
+    from postrand.app.designing import Latest
+    from postrand.app.frontier import Target
 
 WAITING = ".in-"
 """How the folder of an upload begins that was not opened yet."""
 MAX_TABS = 20
-LONG = 0.2
-"""After work of so many seconds memory is given back: what follows a slider leaves none to speak of."""
 MAX_KEPT = 200
-CANCELLED = "Cancelled: nothing was released."
 TOO_LATE = "The release was complete before you cancelled. It is in the list of releases, where you can remove it."
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem, as text for a person."""
-
-    text: str
 
 
 class Tab:
@@ -68,7 +56,6 @@ class Tab:
         self.typed: dict[str, str] = {}
         self.jumps: reactive.Value[int] = reactive.Value(0)
         self.counted: dict[Any, Any] = {}
-        self.latest = Latest()
         self.against: reactive.Value[Any] = reactive.Value(None)
         self.advising: reactive.Value[Decisions | None] = reactive.Value(None)
         self.pending: reactive.Value[tuple[Path, str] | None] = reactive.Value(None)
@@ -80,6 +67,13 @@ class Tab:
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def latest(self) -> Latest:
+        """What is known of the file, and its last design; imported when first asked for, after the first screen."""
+        from postrand.app.designing import Latest  # not for the first screen
+
+        return Latest()
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -130,14 +124,14 @@ class Tab:
         def work() -> tuple[Decisions, Finished | None]:
             before = self.now if self.now.opened else None
             if path is None:
-                source, roles = computations.demo_file(self.folder)
-                opened = computations.open_file(source, "gss.parquet", is_demo=True)
+                source, roles = opening.demo_file(self.folder)
+                opened = opening.open_file(source, "gss.parquet", is_demo=True)
                 return open_decisions(opened, roles, before), None
             place = path if name else plan_of(path)
             if place.suffix == ".toml":
                 found = _of_plan(place, name, self.folder)
                 return found, release_of(place.parent, found, self._held().next, self.folder / f"packed-{turn}")
-            opened = (start and start.take(None)) or computations.open_file(place, name, given=given)
+            opened = (start and start.take(None)) or opening.open_file(place, name, given=given)
             if self._waits(path):
                 room = place.parent.rename(self.folder / f"file-{turn}")
                 opened = dataclasses.replace(opened, path=moved(opened.path, room / place.name))
@@ -243,7 +237,7 @@ class Tab:
     def _check_of(self, decisions: Decisions) -> ReleaseCheck | None:
         with reactive.isolate():
             key, value = self._results["check"]() if "check" in self._results else (None, None)
-        return value if key == check_key(decisions) and isinstance(value, ReleaseCheck) else None
+        return value if key == check_key(decisions) and not isinstance(value, Problem) else None
 
     def made(self) -> tuple[Any, Decisions] | None:
         """Return the release that the screens show, and the decisions that it was made of."""
@@ -419,37 +413,9 @@ def _of_plan(path: Path, name: str, folder: Path) -> Decisions:
     if name:  # it was uploaded alone
         fix = f"write its path under 'Open by its path', or end the workbench, and run postrand app {name}"
         raise UsageError(sentence("a plan is opened where its file and its codebook are", where=name, fix=fix))
+    from postrand.app.plans import open_plan  # not for the first screen
+
     return open_plan(path, folder)
-
-
-async def guarded(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
-    """Run a function in a thread; any exception becomes a Problem, so that the server continues."""
-
-    def work() -> Any:
-        start = time.monotonic()
-        found = attempt(function, cancelled)
-        if time.monotonic() - start > LONG:
-            give_back()
-        return found
-
-    return await asyncio.to_thread(work)
-
-
-def attempt(function: Callable[[], Any], cancelled: str = CANCELLED) -> Any:
-    """Return the result of a function, or a Problem if it raises."""
-    try:
-        return function()
-    except computations.Cancelled:
-        return Problem(cancelled)
-    except PostrandError as error:
-        return Problem("\n".join(error.problems))
-    except MemoryError:
-        return Problem("There is not enough memory for this file.")
-    except OSError as error:  # a folder that a person named, a full disk
-        return Problem(sentence("the disk refuses", where=str(error.filename or ""), got=error.strerror or "an error"))
-    except Exception as error:  # an error in the workbench must not stop the other tabs
-        traceback.print_exc(file=sys.stderr)
-        return Problem(f"Something went wrong in the workbench ({type(error).__name__}). Your choices are kept.")
 
 
 class Store:

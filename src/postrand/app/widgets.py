@@ -7,7 +7,7 @@ from typing import Any
 
 from htmltools import HTML, Tag, tags
 
-from postrand.report import svg
+from postrand.report import svg, text
 
 
 def control(kind: str, act: str, key: str = "", **attributes: Any) -> Tag:
@@ -70,3 +70,13 @@ def copyable(words: str, name: str) -> Tag:
         tags.pre(tags.code(words), tabindex="0"),
         class_="copyable",
     )
+
+
+def scroll(table: Tag, name: str) -> Tag:
+    """Return a table in its own scrolling frame, which also works with the keyboard."""
+    return tags.div(table, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+def cut(words: str) -> str:
+    """Return at most 60 characters."""
+    return text.cut(str(words), 60)

@@ -146,6 +146,12 @@ class Series:
     total: Level
     disjoint: str = ""
 
+    @property
+    def said(self) -> dict[str, Any]:
+        """What the curator states, for the wording of ``verify``."""
+        total = "no finite ε" if self.total.epsilon is None else f"ε <= {self.total}"
+        return {"number": self.number, "population": self.population, "total": total}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; a level has an ε, null where none is finite, and a δ where there is one."""
         return {

@@ -45,6 +45,7 @@ def complete(
       10  the files are written and marked, because the model failed a test:
           README.txt names what not to rely on
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.completion.readme import few_copies
     from postrand.release import read, verify
     from postrand.release.checks import no_release
     from postrand.release.completed import complete as completed_of
@@ -61,7 +62,13 @@ def complete(
     told = write_folder(out, release, completed_of(release, totals=totals, anchor=not no_anchor, **chosen), form)
     open_checks = [f"not verified in full: {problem}" for problem in found.problems]
     lines = [f"completed: {out / told['file']} ({told['copies']} copies of {told['records']:,} records)"]
-    lines += [f"seed: {told['seed']}", *open_checks, *_found(told), f"Next: read {out / 'README.txt'}"]
+    lines += [
+        f"seed: {told['seed']}",
+        *few_copies(told["copies"]),
+        *open_checks,
+        *_found(told),
+        f"Next: read {out / 'README.txt'}",
+    ]
     return {"completed": str(out), **told}, "\n".join(lines), MODEL_FAILED if told["problems"] else 0
 
 

@@ -37,6 +37,8 @@ class _Path(click.Path):
             self.fail("an empty name, or a name that a file cannot have", param, ctx)
         if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
             self.fail("this looks like the address of a database; a file name is wanted", param, ctx)
+        if isinstance(value, str) and self.exists and not os.path.lexists(value):
+            self.fail(f"{printable(value)}: no such file. Next: give the path of a file that is there.", param, ctx)
         return super().convert(value, param, ctx)
 
 

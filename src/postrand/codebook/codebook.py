@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,15 @@ class Codebook:
     rules: tuple[Rule, ...] = ()
     recodes: tuple[Recode, ...] = ()
     survey: SurveyDesign | None = None
+    _by_name: dict[str, Variable] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for field, kind in (("variables", Variable), ("rules", Rule), ("recodes", Recode)):
-            held = listed(getattr(self, field))
+        for part, kind in (("variables", Variable), ("rules", Rule), ("recodes", Recode)):
+            held = listed(getattr(self, part))
             if held is None or not all(isinstance(one, kind) for one in held):
-                raise SpecificationError(sentence(f"the {field} of a codebook are not a list of {kind.__name__}"))
-            object.__setattr__(self, field, held)
+                raise SpecificationError(sentence(f"the {part} of a codebook are not a list of {kind.__name__}"))
+            object.__setattr__(self, part, held)
+        object.__setattr__(self, "_by_name", {v.name: v for v in self.variables})
         raise_all(SpecificationError, _codebook_problems(self.variables))
         raise_all(SpecificationError, rule_problems(self.rules, self))
         raise_all(SpecificationError, recode_problems(self.recodes, self))
@@ -63,12 +66,11 @@ class Codebook:
         return tuple(v.name for v in self.variables)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return isinstance(name, str) and name in self._by_name
 
     def __getitem__(self, name: str) -> Variable:
-        for variable in self.variables:
-            if variable.name == name:
-                return variable
+        if name in self:
+            return self._by_name[name]
         raise SpecificationError(
             sentence(
                 f"no variable {name!r} in the codebook{nearest(name, self.names)}",
@@ -184,7 +186,7 @@ def _codebook_problems(variables: Sequence[Variable]) -> Iterable[str]:
     if not variables:
         yield sentence("the codebook has no variables")
     names = [v.name for v in variables]
-    for name in sorted({n for n in names if names.count(n) > 1}):
+    for name in sorted(n for n, times in Counter(names).items() if times > 1):
         yield sentence(f"variable {name!r} is named twice", fix="keep one entry")
     for role in ("record_key", "weight", "household"):
         held = [v.name for v in variables if v.role == role]

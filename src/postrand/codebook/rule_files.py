@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
+from postrand.support.inputs import read_text
 
 _LISTED = 10
 _SMALL = 5  # smaller counts are not shown
@@ -29,8 +31,7 @@ def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
     """
     path = Path(path)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
+        rows = list(csv.reader(io.StringIO(read_text(path), newline=""), strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = (error.strerror or "") if isinstance(error, OSError) else "not CSV text in UTF-8"
         raise SpecificationError(sentence("the rules cannot be read", where=str(path), got=why)) from None

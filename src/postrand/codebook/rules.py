@@ -87,8 +87,13 @@ def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
                     sound = False
                     yield _unknown(value, name, {str(c): c for c in known}, where)
     if sound:
-        for names in linked(rules):
-            if _size(codebook, names) <= MAX_CELLS and not len(feasible_cells(codebook, names, rules)):
+        groups = linked(rules)
+        place = {name: i for i, names in enumerate(groups) for name in names}
+        own: list[list[Rule]] = [[] for _ in groups]
+        for rule in rules:
+            own[place[rule.variables[0]]].append(rule)
+        for names, inside in zip(groups, own, strict=True):
+            if _size(codebook, names) <= MAX_CELLS and not len(feasible_cells(codebook, names, inside)):
                 yield sentence("the rules forbid every combination", where=", ".join(names), fix="remove some")
 
 
@@ -98,14 +103,16 @@ def linked(rules: Iterable[Rule], also: Iterable[Sequence[str]] = ()) -> list[tu
     >>> linked([Rule({"a": 1, "b": 1}), Rule({"c": 1}), Rule({"b": 2, "d": 1})])
     [('a', 'b', 'd'), ('c',)]
     """
-    groups: list[dict[str, None]] = []
-    for names in [*(rule.variables for rule in rules), *also]:
-        touched = [g for g in groups if not g.keys().isdisjoint(names)]
-        merged = {name: None for g in touched for name in g} | dict.fromkeys(names)
-        place = groups.index(touched[0]) if touched else len(groups)
-        groups = [g for g in groups if g not in touched]
-        groups.insert(place, merged)
-    return [tuple(g) for g in groups]
+    groups: dict[int, dict[str, None]] = {}
+    place_of: dict[str, int] = {}
+    for number, names in enumerate([*(rule.variables for rule in rules), *also]):
+        touched = sorted({place_of[name] for name in names if name in place_of})
+        place = touched[0] if touched else number
+        merged = groups.setdefault(place, {})
+        more = [name for other in touched[1:] for name in groups.pop(other)]
+        for name in (*more, *names):
+            merged[name], place_of[name] = None, place
+    return [tuple(group) for group in groups.values()]
 
 
 def feasible_cells(codebook: Variables, names: Sequence[str], rules: Iterable[Rule]) -> NDArray[np.int32]:

@@ -12,6 +12,8 @@ from postrand.estimate.by_model import FAILED
 from postrand.estimate.pooling_files import COPY, RECORD
 
 WIDTH = 96
+ENOUGH_COPIES = 5
+"""With fewer copies, pooled standard errors depend much on the draw of the copies."""
 _NAMES_SHOWN = 12
 RULES = (
     "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
@@ -46,6 +48,7 @@ def completed_readme(told: Mapping[str, Any]) -> str:
 def how_to(told: Mapping[str, Any]) -> list[str]:
     """Return the lines on the use of completed files: rules, what the tests of the model say, and recipes."""
     rules = [rule.format(copies=told["copies"], records=f"{told['records']:,}") for rule in RULES]
+    rules += few_copies(told["copies"])
     drawn = f"Drawn anew in each copy: {named(told['perturbed'])}. All other columns are as released."
     columns = f"The first columns are {COPY} (0 to {told['copies']}) and {RECORD} (1 to {told['records']:,})."
     return [
@@ -59,6 +62,18 @@ def how_to(told: Mapping[str, Any]) -> list[str]:
         *heading("Recipes"),
         *recipes(told),
     ]
+
+
+def few_copies(copies: int) -> list[str]:
+    """Return a sentence where there are so few copies that pooled errors depend on their draw; [] else.
+
+    >>> few_copies(20)
+    []
+    """
+    if copies >= ENOUGH_COPIES:
+        return []
+    what = f"{copies} cop{'y is' if copies == 1 else 'ies are'} few: pooled standard errors depend on their draw."
+    return [f"{what} Make 20 for results that you publish (--copies 20)."]
 
 
 def _tests(told: Mapping[str, Any]) -> list[str]:

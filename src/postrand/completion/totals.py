@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from postrand.completion.raking import Target
 from postrand.errors import PostrandError, UsageError, nearest, raise_all, sentence
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mixture import Evidence
-from postrand.support.inputs import finite
+from postrand.support.inputs import finite, read_text
 
 Array = NDArray[np.float64]
 Given = Mapping[Any, Mapping[Any, float]]
@@ -119,8 +120,7 @@ def _key(value: Any) -> tuple[str, ...]:
 
 def _read(path: Path) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, strict=True))
+        rows = list(csv.DictReader(io.StringIO(read_text(path, "utf-8-sig"), newline=""), strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         got = getattr(error, "strerror", None) or str(error)
         raise UsageError(sentence("the totals cannot be read", where=str(path), got=got)) from None

@@ -1,4 +1,4 @@
-"""Household numbers of a release: new random numbers, which show who lives together and nothing else.
+"""Household numbers of a release: new random numbers, which show who lives together, so how many do, and nothing else.
 
 The number of household h, under an AES-256 key that is derived from release key, mechanism and content, is::
 

@@ -102,7 +102,7 @@ def into_postgres(uri: str, table: str) -> Sink:
         with _opened(uri, ReleaseError) as (connection, cursor):
             cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
             yield _Copier(cursor, name, plain, target)
-            connection.commit()
+            _commit(connection, uri)
 
     return opened
 
@@ -118,7 +118,7 @@ def postgres_transaction(uri: str) -> Iterator[PostgresTransaction]:
     """
     with _opened(uri, ReleaseError) as (connection, cursor):
         yield PostgresTransaction(cursor)
-        connection.commit()
+        _commit(connection, uri)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +222,18 @@ def _connect(uri: str) -> Any:
     return dbapi.connect(uri)
 
 
+def _commit(connection: Any, uri: str) -> None:
+    """Commit; where the connection is lost in the midst, only the server knows whether it has."""
+    with _explained(database_at(uri), ReleaseError, "the new table may exist: if it does, drop it before the next run"):
+        connection.commit()
+
+
 # What is told apart of the driver's complaints, whose text may quote records or the password: SQLSTATE, words of the
 # text, what is said, the next step.
 _KINDS = (
+    ("57P01|57P02|08003|08006",
+     "terminating connection|closed the connection|connection has been closed|no connection to",
+     "the connection was lost", "see why the server or the network ended it, then run again"),
     ("28P01|28000", "password authentication failed|no password supplied|role .* does not exist|no pg_hba",
      "the server does not accept this user or password", "check user and password"),
     ("3D000", "database .* does not exist", "the database does not exist", "check the database's name"),
@@ -250,24 +259,26 @@ _KINDS = (
 
 
 @contextmanager
-def _explained(where: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[None]:
+def _explained(
+    where: str, kind: type[DataError] | type[ReleaseError], left: str = "nothing was written"
+) -> Iterator[None]:
     """Turn the driver's complaints, which can quote records or the password, into an error with their kind only."""
     from adbc_driver_manager import Error  # needs the extra "postgres"
 
     try:
         yield
     except (Error, pa.ArrowException, OSError, UnicodeError) as error:
-        raise kind(_complaint(where, error)) from None
+        raise kind(_complaint(where, error, left)) from None
 
 
-def _complaint(where: str, error: Exception) -> str:
+def _complaint(where: str, error: Exception, left: str) -> str:
     code, text = getattr(error, "sqlstate", None) or "", str(error)
     step = "PostgreSQL could not carry out a step"
     for codes, words, what, fix in _KINDS:
         if (code in codes.split("|")) if code else (words and re.search(words, text)):
             got = f"SQLSTATE {code}" if code else None
-            return sentence(f"{step}: {what}", where=where, got=got, fix=f"{fix}; nothing was written")
-    fix = "check the connection, the table and your privileges; nothing was written"
+            return sentence(f"{step}: {what}", where=where, got=got, fix=f"{fix}; {left}")
+    fix = f"check the connection, the table and your privileges; {left}"
     return sentence(step, where=where, got=f"SQLSTATE {code}" if code else type(error).__name__, fix=fix)
 
 

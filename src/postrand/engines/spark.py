@@ -260,7 +260,7 @@ class SparkEngine(Engine):
         own = source.frame.sparkSession if isinstance(source, SparkSource) else None
         session = self.session or own or session_for(self.resources)
         check_classic(session)
-        with scratch_folder(".postrand-", self.scratch) as made, configured(session):
+        with scratch_folder(".postrand-", self.scratch) as made, _explained("session"), configured(session):
             yield session, made
 
 
@@ -324,12 +324,16 @@ def _written(source: Source, columns: list[str], folder: Path) -> Path:
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
     """Turn Spark's complaints, which can quote records, into an error that names their kind only."""
-    from py4j.protocol import Py4JError  # needs the extra "spark"
+    from py4j.protocol import Py4JError, Py4JNetworkError  # needs the extra "spark"
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        unanswered = type(error) is Py4JError and "Trace:" not in str(error)
+        if unanswered or isinstance(error, Py4JNetworkError | ConnectionError):
+            fix = "see why Java has ended, give it more memory (--memory-limit) if it had too little, and run again"
+            raise DataError(sentence("Spark has ended in the midst of the job", where=where, fix=fix)) from None
         got = getattr(error, "getCondition", lambda: None)() or type(error).__name__
         fix = "see the log of the driver and of the executors"
         raise DataError(sentence("Spark could not carry out the job", where=where, got=got, fix=fix)) from None

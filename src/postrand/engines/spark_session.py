@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -89,7 +90,7 @@ def local_session(master: str = "local[*]", **conf: str) -> Any:
         builder = builder.config(name, value)
     before = _children()
     try:
-        return quietly(builder.getOrCreate)
+        return _without_traces(quietly(builder.getOrCreate))
     except BaseException:  # Java that is interrupted while it starts does not end by itself
         for child in _children() - before:
             with suppress(ProcessLookupError):
@@ -136,15 +137,38 @@ def check_classic(session: Any) -> None:
 
 @contextmanager
 def configured(session: Any) -> Iterator[None]:
-    """Set what the engine relies on, and put it back."""
+    """Set what the engine relies on, and put it back; an end of Java is told by the error, not by traces."""
+    from py4j.protocol import Py4JNetworkError  # needs the extra "spark"
+
     before = {name: session.conf.get(name, None) for name in _CONF}
-    for name, value in _CONF.items():
-        session.conf.set(name, value)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
+        for name, value in _CONF.items():
+            session.conf.set(name, value)
         yield
     finally:
-        for name, found in before.items():
-            session.conf.unset(name) if found is None else session.conf.set(name, found)
+        with suppress(Py4JNetworkError, ConnectionError):  # settings end with Java, and the block's error counts
+            for name, found in before.items():
+                session.conf.unset(name) if found is None else session.conf.set(name, found)
+        logging.getLogger().removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record of the root's own is not of the bridge to Java, which logs what it raises."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _without_traces(session: Any) -> Any:
+    """Return a session of ours whose server of counters prints no trace when Java has ended: the engine tells it."""
+    server = session.sparkContext._accumulatorServer
+    shown = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            shown(request, address)
+
+    server.handle_error = handle_error
+    return session
 
 
 def quietly(work: Any) -> Any:

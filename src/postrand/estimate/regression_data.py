@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -219,9 +218,9 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
     try:
         parsed = Formula(formula)
         left, right = [str(term) for term in parsed.lhs], parsed.rhs
-    except (FormulaicError, AttributeError, SyntaxError) as error:
-        why = "" if isinstance(error, AttributeError) else _plain(str(error))  # the first is of a formula without "~"
-        what, fix = "the formula cannot be read", why or "write for example income ~ sex + region"
+    except (FormulaicError, AttributeError, SyntaxError):
+        what = "the formula cannot be read"
+        fix = "write for example income ~ sex + region, with a name on each side of a +"
         raise UsageError(sentence(what, got=repr(formula), wanted="response ~ covariates", fix=fix)) from None
     response = left[0] if left else ""
     needed = sorted(str(n) for n in right.required_variables)
@@ -234,16 +233,6 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
             )
         )
     return response, tuple(needed)
-
-
-def _plain(text: str) -> str:
-    r"""Return a text without the codes that colour it at a terminal, in one line.
-
-    >>> _plain("age \x1b[1;31m+\x1b[0m\nhere")
-    'age + here'
-    """
-    told = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("⧛", "[").replace("⧚", "]")  # formulaic's marks
-    return " ".join(told.split())
 
 
 def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:

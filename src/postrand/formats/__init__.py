@@ -153,7 +153,8 @@ def _require(path: Path) -> None:
             if hidden(str(path)) == str(path)
             else f"give a file; {NO_FILE}: docs/engines.md explains how to read one"
         )
-        raise UsageError(sentence("no such file", where=str(path), fix=fix))
+        what = "a pipe or a device, not a file" if os.path.exists(path) else "no such file"
+        raise UsageError(sentence(what, where=str(path), fix=fix))
 
 
 def detected(path: str | Path, given: ReadSettings = USUAL) -> ReadSettings:

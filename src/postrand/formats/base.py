@@ -441,9 +441,12 @@ class _Compared(io.RawIOBase):
         return wanted.nbytes
 
 
-def first(problems: Sequence[str]) -> list[str]:
-    """Return the first ten problems and the number of the others: a file's own names are shown in moderation."""
-    rest = len(problems) - SHOWN
+def first(problems: Sequence[str], number: int = 0) -> list[str]:
+    """Return the first ten problems and the number of the others: a file's own names are shown in moderation.
+
+    ``number`` is how many there are, where only the first are given.
+    """
+    rest = max(number, len(problems)) - SHOWN
     return [*problems[:SHOWN], *([f"... and {rest} more of this kind."] if rest > 0 else [])]
 
 

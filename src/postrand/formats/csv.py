@@ -29,6 +29,7 @@ from postrand.formats._numbers import with_points
 from postrand.formats._settings import USUAL, ReadSettings, named, usual_of
 from postrand.formats.base import (
     BATCH_ROWS,
+    SHOWN,
     Format,
     Opening,
     Readers,
@@ -286,18 +287,20 @@ def _diagnosis(path: Path, names: Sequence[str], settings: ReadSettings) -> Data
         fix = "save the file as UTF-8, or name its encoding" if encoding == "UTF-8" else "name the encoding that it has"
         fix += " (--encoding windows-1252, or encoding in [source] of a plan); 'postrand init' finds it out"
         return DataError(sentence(f"text is not valid {encoding}", where=f"{path.name}, line {line}", fix=fix))
-    separator, ragged, start = separator_of(path, settings), list[str](), 1
+    separator, ragged, wrong, start = separator_of(path, settings), list[str](), 0, 1
     with _streams.text(path, settings.encoding) as lines:
         reader = csv.reader(lines, delimiter=separator)
         try:
             for row in reader:
                 if row and len(row) != len(names):
-                    ragged.append(_ragged(f"{path.name}, line {reader.line_num}", len(row), len(names)))
+                    wrong += 1
+                    if wrong <= SHOWN:  # there can be millions
+                        ragged.append(_ragged(f"{path.name}, line {reader.line_num}", len(row), len(names)))
                 start = reader.line_num + 1
         except csv.Error:
             what, fix = "a field is too long", "look for a double quote that is not closed before this line"
             return DataError(sentence(what, where=f"{path.name}, line {max(start, reader.line_num)}", fix=fix))
-    return DataError(first(ragged) or sentence("not a readable CSV file", where=path.name))
+    return DataError(first(ragged, wrong) or sentence("not a readable CSV file", where=path.name))
 
 
 def _ragged(where: str, got: int, wanted: int) -> str:

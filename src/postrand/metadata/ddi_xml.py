@@ -20,6 +20,7 @@ from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.one_member import kept_rules
 from postrand.metadata.description import Described, Description, packed
+from postrand.support.inputs import read_bytes
 
 NAMESPACE = "ddi:codebook:2_5"
 DEEPEST = 200
@@ -65,7 +66,7 @@ def read_ddi(path: str | Path) -> Described:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         _refuse_doctype(data, path.name)
         root = ET.fromstring(data)
     except OSError as error:

@@ -1,6 +1,8 @@
-"""The plan: all decisions of a curator, in one TOML file."""
+"""The plan: all decisions of a curator, in one TOML file.
 
-from postrand.plan.plan import load_plan
-from postrand.plan.values import Plan
+Public names stand in ``__init__.pyi`` and are loaded on first use: who drafts a column needs no plan.
+"""
 
-__all__ = ["Plan", "load_plan"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

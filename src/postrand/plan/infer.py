@@ -100,6 +100,12 @@ def looks_carried(name: str) -> bool:
     return _WEIGHT.search(name) is not None
 
 
+def perturbs(draft: Mapping[str, Any]) -> bool:
+    """Return whether a draft has values to exchange."""
+    listed = len(draft.get("categories", ()))
+    return listed > 1 or (listed == 1 and draft.get("missing") == "category")
+
+
 def load_codebook(path: str | Path, open_role: str = "") -> Codebook:
     """Read a ``codebook.toml``; with ``open_role`` the variables without a role get that one.
 

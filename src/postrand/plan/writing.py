@@ -34,6 +34,9 @@ type        the type of the values in the file. A CSV file contains text: for a 
             a quantity, set type = "int64" or "double" and remove the categories.
 missing     error (a missing value stops the run), category (one more category, perturbed),
             keep (released as missing)
+missing_codes  categories that mean "no answer": tables show each of them, means and quantiles leave them out. They
+            stay categories, so missing = "category" would add one more with the same meaning. To make them
+            missing values instead, write missing = ["-9", "99"] in [[recodes]].
 
 Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
 below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the

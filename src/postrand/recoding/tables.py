@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 from postrand.errors import SpecificationError, sentence, shown
-from postrand.support.inputs import has_controls
+from postrand.support.inputs import has_controls, read_text
 
 MAX_ROWS = 1 << 20
 
@@ -29,11 +30,11 @@ def rows_of(name: object, folder: Path | None, option: str) -> list[list[str]]:
         what = f"{option!r} is not the name of a file"
         raise SpecificationError(sentence(what, got=shown(name, repr), fix=f'set {option} = "table.csv"'))
     try:
-        with (folder / name).open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            file.seek(0)
-            mark = next((sign for sign in ";\t," if sign in first), ";")
-            rows = [[text.strip() for text in row] for row in csv.reader(file, delimiter=mark, strict=True) if row]
+        file = io.StringIO(read_text(folder / name, "utf-8-sig"), newline="")
+        first = file.readline()
+        file.seek(0)
+        mark = next((sign for sign in ";\t," if sign in first), ";")
+        rows = [[text.strip() for text in row] for row in csv.reader(file, delimiter=mark, strict=True) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = (error.strerror or "") if isinstance(error, OSError) else "not CSV text in UTF-8"
         raise SpecificationError(sentence("the table cannot be read", where=name, got=why)) from None

@@ -102,7 +102,10 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
 
 def _removed(staging: Path) -> bool:
     shutil.rmtree(staging, ignore_errors=True)
-    return not staging.exists()
+    try:
+        return not staging.exists()
+    except OSError:  # the disk does not tell
+        return False
 
 
 def _rename_all(staged: Mapping[Path, Path]) -> None:
@@ -167,6 +170,7 @@ def _parent_problems(directory: Path) -> list[str]:
         probe.mkdir(PRIVATE)
         probe.rmdir()
     except OSError as error:
+        _removed(probe)
         what, where = "the parent folder cannot be written to", str(directory)
         return [sentence(what, where=where, got=error.strerror, fix=NEXT.get(error.errno or 0, "give another folder"))]
     return []

@@ -38,6 +38,7 @@ from postrand.release.table import TABLE, as_table, open_data
 from postrand.support import series_words, wordings
 from postrand.support.progress import Stage, passing, stage
 from postrand.support.signals import unfinished
+from postrand.support.system import open_plain
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -306,6 +307,7 @@ def derive(
     told = metadata.files(description, data, mechanism, certificate, summary, completed)
     r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
     found = report.page_values(mechanism, summary)
+    placed = None if certificate.series is None else certificate.series.to_dict()
     section = None if completed is None else report.completed_section(completed, data.name)
     return {name: text.encode() for name, text in (told | r_code).items()} | {
         DESCRIPTION: canonical_json.dump({"schema": DESCRIPTION_SCHEMA, **description.to_dict()}),
@@ -313,7 +315,9 @@ def derive(
         MECHANISM: canonical_json.dump(mechanism.to_dict()),
         CERTIFICATE: canonical_json.dump(certificate.to_dict()),
         REPORT: report.public_report(mechanism, certificate, summary, data.name, found, section).encode(),
-        README: report.readme(mechanism, found, data.name, description.title, completed, certificate.limits).encode(),
+        README: report.readme(
+            mechanism, found, data.name, description.title, completed, certificate.limits, placed
+        ).encode(),
     }
 
 
@@ -387,7 +391,7 @@ def listed_files(root: Path) -> dict[str, dict[str, Any]]:
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=open_plain) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -399,7 +403,7 @@ def check_digests(root: Path, manifest: Mapping[str, Any] | None = None, leave_o
     if manifest is None and not os.path.isfile(root / MANIFEST):
         return  # no release at all: its reader says so
     with well_formed():
-        of = canonical_json.parse((root / MANIFEST).read_bytes(), MANIFEST) if manifest is None else manifest
+        of = canonical_json.read(root / MANIFEST) if manifest is None else manifest
         data = None if manifest is None else str(of["data"])
         listed = {n: said["sha256"] for n, said in of["files"].items() if data in (None, n.partition("/")[0])}
         there = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from postrand.errors import ReleaseError, sentence
+from postrand.support.inputs import read_bytes
 
 MAX_BYTES = 1 << 28
 """The largest size of a JSON file of a release, so that a reader needs only a few GiB of memory."""
@@ -56,6 +58,24 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     if dump(value) != data:
         raise ReleaseError(sentence("the JSON is not in the canonical form of releases", where=where))
     return value
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the object that a file of canonical JSON contains; see :func:`parse`.
+
+    Raises
+    ------
+    ReleaseError
+        If it cannot be read, is no plain file, is longer than 256 MiB, or is not canonical.
+    """
+    try:
+        data = read_bytes(path, MAX_BYTES)
+    except FileNotFoundError:
+        raise ReleaseError(sentence(f"{path.name} is missing", where=str(path.parent))) from None
+    except OSError as error:
+        what = f"{path.name} cannot be read"
+        raise ReleaseError(sentence(what, where=str(path.parent), got=error.strerror)) from None
+    return parse(data, path.name)
 
 
 def check_size(size: int, where: str) -> None:

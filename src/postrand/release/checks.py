@@ -97,7 +97,8 @@ class Verification:
         """One sentence for each check that failed; if none failed, for each that could not run here."""
         outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
         where = self.path.name or self.path
-        return tuple(f"{where}, {c.name}: {c.sentence}" for c in self.checks if c.outcome == outcome)
+        found = [(c.name, c.sentence) for c in self.checks if c.outcome == outcome]
+        return tuple(said if said.startswith(f"{self.path}: ") else f"{where}, {name}: {said}" for name, said in found)
 
     @property
     def exit_code(self) -> int:
@@ -242,12 +243,7 @@ def load(root: Path, name: str) -> dict[str, Any]:
     ReleaseError
         If the file is missing or not canonical, or has a field that its schema does not know or reserves.
     """
-    try:
-        canonical_json.check_size((root / name).stat().st_size, name)
-        data = (root / name).read_bytes()
-    except OSError:
-        raise ReleaseError(sentence(f"{name} is missing", where=str(root))) from None
-    return fields.understood(canonical_json.parse(data, name), name)
+    return fields.understood(canonical_json.read(root / name), name)
 
 
 def check_schema(data: Mapping[str, Any], schemas: Sequence[str], where: str) -> int:

@@ -32,7 +32,7 @@ from postrand.release.ledger_lines import (
 from postrand.release.ledger_terms import Terms as Terms  # who charges states them
 from postrand.release.ledger_terms import at_delta, left_of, limit_words
 from postrand.support.entropy import format_lower
-from postrand.support.system import flush, lock
+from postrand.support.system import flush, lock, open_plain
 from postrand.support.warned import warn
 
 _LONGEST = 1 << 26  # bytes
@@ -308,4 +308,4 @@ def _passed(known: Sequence[Entry], entry: Entry) -> Iterator[str]:
 
 
 def _for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return open_plain(path, flags, 0o600)

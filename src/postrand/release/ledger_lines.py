@@ -200,11 +200,8 @@ def parse(text: str, where: str) -> Book:
         except (ValueError, TypeError, KeyError, RecursionError):
             problems.append(_invalid(where, number))
     if problems and not read:
-        what, fix = (
-            "this is not a ledger: no line of it is an entry",
-            "name the ledger of the population, or of the key",
-        )
-        raise UsageError(sentence(what, where=where, fix=fix))
+        fix = "name the ledger of the population, or of the key; if this was one, restore it from a copy"
+        raise UsageError(sentence("this is not a ledger: no line of it is an entry", where=where, fix=fix))
     raise_all(UsageError, problems)
     return _chained(read, lines, where)
 

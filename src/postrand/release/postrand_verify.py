@@ -33,6 +33,7 @@ UNIT = 1 << 53
 MAX_JSON, READ_JSON = 1 << 28, 1 << 26  # bytes that a JSON file can have, and that this program reads
 MAX_FILE = 1 << 37  # bytes of a file whose digest is computed
 MAX_ENTRIES = 1 << 22  # of a dense matrix
+MAX_FIELDS = 1 << 24  # of a CSV file that is kept in memory
 MAX_LINE = 1 << 20  # characters of a record in a CSV file
 MAX_FILES = 100_000
 MAX_CASES = 1 << 16  # strata, or pairs of rows, that are tried one by one
@@ -1299,7 +1300,8 @@ def check_series(release: Release) -> str | None:
     need(total is None or (level is not None and total >= level), "the total is below the level of this release")
     for one in (series["level"], series["total"]):
         need(0 <= one.get("delta", 0) < 1, "δ is not from 0 to 1")
-    return f"release {series['number']} of a population; the total needs its ledger"
+    stated = "no finite ε" if total is None else f"ε <= {total:.6g}"
+    return f"release {series['number']} of a population; that the total is {stated} needs its ledger"
 
 
 def check_file(release: Release) -> str | None:
@@ -1359,22 +1361,24 @@ def records_of(paths: list[str]) -> Iterator[tuple[bool, list[tuple[str, bool]]]
     """Yield the records of CSV files, the header of each first: a field is (its text, whether it was quoted)."""
     for path in paths:
         with opened(path) as file:
-            waiting, first = "", True
+            waiting, length, is_open, first = list[str](), 0, False, True
             while True:
                 line = file.readline(MAX_LINE)
                 if not line:
                     need(not waiting, "the last record does not end")
                     break
                 try:
-                    waiting += line.decode("utf-8")
+                    waiting.append(line.decode("utf-8"))
                 except UnicodeDecodeError:
                     raise Wrong("the data are not UTF-8") from None
-                need(len(waiting) < MAX_LINE, "a record of more than a million characters")
-                if waiting.count('"') % 2:
+                length += len(waiting[-1])
+                need(length < MAX_LINE, "a record of more than a million characters")
+                is_open ^= waiting[-1].count('"') % 2 == 1
+                if is_open:
                     continue
-                need(waiting.endswith("\n"), "the last record does not end")
-                yield first, _fields(waiting[:-1])
-                waiting, first = "", False
+                need(waiting[-1].endswith("\n"), "the last record does not end")
+                yield first, _fields("".join(waiting)[:-1])
+                waiting, length, first = [], 0, False
             need(not first, "a data file without a header")
 
 
@@ -1417,7 +1421,7 @@ def coder(variable: dict[str, Any]) -> Callable[[tuple[str, bool]], Any]:
 
 def number(text: str) -> int | float | None:
     """Return the number that a text is, or None."""
-    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text) or len(text) > 400:
+    if len(text) > 400 or not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
         return None
     value = int(text) if re.fullmatch(r"-?\d{1,300}", text) else float(text)
     return value if isinstance(value, int) or math.isfinite(value) else None
@@ -1639,7 +1643,11 @@ def rank_entropy(method: dict[str, Any], n: int) -> Decimal:
         (starts,) = cuts(method, n)
         sizes = Counter(b - a for a, b in zip(starts, [*starts[1:], n]))
         return sum((count * size * ln(size) for size, count in sizes.items()), Decimal(0)) / n
-    w: int = method["width"]
+    w = method.get("width")
+    if not isinstance(w, int) or not 1 <= w <= n:
+        raise Wrong("a rank law has more ranks than records")
+    if w > MAX_CASES:
+        raise Unchecked("a rank law of too many ranks for this program")
     shares = [Fraction(w - abs(d), w * w) for d in range(1 - w, w)]
     inner, ends = -sum((exact(p) * ln(p) for p in shares), Decimal(0)), min(5 * w, n)
     return (inner * (n - ends) + ln(w) * ends) / n
@@ -1732,6 +1740,8 @@ def table_of(path: str) -> tuple[list[str], dict[str, Any]]:
     header: list[str] = []
     rows: list[list[tuple[str, bool]]] = []
     for first, fields in records_of([path]):
+        if (len(rows) + 1) * len(fields) > MAX_FIELDS:
+            raise Unchecked(f"a table of more than {MAX_FIELDS:,} fields")
         if first:
             header = [text for text, _ in fields]
         else:

@@ -20,7 +20,7 @@ from postrand.release import canonical_json
 from postrand.release.bundle import CERTIFICATE, DESCRIPTION, MANIFEST, SIGNATURE, file_digest
 from postrand.release.checks import Audit, Phrase
 from postrand.support import saving
-from postrand.support.system import others_may
+from postrand.support.system import open_plain, others_may
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "urn:postrand:release-statement:1"
@@ -139,7 +139,7 @@ def load_public(path: str | Path) -> bytes:
 
 def _read(path: str | Path) -> tuple[bytes, bool]:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=open_plain) as file:
             return file.read(_LONGEST), others_may(os.fstat(file.fileno()))
     except (OSError, ValueError) as error:  # ValueError: the name has a null character
         got = getattr(error, "strerror", None) or "no name of a file"
@@ -148,10 +148,9 @@ def _read(path: str | Path) -> tuple[bytes, bool]:
 
 def statement(root: Path) -> dict[str, Any]:
     """Return what is signed: the manifest by its SHA-256; title, version and claims for whoever reads it alone."""
-    manifest = canonical_json.parse((root / MANIFEST).read_bytes(), MANIFEST)
-    told = (root / DESCRIPTION).read_bytes() if DESCRIPTION in manifest["files"] else b"{}\n"
-    description = canonical_json.parse(told, DESCRIPTION)
-    claims = canonical_json.parse((root / CERTIFICATE).read_bytes(), CERTIFICATE)["claims"]
+    manifest = canonical_json.read(root / MANIFEST)
+    description = canonical_json.read(root / DESCRIPTION) if DESCRIPTION in manifest["files"] else {}
+    claims = canonical_json.read(root / CERTIFICATE)["claims"]
     date = {"date": description["date_published"]} if "date_published" in description else {}
     return {
         "_type": STATEMENT,
@@ -186,8 +185,7 @@ def signers(root: Path) -> list[bytes]:
     if not (root / SIGNATURE).exists():
         return []
     try:
-        canonical_json.check_size((root / SIGNATURE).stat().st_size, SIGNATURE)
-        envelope = canonical_json.parse((root / SIGNATURE).read_bytes(), SIGNATURE)
+        envelope = canonical_json.read(root / SIGNATURE)
         entries = _entries(envelope)
         payload = _bytes(envelope["payload"])
         found = json.loads(payload)
@@ -248,7 +246,7 @@ def envelope_of(root: Path, key: SigningKey) -> bytes:
     payload = json.dumps(statement(root), ensure_ascii=False, separators=(",", ":")).encode()
     entries: list[Any] = []
     if held:
-        earlier = canonical_json.parse((root / SIGNATURE).read_bytes(), SIGNATURE)
+        earlier = canonical_json.read(root / SIGNATURE)
         entries, payload = earlier["signatures"], _bytes(earlier["payload"])
     sig, public = (base64.b64encode(one).decode() for one in (key.sign(encoded(payload)), key.public))
     entries = [*entries, {"keyid": key.fingerprint, "sig": sig, "public": public}]

@@ -165,8 +165,7 @@ def check_values(path: Path, codebook: Codebook) -> None:
 
 
 def _stated(path: Path, codebook: Codebook) -> dict[str, Any]:
-    canonical_json.check_size(path.stat().st_size, TABLE)
-    stated = canonical_json.parse(path.read_bytes(), TABLE)
+    stated = canonical_json.read(path)
     texts = all(isinstance(stated.get(name), str) for name in ("schema", "uri", "table", "mark", "sha256"))
     if tuple(stated) != _FIELDS or not texts or type(stated["records"]) is not int:
         raise ReleaseError(sentence("a field is missing, unknown, or of another type", where=TABLE))

@@ -485,7 +485,7 @@ def _said(
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
     if certificate.series is not None:
-        yield "series", {"number": certificate.series.number, "population": certificate.series.population}
+        yield "series", certificate.series.said
     own = {manifest["data"], *([] if completed is None else [completed["file"]])}
     extra = [n for n in manifest["files"] if not is_tool_name(n) and not n.startswith(f"{DATA}/") and n not in own]
     if extra:

@@ -35,7 +35,7 @@ from postrand.report.split_values import split_view
 from postrand.report.table_worth import EQUAL, table_worth, two_way
 from postrand.report.together import scale_of, together
 from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableView, page_values
-from postrand.support import options, wordings
+from postrand.support import options, series_words, wordings
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
 from postrand.support.worth_basis import BASES
@@ -84,6 +84,7 @@ def public_report(
             recodes=mechanism.require_codebook().recodes,
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
+            series=() if certificate.series is None else series_words.beside_others(certificate.series.to_dict()),
             variables=found.variables[:VARIABLE_BUDGET],
             perturbed=len(found.variables) + len(mechanism.partly),
             further=len(found.variables[VARIABLE_BUDGET:]),

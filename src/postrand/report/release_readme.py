@@ -14,6 +14,7 @@ from postrand.mechanism.one_member import kept_rules
 from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
+from postrand.support.series_words import beside_others
 
 MAX_LISTED = 40
 MAX_NAME = 60
@@ -28,16 +29,19 @@ def readme(
     title: str = "",
     completed: Mapping[str, Any] | None = None,
     limits: Iterable[Mapping[str, Any]] = (),
+    series: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the text; a function of the other files of the release, so that ``verify`` makes it again and compares.
 
     ``found`` are the numbers of the report; ``completed`` is what ``completed.json`` says, if there is one; ``limits``
-    are those of the certificate, which say whether households have new numbers.
+    are those of the certificate, which say whether households have new numbers; ``series`` is its place among releases.
     """
     head = one_line(title) or "Released data"
     parts = [head, "=" * min(len(head), 96), "", *map(wrapped, _warning(mechanism, found, data_name)), ""]
     changed = _changed(mechanism, found, [limit for limit in limits if limit["code"] == FRESH])
     parts += [*file_list(_entries(data_name, completed)), "", *heading("What was changed"), *changed]
+    if told := beside_others(series):
+        parts += ["", *heading("Other releases of the same persons"), *map(wrapped, told)]
     if completed is None:
         more = "postrand estimate (a command for tables, means, regressions and tests), postrand.R (tables in R), and "
         more += "postrand complete, which makes copies of the file for any software, from this folder alone."

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from postrand.codebook import Codebook, coding
+from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
@@ -22,16 +18,22 @@ from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
 from postrand.risk.singled_together import Together, together
+from postrand.risk.telling import (
+    MAX_BINS,
+    MAX_CELLS,
+    RANKED_BINS,
+    best_guess,
+    classes,
+    numbers_of,
+    table_of,
+    told_pairs,
+    usable,
+)
 from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
 
-MAX_CELLS = 100_000
-"""Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
-MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
-RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
-"""Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 MAX_CATEGORIES = 1_000
 """Different values with which a weight is compared."""
 
@@ -46,8 +48,10 @@ class Finding:
     ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
-    perturbed together), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
-    categories that are merged are still too few) or ``moves`` (numbers hardly move in rank).
+    perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
+    ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
+    categories that are merged are still too few), ``missing`` (a category for missing values is one too many) or
+    ``moves`` (numbers hardly move in rank).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
@@ -71,7 +75,8 @@ class Finding:
 class Findings:
     """Hold all findings on a file and a plan, most serious first, and what they rest on.
 
-    ``largest_household`` is the most records of one household of the file, 0 where it is not known.
+    ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
+    what its household numbers single out.
     """
 
     found: tuple[Finding, ...] = ()
@@ -80,6 +85,7 @@ class Findings:
     shared: tuple[Shared, ...] = ()
     not_tried: tuple[str, ...] = ()
     largest_household: int = 0
+    sizes: HouseholdSizes | None = None
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -150,7 +156,8 @@ class Findings:
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
         said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
-        return (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
+        told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
+        return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
 
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
@@ -233,19 +240,22 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
     coded = [v.name for v in codebook.variables if v.is_categorical]
-    pairs, joint, left = _told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
+    pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
+    sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
     found = [
         *_singling(singled, as_is, larger),
         *_telling(pairs, joint, as_is),
         *_weighing(sample, codebook, mechanism, pairs, as_is),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
+        *_sized(sizes),
     ]
     order = {True: 0, False: 1}
     found.sort(key=lambda f: (order[f.is_open], f.is_decided))
     largest = sample.largest_household if sample.is_whole else 0
-    return Findings(tuple(found), singled, pairs, shared, tuple(_not_tried(sample, singled, larger, left)), largest)
+    left_out = tuple(_not_tried(sample, singled, larger, left))
+    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
@@ -264,7 +274,7 @@ def settling(
 
     ``coded`` are the categorical variables.
     """
-    pairs, joint, _ = _told_pairs(sample, coded, perturbed, clear)
+    pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
     found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
     for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
         if pair.is_certain:
@@ -313,6 +323,27 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
 
+def _sized(sizes: HouseholdSizes | None) -> Iterator[Finding]:
+    """Yield a finding where sizes of households, alone or with unperturbed columns, single out too many."""
+    if sizes is not None and sizes.is_much:
+        figures = {n: getattr(sizes, n) for n in ("alone", "share", "every")}
+        text = f"{_size_text(sizes)}; {KEYS_ALONE}"
+        yield Finding("household-size", (sizes.name, *sizes.columns), (), text, figures)
+
+
+def _size_text(sizes: HouseholdSizes) -> str:
+    """Return in words what a household number shows, and in which share of the records it singles the household out."""
+    text = f"the household number {sizes.name} shows which records are one household, and so its size, which singles "
+    text += f"out the households of {share_text(sizes.alone)} of the records alone"
+    if sizes.columns:
+        text += (
+            f", and of {share_text(sizes.share)} with the unperturbed values of {_listed(sizes.columns)} in its members"
+        )
+    if share_text(sizes.every) != share_text(sizes.share):
+        text += f"; with all unperturbed columns, of {share_text(sizes.every)}"
+    return text
+
+
 def _telling(
     pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]], as_is: Collection[str]
 ) -> Iterator[Finding]:
@@ -344,12 +375,12 @@ def _weighing(
     perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     hidden = hidden_of(codebook, list(sample.alone))
     for name in weights_of(codebook, list(sample.alone)):
-        exact, bins = sample.codes(name), _classes(sample, name, codebook[name].is_categorical, MAX_BINS)
+        exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
         seen = None if bins is None else frequent(exact, bins)
         asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
-        true = _usable({other: _categories(sample, codebook, other) for other in asked})
+        true = usable({other: _categories(sample, codebook, other) for other in asked})
         held = [
-            told(_table(codes, seen), other, name)
+            told(table_of(codes, seen), other, name)
             for other, codes in true.items()
             if seen is not None and codes[1] * seen[1] <= MAX_CELLS
         ]
@@ -361,7 +392,7 @@ def _weighing(
         text = f"the weights ({name}) have {values_text(exact[1])}"
         text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
         groups = {other: codes for other, codes in true.items() if other in perturbed}
-        number = _numbers(sample, name)
+        number = numbers_of(sample, name)
         cost = None if number is None else rounded(number, groups)
         text += "" if cost is None else f"; {cost.in_words}"
         figures = {} if cost is None else asdict(cost)
@@ -373,12 +404,7 @@ def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
     codes, size = sample.codes(name)
     if size <= MAX_CATEGORIES:
         return codes, size
-    return _classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
-
-
-def best_guess(held: Sequence[PairReveal]) -> str:
-    """Return in words how far the best of these guesses goes."""
-    return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
+    return classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
 def _linked(
@@ -404,7 +430,8 @@ def _linked(
 
 
 def _of_household(one: Shared) -> Finding:
-    where = f"in {share_text(one.constant)} of the households with several members"
+    share = f"in {share_text(one.constant)} of the households" if one.constant < 1 else "in all households"
+    where = f"{share} with several members"
     text = f"all members have the same value of {one.name} {where}, and it is perturbed again for each member"
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
@@ -423,62 +450,6 @@ def _of_household(one: Shared) -> Finding:
         "to draw it once for each household, perturb it in a block of its own and name it in [unit] household_variables"
     )
     return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
-
-
-def _told_pairs(
-    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
-) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
-    """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
-    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
-    true = _usable({name: _classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
-    seen = _usable({name: _classes(sample, name, name in coded, bins) for name in clear})
-    tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
-    pairs = [told(_table(true[p], seen[c]), p, c) for p, c in tried]
-    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    joint = []
-    for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
-        size = seen[one][1] * seen[two][1]
-        if size * RECORDS_A_CELL > sample.table.num_rows:
-            continue
-        both = seen[one][0] * seen[two][1] + seen[two][0], size
-        for p in true:
-            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
-                found = told(_table(true[p], both), p, f"{one}, {two}")
-                joint += [((one, two), found)] * found.is_much
-    return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
-
-
-def _usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
-    return {name: held for name, held in classes.items() if held is not None}
-
-
-def _classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | None:
-    """Return the values of a column as few classes: categories, or bins of numbers; None of text with many values."""
-    codes, size = sample.codes(name)
-    if is_coded or size <= bins:
-        return codes, size
-    number = _numbers(sample, name)
-    if number is None:
-        return None
-    cuts = np.unique(np.nanquantile(number, np.arange(1, bins) / bins)) if np.isfinite(number).any() else number[:0]
-    classes = np.searchsorted(cuts, number, side="right").astype(np.int64)
-    classes[np.isnan(number)] = cuts.size + 1
-    return classes, int(cuts.size + 2)
-
-
-def _numbers(sample: Sampled, name: str) -> NDArray[np.float64] | None:
-    """Return a column as numbers, NaN for missing ones; None of text that is none."""
-    column = sample.table.column(name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        return coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _table(true: Codes, seen: Codes) -> NDArray[np.int64]:
-    return np.bincount(true[0] * seen[1] + seen[0], minlength=true[1] * seen[1]).reshape(true[1], seen[1])
 
 
 def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | None, left: int) -> Iterator[str]:

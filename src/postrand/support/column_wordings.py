@@ -14,7 +14,8 @@ COLUMN_WORDINGS: Mapping[str, str] = {
         "correct links."
     ),
     "limit.link_rate": (
-        "{variable}: guessed correctly for {plain:share} of the records from their class alone. An attack that "
+        "{variable}: guessed correctly for {plain:share} of the records from their class alone (without classes, for "
+        "the share that its most frequent value has in the table, which may be little less). An attack that "
         "learns from all classes expects to guess it correctly for {learnt:share}; better attacks exist."
     ),
     "limit.agreeing_classes": (

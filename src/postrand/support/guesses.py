@@ -73,13 +73,11 @@ def of_hundred(share: float, *, most: bool = False) -> str:
     >>> of_hundred(0.500025, most=True), of_hundred(0.7311, most=True)
     ('50.1', '74')
     >>> of_hundred(0.9999999, most=True), of_hundred(0.00001), of_hundred(0.0)
-    ('nearly 100', 'fewer than 0.1', '0')
+    ('100', 'fewer than 0.1', '0')
     """
     hundred = 100 * share
     if 0 < hundred < 0.1:
         return "fewer than 0.1"
-    if 99.99 < hundred < 100 and most:
-        return "nearly 100"
     digits = 1 if hundred < 9.95 else 0 if hundred <= 90 else 1 if hundred <= 99.9 else 2
     if most and not digits and math.ceil(hundred - 1e-9) - hundred > _MUCH:
         digits = 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -14,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.errors import PostrandError, SpecificationError, raise_all, sentence
+from postrand.support.system import open_plain
 
 MAX_BYTES = 1 << 26
-"""The longest codebook or plan that is read, in bytes."""
+"""The longest codebook, plan or other text by hand that is read, in bytes."""
 
 
 def unquoted(value: object) -> str:
@@ -114,6 +117,26 @@ def has_controls(text: str) -> bool:
     return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
+def read_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Return the content of a plain file of at most ``most`` bytes: what is read whole could be a pipe or a device.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, is no plain file, or is longer. Its ``strerror`` says which.
+    """
+    with open(open_plain(str(path), os.O_RDONLY), "rb") as file:
+        held = file.read(most + 1)
+    if len(held) > most:
+        raise OSError(errno.EFBIG, f"longer than {most:,} bytes")
+    return held
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Return the text of a plain file, with its line ends as they are; OSError as of :func:`read_bytes`."""
+    return read_bytes(path).decode(encoding)
+
+
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Return the data of a TOML file; ``what`` is its name in messages, for example ``the plan``.
 
@@ -123,11 +146,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         If the file cannot be read, is not UTF-8 text or TOML, or contains an integer of more than 64 bits.
     """
     try:
-        with path.open("rb") as file:
-            held = file.read(MAX_BYTES + 1)
-        if len(held) > MAX_BYTES:
-            raise SpecificationError(sentence(f"{what} is longer than {MAX_BYTES:,} bytes", where=str(path)))
-        data = tomllib.loads(held.decode("utf-8").replace("\r\n", "\n"))
+        data = tomllib.loads(read_text(path).replace("\r\n", "\n"))
         endless = list(_endless(data))
     except UnicodeDecodeError:
         raise SpecificationError(sentence(f"{what} is not UTF-8 text", where=str(path))) from None

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import DataError, UsageError, sentence
 from postrand.support import saving
-from postrand.support.system import others_may
+from postrand.support.system import open_plain, others_may
 
 KEY_BYTES = 32
 _LONGEST_KEY = 1024  # bytes that are read of a file that should contain a key
@@ -95,7 +95,7 @@ class ReleaseKey:
             If the file cannot be read or contains anything else; the message never shows the content.
         """
         try:
-            with Path(path).open("rb") as file:
+            with open(path, "rb", opener=open_plain) as file:
                 held = file.read(_LONGEST_KEY)
                 shared = others_may(os.fstat(file.fileno()))
         except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from postrand.errors import sentence
 
 SPACE, MEMORY = "free space there, then run again", "give the process more memory, then run again"
 RIGHTS, FILES = "check the permissions there, then run again", "let the process open more files, then run again"
-OTHER = "see why the program that it works with has ended, then run again"
+OTHER = "see why the program at the other end of the connection has ended, then run again"
 DISK, THREADS = "check the disk, then run again", "let the process start more threads, then run again"
 _NO_THREAD = ("can't start new thread", "Failed to launch worker thread", "Resource temporarily unavailable")
 """What Python, Arrow and the library of C++ say of it."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from postrand.errors import PostrandError, SpecificationError, UsageError, sentence
 from postrand.support.signals import unfinished
+from postrand.support.system import open_plain
 
 SCHEMA = "postrand/saved/1"
 MAX_BYTES = 1 << 30
@@ -80,7 +81,7 @@ def load(path: str | Path, kind: str) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_plain) as file:
             held = file.read(MAX_BYTES + 1)
         data = json.loads(held) if len(held) <= MAX_BYTES else None
     except OSError as error:

@@ -54,6 +54,27 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def open_plain(path: str, flags: int, mode: int = 0o666) -> int:
+    """Open a plain file, as the ``opener`` of :func:`open`; a link is followed to one.
+
+    A pipe would be waited for, and a device can be without an end.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened, or is none: a folder, a pipe, a device. Its ``strerror`` says so.
+    """
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), mode)
+    except ValueError:  # a null character, or what the file system cannot spell
+        raise OSError(errno.EINVAL, "not a valid file name") from None
+    found = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(found):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "a folder" if stat.S_ISDIR(found) else "a pipe or a device, not a file")
+    return descriptor
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which ends with the process at the latest.

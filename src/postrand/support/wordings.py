@@ -95,7 +95,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "{variables:list}."
         ),
         "limit.fresh_numbers": (
-            "New random numbers, which show the records of one household and nothing else: {variables:list}."
+            "New random numbers, which show which records are one household, and so how many it has, and nothing else: "
+            "{variables:list}."
         ),
         "limit.missing_shown": "The release shows which records have a missing value: {variables:list}.",
         "limit.no_epsilon": (
@@ -148,8 +149,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "limit.original_order": "Records are in their original order.",
         "limit.ids": "Record ids are released.",
         "limit.persons": (
-            "Not covered: that a person is in the file, and what several records of one person or household reveal "
-            "together."
+            "Not covered: that a person is in the file. Not certified: what several records of one person or household "
+            "reveal together; a record's ε counts once for each of them."
         ),
         # What the file says as a whole, and which conditions fail where it says nothing as a whole.
         "file.level": (
@@ -220,7 +221,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "said.origins": "stated by the curator, not checked: that matrices were designed as stated ({origins:origins})",
         "said.series": (
             "stated by the curator, checked only with the ledger ('postrand ledger verify LEDGER --release FOLDER'): "
-            "that this is release {number} of the population {population}, and the total of its releases"
+            "that this is release {number} of the population {population}, and the total of its releases, {total}"
         ),
         "said.extra": "the contents of extra files are not checked: {files:list}",
         "said.writer": "the bytes cannot show that postrand {version} with {library} wrote them",

@@ -35,11 +35,12 @@ from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures, require_possible
 from postrand.workflow.advice_risk import LEVELS, Risks, values, within
-from postrand.workflow.advice_subject import subject_of
+from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
     UPPER,
     Checked,
+    at_a_glance,
     claims_in_words,
     next_steps,
     plan_lines,
@@ -77,7 +78,7 @@ class Advice:
 
     def text(self, *, every: bool = False) -> str:
         """Return the advice as text; ``every``: with the ways that are left out."""
-        lines = ["Asked:", *self.needs.lines(), *self.notes]
+        lines = ["Asked:", *self.needs.lines(), *self.notes, "", "In short:", *at_a_glance(self.plans)]
         for number, plan in enumerate(self.plans, 1):
             lines += ["", *plan_lines(number, plan)]
         if told := coarser_larger(
@@ -134,6 +135,7 @@ def advise(
         chosen, left = made.choose()
         plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
         more = [*made.more(chosen[0], plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+    notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     if fraction is not None:

@@ -19,6 +19,7 @@ from postrand.formats import Source
 from postrand.plan.infer import is_nested
 from postrand.plan.numbering import is_number_of
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW
+from postrand.risk.data import numeric, read_columns
 from postrand.risk.findings import share_text
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
@@ -88,6 +89,20 @@ def subject_of(
     weights = _associations(source, book, perturbed) if needs.look else {}
     joint = _not_ruled(book, [names for names in linked.joint if {*names} <= {*perturbed}])
     return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights, joint=joint), notes
+
+
+def stands_for(source: Source, weight: str) -> str:
+    """Return for how many persons records stand by their weights, so that a column that is no weight is noticed."""
+    try:
+        values = numeric(read_columns(source, [weight])[weight], weight)
+    except PostrandError as error:
+        return f"the weight {weight} cannot be used: {error}"
+    values = values[np.isfinite(values)]
+    each, whole = (f"{float(f'{x:.2g}'):,g}" for x in (values.sum() / max(values.size, 1), values.sum()))
+    text = (
+        f"by the weight {weight}, a record stands for about {each} persons on average, and the file for about {whole}"
+    )
+    return f"{text}: if that is not so, it is no weight, and figures of the register attacker are wrong"
 
 
 def _nothing(source: Source, named: Sequence[str]) -> PostrandError:

@@ -19,7 +19,7 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_risk import LEVELS
-from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 WITH_FILE = (
@@ -159,6 +159,22 @@ def _basis(trial: Trial) -> str:
     return f"{said} {RECODED.format(names=few(looked))}" if looked else said
 
 
+def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
+    """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table."""
+    for number, plan in enumerate(plans, 1):
+        figures, has = plan.figures, plan.trial.candidate.has_epsilon
+        told = [f"epsilon = {plan.trial.epsilon:g}" if has else "no epsilon"]
+        if (links := figures.risk("correct_matches")) is not None and links.before is not None:
+            told.append(f"right links {figure(links, 'before')} before, {figure(links, 'after')} after")
+        worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
+        if known := [(worth, name) for worth, name in worths if worth is not None]:
+            worth, name = min(known)
+            told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
+        kept = [is_met for _, _, _, is_met in plan.asked]
+        told += [f"{sum(kept)} of {len(kept)} limits met"] if kept else []
+        yield f"Plan {number} ({plan.trial.candidate.name}): {'; '.join(told)}"
+
+
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     """Yield a plan in a few lines: claim, risk, worth, and what is asked."""
     trial, figures = plan.trial, plan.figures
@@ -194,6 +210,11 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
 
 def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
     """Yield what to do about limits on risk, and about precisions, that a plan is known not to keep."""
+    if plans and all(plan.trial.is_useless for plan in plans):
+        yield (
+            "Next: at this epsilon no table is of use in any plan: allow a larger one (docs/choosing-epsilon.md), name "
+            "fewer keys, or release nothing."
+        )
     failed = {text for plan in plans for text, _, after, is_met in plan.asked if after is not None and not is_met}
     if not needs.look and failed & {str(limit) for limit in needs.of_file}:
         least = min([needs.epsilon, *(plan.trial.epsilon for plan in plans if plan.trial.candidate.has_epsilon)])

@@ -19,7 +19,9 @@ from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, write_table
 from postrand.risk.findings import Findings
+from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
+from postrand.support.system import open_plain
 from postrand.workflow.left_columns import as_numbers, decided, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
@@ -137,7 +139,7 @@ def recheck(folder: str | Path) -> Claims:
     folder = Path(folder)
     where = folder / CLAIMS
     try:
-        stated = canonical_json.parse(where.read_bytes(), where=CLAIMS)
+        stated = canonical_json.parse(read_bytes(where), where=CLAIMS)
         if set(stated) != _FIELDS or stated["schema"] != SCHEMA or not isinstance(stated["claims"], dict):
             raise SpecificationError(sentence("the claims are not valid", where=str(where), wanted=SCHEMA))
         path = folder / Path(str(stated["data"])).name
@@ -175,5 +177,5 @@ def _found(sentences: Sequence[str]) -> list[str]:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as opened:
+    with open(path, "rb", opener=open_plain) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

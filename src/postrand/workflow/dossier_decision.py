@@ -89,7 +89,7 @@ def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificat
     recoded = [name.removeprefix("recode of ") for name, _ in figures.settings if name.startswith("recode of ")]
     if recoded:
         yield "Recoded before", few(recoded, 30)
-    settings = dict(figures.settings)
+    settings = dict(figures.settings) | ({"as it is": few(figures.unperturbed, 30)} if figures.unperturbed else {})
     for name, words in SETTINGS.items():
         if name in settings:
             yield words, settings[name]
@@ -115,7 +115,7 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
         return text
     if 0 < value < _FEW:
         return f"fewer than {_FEW:g}"
-    return f"{value:,.0f} ({_percent(value / records)})" if value >= 1 else text
+    return f"{text} ({_percent(value / records)})" if value >= 1 else text
 
 
 def _percent(share: float) -> str:

@@ -214,15 +214,9 @@ def start(
     )
 
 
-def perturbs(draft: Mapping[str, Any]) -> bool:
-    """Return whether a draft has values to exchange."""
-    listed = len(draft.get("categories", ()))
-    return listed > 1 or (listed == 1 and draft.get("missing") == "category")
-
-
 def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
-    categorical = [d for d in drafts if perturbs(d)]
+    categorical = [d for d in drafts if infer.perturbs(d)]
     return [d["name"] for d in categorical if d["role"] == "key"] or [
         d["name"]
         for d in categorical
@@ -239,7 +233,7 @@ def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tupl
     left = [
         d["name"]
         for d in plain
-        if d["role"] not in ("drop", "household", "record_key") and not (perturbs(d) and d["role"] == "key")
+        if d["role"] not in ("drop", "household", "record_key") and not (infer.perturbs(d) and d["role"] == "key")
     ]
     return sampled(source, [d["name"] for d in plain], left), left
 
@@ -305,7 +299,7 @@ def plan_text(
     ``joint`` are variables that get one block together. ``total`` is the ε of a record, ``each`` that of each block.
     ``settles`` says which unperturbed columns settle which perturbed ones. ``unit`` is the section of this name.
     """
-    categorical = [d for d in drafts if perturbs(d)]
+    categorical = [d for d in drafts if infer.perturbs(d)]
     perturbed = _perturbed(categorical)
     parts = parts_of(perturbed, joint)
     proposal = _proposal(categorical, perturbed, total, records, way)

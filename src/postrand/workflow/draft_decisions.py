@@ -7,10 +7,11 @@ from typing import Any
 
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import infer, numbering
-from postrand.risk.findings import best_guess, settling, share_text
+from postrand.risk.findings import settling, share_text
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.risk.telling import best_guess
 
 AS_IS_NOTE = """\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -14,8 +15,9 @@ from postrand.formats import Source
 from postrand.risk.findings import Finding, Findings, share_text, singling
 from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
-from postrand.risk.sample import sampled
+from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.risk.telling import RANKED_BINS, best_guess, told_pairs
 from postrand.support.showing import few
 from postrand.workflow.linked import is_id
 
@@ -82,17 +84,42 @@ def _beside(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Fi
     """
     clear = [name for name in table.column_names if name not in changed]
     found = singling(TableSource(table), clear, as_is, DECIDED)
-    return dataclasses.replace(found, found=(*found.found, *_linked(table, changed, clear, as_is)))
-
-
-def _linked(table: pa.Table, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding for each link between changed columns and others; a near-function needs no decision."""
     sample = sampled(TableSource(table), table.column_names, ())
-    columns = {name: column for name, column in columns_of(sample, table.column_names).items() if not is_id(column)}
+    told = tuple(_telling(sample, changed, [one.name for one in found.singled], as_is))
+    known = {(name, other) for one in told for name in one.about for other in one.variables}
+    return dataclasses.replace(found, found=(*found.found, *told, *_linked(sample, changed, clear, as_is, known)))
+
+
+def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
+    """Yield a finding for each changed column and what tells its true values, by the measures of a plan's findings."""
+    much = [pair for pair in told_pairs(sample, (), changed, clear)[0] if pair.is_much]
+    for name, is_open in itertools.product(changed, (True, False)):
+        held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
+        if held:
+            names = [pair.clear for pair in held]
+            tenths = " (of each, the tenth in which it lies)" if sample.codes(name)[1] > RANKED_BINS else ""
+            text = f"true values of {name}{tenths} follow from columns that stay as they are, {', '.join(names)}"
+            yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
+
+
+def _linked(
+    sample: Sampled,
+    changed: Sequence[str],
+    clear: Sequence[str],
+    as_is: Sequence[str],
+    known: Collection[tuple[str, str]],
+) -> Iterator[Finding]:
+    """Yield a finding for each link between changed columns and others; a near-function needs no decision.
+
+    Links of ``known`` pairs, of a changed and another column, are found already, unless they are exact.
+    """
+    names = sample.table.column_names
+    columns = {name: column for name, column in columns_of(sample, names).items() if not is_id(column)}
     for link in gathered(links(columns), lambda link: link.variables[0] in changed):
         about = tuple(name for name in link.names if name in changed)
         free = tuple(name for name in link.names if name in clear)
-        if about and free:
+        told = link.kind == "near" and all((name, other) in known for name in about for other in free)
+        if about and free and not told:
             text = f"{link.text}: {', '.join(free)}, released as it is, tells of the true values of {', '.join(about)}"
             is_open = link.kind != "near" and not set(free) <= {*as_is}
             yield Finding("linked", free, about, text, is_open=is_open)

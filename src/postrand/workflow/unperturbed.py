@@ -8,6 +8,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
+from postrand.risk.missing_kinds import missing_kinds
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
@@ -19,9 +20,9 @@ from postrand.workflow.planned import mechanism_of
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    Also the recodes whose merged categories are still too few, and numbers that hardly move in rank. One pass over the
-    file, or none where it is ``known``; nothing is released. With the plan's own ``mechanism`` it is not designed
-    again. Sentences contain no counts; ``figures`` are confidential.
+    Also the recodes whose merged categories are still too few, categories for missing values that none needs, and
+    numbers that hardly move in rank. One pass over the file, or none where it is ``known``; nothing is released. With
+    the plan's own ``mechanism`` it is not designed again. Sentences contain no counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -35,7 +36,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     said = said_of(plan.codebook, known.table)
     moves = [Finding("moves", (), (one.variable,), one.finding) for one in moves_of(known) if one.is_small]
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
-    if known.sample is None:
+    sample = None if known.sample is None else known.answers[known.sample]
+    twice = missing_kinds(plan.codebook, plan.perturbed, sample)
+    few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
+    if sample is None:
         return Findings((*moves, *few))
     house = household_of(plan)
     decided = [
@@ -43,5 +47,5 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
     ]
     decided += [house] if house and not plan.release.renumbers else []
-    found = find_in(known.answers[known.sample], plan.codebook, mechanism, as_is=decided)
+    found = find_in(sample, plan.codebook, mechanism, as_is=decided)
     return dataclasses.replace(found, found=(*moves, *found.found, *few))

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.designers import compare_ways
 from postrand.mechanism import Mechanism
-from postrand.report.table_worth import LEAST_RECORDS, LITTLE, TOO_FEW, Assumed, little_use, records_of
+from postrand.report.table_worth import LEAST_RECORDS, LITTLE, TOO_FEW, little_use, records_of
 from postrand.report.values import MAX_ESTIMATED, expected_shares
 from postrand.support.worth_basis import BASES, HARMONIC, Basis
 from postrand.workflow.design_blocks import DesignedBlock
@@ -59,35 +58,6 @@ def expected(designed: DesignedBlock, codebook: Codebook, records: int | None = 
         data["warning"] = f"few shares of {', '.join(few)} can be estimated: {fix}"
         lines.append(f"  warning: {data['warning']}")
     return data, "\n".join(lines)
-
-
-def prior_law(blocks: Sequence[DesignedBlock], mechanism: Mechanism) -> Assumed:
-    """Return the frequencies of any variables by the priors of their blocks, which are taken as independent.
-
-    None, which is uniform, where a variable is in no block with a prior.
-    """
-    book = mechanism.require_codebook()
-    held = [(designed, designed.block) for designed in blocks]  # made once, for all tables
-
-    def law(names: Sequence[str]) -> NDArray[np.float64] | None:
-        axes: list[str] = []
-        shares: NDArray[np.float64] = np.ones(())
-        for designed, block in held:
-            inside = [name for name in block.perturbed if name in names]
-            if not inside:
-                continue
-            if designed.frequencies is None or designed.frequencies.size != designed.matrix.size:
-                return None
-            cells = block.cell_table(tuple(book[name].size for name in block.variables))
-            margin = np.zeros([book[name].size for name in inside])
-            at = [block.variables.index(name) for name in inside]
-            np.add.at(margin, tuple(cells[:, at].T), designed.frequencies)
-            shares, axes = np.multiply.outer(shares, margin), [*axes, *inside]
-        if len(axes) < len(names):
-            return None
-        return np.transpose(shares, [axes.index(name) for name in names])
-
-    return Assumed(_basis(blocks), law)
 
 
 def _basis(blocks: Sequence[DesignedBlock]) -> Basis:
