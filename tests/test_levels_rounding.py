@@ -68,6 +68,7 @@ def test_zcdp_of_small_levels_and_of_blocks():
             truth = largest_ratio(matrix)
             assert truth <= zcdp(matrix) <= truth * (1 + tolerance)
     one = randomised_response(3, 1.0)
+    assert (zcdp(TransitionMatrix.identity(2)), zcdp(TransitionMatrix.from_array(np.full((2, 2), 0.5)))) == (np.inf, 0)
     assert zcdp([one, one]) == pytest.approx(2 * zcdp(one), rel=3e-6)
 
 
@@ -94,7 +95,7 @@ def test_a_chord_is_never_below_its_ratio():
     """The largest (a-1) D_a / (a (a-1)) on a chord, in 40 digits: a grid of orders, refined around its best."""
     rng = np.random.default_rng(5)
     with mpmath.workdps(40):
-        for _ in range(30):
+        for _ in range(12):
             low = 1 + 10 ** rng.uniform(-3, 1)
             high, first = low + 10 ** rng.uniform(-3, 1), rng.uniform(0.1, 2)
             last = first * rng.uniform(1, high / low)

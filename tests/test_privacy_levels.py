@@ -105,6 +105,16 @@ def test_the_largest_pair_is_taken_after_composition():
     assert loss.epsilon(1e-12) <= sum(block.epsilon for block in blocks)
 
 
+def test_the_level_at_a_delta_is_that_of_the_worst_pair():
+    """Two columns alike, and pairs that differ much: by the exact δ(ε), never below and at most a grid step above."""
+    matrix = TransitionMatrix.from_array([[0.5, 0.25, 0.25], [0.1, 0.45, 0.45], [0.4, 0.3, 0.3]])
+    found = compose(matrix, interval=1e-3)
+    for most in (0.3, 0.1, 0.01):
+        epsilon = found.epsilon(most)
+        assert delta(matrix, epsilon) <= most < delta(matrix, epsilon - 5e-3)
+        assert found.delta(epsilon) == pytest.approx(most, rel=0.02)
+
+
 def test_one_release_agrees_with_the_exact_delta():
     matrix = law(8, 4)
     for epsilon in (0.1, 0.5):

@@ -299,7 +299,9 @@ def test_every_check_runs_and_what_no_one_can_recompute_is_said(name: str, numbe
     said = [(check.code.removeprefix("said."), check.values) for check in found if check.outcome == "said"]
     assert passed == [*(OF_RECORDS if FACTS in SAID[name] else OF_COLUMNS), "derived"]
     origins = [entry for entry in said if entry[0] == "origins"]
-    assert [entry for entry in said if entry not in origins] == SAID[name] + [(code, {}) for code in EARLIER[number]]
+    assert [entry for entry in said if entry not in origins] == SAID[name] + [
+        (code, dict[str, Any]()) for code in EARLIER[number]
+    ]
     public = {"mixed": [["sex"], ["region"]], "survey": [["sex"], ["age", "job"]]}.get(name)
     assert origins == ([("origins", {"origins": {"public": public}})] if public else [])
 

@@ -127,7 +127,7 @@ def main():
             modules=modules,
             mutants=mutants,
             covering=reaching,
-            seconds=seconds,
+            runs=forks.run_by(lines),
             budget=given.budget,
             done=done,
         )

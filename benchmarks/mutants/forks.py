@@ -34,7 +34,7 @@ class Forks:
     modules: Mapping[str, Module]
     mutants: Sequence[Mutant]
     covering: Mapping[str, set[str]]
-    seconds: Mapping[str, float]
+    runs: Mapping[str, int]
     budget: float
     done: Callable[[Mutant, str, str], None]
     killers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -62,15 +62,11 @@ class Forks:
                 self.functions[files[code.co_filename], code.co_qualname, code.co_firstlineno].append(entry)
 
     def _order(self, mutant: Mutant, names: set[str]) -> list[str]:
-        """Return the tests: those that found mutants of this function, of this file, then the others by time."""
+        """Return the tests: finders of mutants of the function and file, then those that run least of the core."""
         known = self.killers[mutant.path]
         first = [name for name, _ in self.killers[f"{mutant.path} {mutant.function}"].most_common(3) if name in names]
         first += [name for name, _ in known.most_common(3) if name in names and name not in first]
-        files: dict[str, list[str]] = defaultdict(list)
-        for name in sorted(names.difference(first), key=lambda name: self.seconds.get(name, 1.0)):
-            files[name.partition("::")[0]].append(name)
-        cost = {file: sum(self.seconds.get(name, 1.0) for name in of) / len(of) for file, of in files.items()}
-        return first + [name for file in sorted(files, key=lambda file: cost[file]) for name in files[file]]
+        return first + sorted(names.difference(first), key=lambda name: (self.runs[name], name))
 
     def _run(self, mutant: Mutant, items: list[pytest.Item]) -> tuple[str, str]:
         """Return what became of the mutant, and the test that found it."""
@@ -178,3 +174,8 @@ def reached(covered: Mapping[str, Mapping[int, set[str]]], mutant: Mutant, modul
         lines = {node.lineno for node in named if isinstance(node.ctx, ast.Load)}
     found = covered.get(mutant.path, {})
     return {test for line in lines for test in found.get(line, ())}
+
+
+def run_by(covered: Mapping[str, Mapping[int, set[str]]]) -> Counter[str]:
+    """Return how many lines of the core each test runs."""
+    return Counter(test for lines in covered.values() for tests in lines.values() for test in tests)
