@@ -276,7 +276,7 @@ def test_all_problems_of_a_codebook_at_once(tmp_path, text, messages):
 def test_a_codebook_that_cannot_be_read(tmp_path):
     with pytest.raises(SpecificationError, match="cannot be read; got No such file"):
         infer.load_codebook(tmp_path / "none.toml")
-    with pytest.raises(SpecificationError, match="cannot be read; got Is a directory"):
+    with pytest.raises(SpecificationError, match="cannot be read; got a folder"):
         infer.load_codebook(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
     with pytest.raises(SpecificationError, match="not UTF-8"):
