@@ -285,24 +285,19 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused_in_little_memory(tm
         tracemalloc.stop()
 
 
+def write_arrow(path: Path, batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=options) as file:
+        file.write_batch(batch)
+
+
 def test_a_table_that_claims_more_than_its_bytes_hold_is_not_read(tmp_path: Path) -> None:
     endless = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.null(), 2**40, [None])], names=["a"])
-    options = pa.ipc.IpcWriteOptions(allow_64bit=True)
-    with (
-        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, endless.schema, options=options) as f,
-    ):
-        f.write_batch(endless)
+    write_arrow(tmp_path / "a.arrow", endless, pa.ipc.IpcWriteOptions(allow_64bit=True))
     with pytest.raises(PostrandError, match="more than 1,000 values for each of its bytes"):
         read(tmp_path / "a.arrow")
     few = pa.array([None] * 9, pa.binary((1 << 25) - 1))
-    compressed = pa.ipc.IpcWriteOptions(compression="zstd")
     batch = pa.RecordBatch.from_arrays([few], names=["a"])
-    with (
-        pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, batch.schema, options=compressed) as f,
-    ):
-        f.write_batch(batch)
+    write_arrow(tmp_path / "b.arrow", batch, pa.ipc.IpcWriteOptions(compression="zstd"))
     with pytest.raises(PostrandError, match="unpacks to more than 1,000 times"):
         read(tmp_path / "b.arrow")
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([bytes(1 << 20)]))

@@ -1,7 +1,7 @@
 """Import the framework without what the workbench has no use for, and import without collecting garbage.
 
-The framework imports other packages when it is imported itself: one for chats with language models, and two for
-questions in a terminal, which its own command line asks. With what they import in turn, they are a third of its time.
+The framework imports other packages when it is imported itself: one for a kind of input that the workbench has not,
+and two for questions in a terminal, which its own command line asks. With what they import they take a third of it.
 Nothing here changes the framework: its import of them finds stand-ins, by Python's own protocol of finders.
 """
 

@@ -21,11 +21,11 @@ def missing_kinds(codebook: Codebook, perturbed: Sequence[str], sample: Sampled 
 
 
 def _said(one: Variable, sample: Sampled | None) -> Iterator[str]:
-    whole = sample is not None and sample.is_whole and one.name in sample.table.column_names
-    empty = sample.table.column(one.name).null_count if sample is not None and whole else 1
-    if sample is not None and whole and empty == sample.table.num_rows:
+    known = sample is not None and sample.is_whole and one.name in sample.table.column_names
+    column = sample.table.column(one.name) if sample is not None and known else None
+    if column is not None and column.null_count == len(column):
         yield "no record has a value; look whether the file was written and read as it should be, before it is released"
-    elif not empty:
+    elif column is not None and not column.null_count:
         yield (
             "missing = 'category' adds a category that no record of the file has, and released records "
             "will have it all the same; missing = 'error' leaves it out, where no value can be missing"

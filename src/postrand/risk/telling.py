@@ -75,7 +75,7 @@ def numbers_of(sample: Sampled, name: str) -> NDArray[np.float64] | None:
         column = column.cast(column.type.value_type)
     try:
         return coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
         return None
 
 
