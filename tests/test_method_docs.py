@@ -13,6 +13,7 @@ from postrand.designers.split.precision import keep_probability
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "method.md").read_text("utf-8")
+FOUR = (ROOT / "docs" / "four-numbers.md").read_text("utf-8")
 RNG = np.random.default_rng(24)
 
 
@@ -24,6 +25,14 @@ def test_the_examples_print_what_the_page_says():
         with contextlib.redirect_stdout(out):
             exec(compile(code, "method.md", "exec"), names)
         assert out.getvalue() == printed
+
+
+def test_the_four_numbers_are_those_of_the_page():
+    out = io.StringIO()
+    code, printed = re.findall(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", FOUR, re.DOTALL)[0]
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "four-numbers.md", "exec"), {})
+    assert out.getvalue() == printed
 
 
 def test_information_is_a_sum_over_categories_once_theta_is_fixed():
