@@ -12,8 +12,9 @@ LOWEST := $(VENV)-lowest
 NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
+SDIST := $(VENV)-sdist
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -59,6 +60,18 @@ wheel: env  ## build the wheel twice, compare, install it alone without extras, 
 	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(WHEEL)/versions.txt  # a wheel just built has no hash to ask for
 	$(WHEEL)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(WHEEL)/versions.txt dist/*.whl
 	sh tests/wheel.sh $(abspath $(WHEEL)/bin)
+
+sdist: env  ## pack the sources, install them alone in an environment of their own, and try them as the wheel is tried
+	mkdir -p dist
+	rm -f dist/*.tar.gz
+	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")' >/dev/null
+	$(PYTHON) -m venv --clear $(SDIST)
+	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(SDIST)/versions.txt
+	$(SDIST)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(SDIST)/versions.txt dist/*.tar.gz
+	sh tests/wheel.sh $(abspath $(SDIST)/bin)
+
+release: check wheel sdist sbom  ## all of a release but the upload: checks, wheel, sources, SBOM, notes and digests in dist/
+	$(BIN)/python -m tests.release
 
 test: env services  ## run all tests and doctests
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
@@ -131,7 +144,7 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) $(if $(UPGRADE),--upgrade) --group audit --output-file locks/audit.txt
 
 clean:  ## remove the environment and the caches
-	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(TOOLS) $(WHEEL) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(TOOLS) $(WHEEL) $(SDIST) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\

@@ -14,6 +14,7 @@ from postrand.risk import assess
 from postrand.workflow.demo import KEYS, compare, run_demo, survey
 from postrand.workflow.dossier_decision import decision_of
 from postrand.workflow.policy_check import PolicyCheck, Verdict
+from postrand.workflow.sample import write_sample
 from tests.browser import browsing
 from tests.printed import printed
 from tests.test_dossier_pages import LONG
@@ -83,3 +84,16 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     assert len(long) == 2  # whatever the plan
     kept = [(page.count("26.0"), "Probability,inpercent" in page) for page in public if page.count("26.0") > 2]
     assert kept == [(22, True)]  # the largest matrix, of educ, is on one page with its caption
+
+
+def test_the_sample_survey_is_written_once_and_is_the_survey_of_2006(tmp_path):
+    from tests.sample_file import FILE, made
+
+    data, text = write_sample(tmp_path / "survey.csv")
+    assert "2,986 answers" in text
+    assert (tmp_path / "survey.csv").read_bytes() == FILE.read_bytes() == made().encode()
+    assert data == {"sample": str(tmp_path / "survey.csv")}
+    with pytest.raises(UsageError, match="the file exists"):
+        write_sample(tmp_path / "survey.csv")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_sample(tmp_path / "none" / "survey.csv")

@@ -48,11 +48,19 @@ def app(file: Path | None, port: int, browser: bool) -> Result:
 
 @command
 @click.option("--out", type=FOLDER, default="demo", show_default=True, help="Folder for the demo; it must not exist.")
-def demo(out: Path) -> Result:
+@click.option(
+    "--sample", type=FOLDER, help="Only write the sample survey that comes with the package to this new file."
+)
+def demo(out: Path, sample: Path | None) -> Result:
     """Protect and analyse real survey microdata.
 
     The survey has 17,137 respondents of the General Social Survey. The result is a corrected table beside the true one.
+    With --sample, a part of it is written as a file to try the other commands on.
     """
+    if sample is not None:
+        from postrand.workflow.sample import write_sample
+
+        return write_sample(sample)
     from postrand.workflow.demo import run_demo
 
     return run_demo(out)
