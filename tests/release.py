@@ -1,4 +1,4 @@
-"""Check that a version is ready, and write its notes and digests: ``python -m tests.release``, part of ``make release``.
+"""Check that a version is ready, and write its notes and digests: ``python -m tests.release``.
 
 The version of pyproject.toml, the package and CITATION.cff is one; the changelog has a dated section for it and nothing
 unreleased; every file is committed. In dist/ then stand NOTES.md, the section of the changelog, and SHA256SUMS.
