@@ -3,7 +3,7 @@
 python new_york.py PEOPLE.csv RULES.csv     needs: pip install 'postrand[frames]'
 
 PEOPLE.csv has a row for each person and a column for each variable; RULES.csv a row for each combination that nobody
-can have, empty where any value is meant. The files of section 4.2 of ABC look like this: ownership, mortgage, age, sex, ...
+can have, empty where any value is meant. The file of ABC's section 4.2 looks like this.
 """
 
 import sys
