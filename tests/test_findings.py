@@ -1,5 +1,6 @@
 """What leaves in clear is measured, said once, shown everywhere, and needs a decision: against brute force."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -382,6 +383,19 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_all_unperturbed_columns_are_told_together_where_none_that_is_named_singles_out_as_many():
+    rows = [(str(i % 9), str(i // 9 % 9), str(i // 81)) for i in range(650)] + [("0", "0", "0")] * 600
+    table = pa.table({name: [row[j] for row in rows] for j, name in enumerate("xyz")} | {"id": ["1"] * len(rows)})
+    book = Codebook(tuple(Variable(name, "other", type="string") for name in table.column_names))
+    found = find(TableSource(table), book, Mechanism({}), table.column_names)
+    (one,) = [f for f in found.told if len(f.variables) > 1]
+    assert alone(rows) == 649 / 1250
+    assert re.match(r"all unperturbed columns \(.*\) together single out about 52% of the records;", one.sentence)
+    told = dataclasses.replace(found, found=(_together(["x", "y"], 0.02, {}, ()), *found.found)).warnings
+    assert len(told) == 1
+    assert "x and y (about 2% of the records); all unperturbed columns (" in told[0]
 
 
 def test_columns_that_single_out_together_say_that_risk_figures_leave_them_out():

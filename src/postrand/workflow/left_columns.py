@@ -17,7 +17,7 @@ from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
-from postrand.risk.telling import RANKED_BINS, best_guess, told_pairs
+from postrand.risk.telling import best_guess, told_pairs
 from postrand.support.showing import few
 from postrand.workflow.linked import is_id
 
@@ -97,8 +97,7 @@ def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_i
         held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
         if held:
             names = [pair.clear for pair in held]
-            tenths = " (of each, the tenth in which it lies)" if sample.codes(name)[1] > RANKED_BINS else ""
-            text = f"true values of {name}{tenths} follow from columns that stay as they are, {', '.join(names)}"
+            text = f"true values of {name} follow from columns that stay as they are, {', '.join(names)}"
             yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
 
 
