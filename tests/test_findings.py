@@ -27,7 +27,7 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
+from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find, singling
 from postrand.risk.household_sizes import compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import UnperturbedWarning
@@ -388,8 +388,7 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
 def test_all_unperturbed_columns_are_told_together_where_none_that_is_named_singles_out_as_many():
     rows = [(str(i % 9), str(i // 9 % 9), str(i // 81)) for i in range(650)] + [("0", "0", "0")] * 600
     table = pa.table({name: [row[j] for row in rows] for j, name in enumerate("xyz")} | {"id": ["1"] * len(rows)})
-    book = Codebook(tuple(Variable(name, "other", type="string") for name in table.column_names))
-    found = find(TableSource(table), book, Mechanism({}), table.column_names)
+    found = singling(TableSource(table), table.column_names)
     (one,) = [f for f in found.told if len(f.variables) > 1]
     assert alone(rows) == 649 / 1250
     assert re.match(r"all unperturbed columns \(.*\) together single out about 52% of the records;", one.sentence)

@@ -175,7 +175,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
         kept = [one.is_met for one in plan.asked]
-        told += [f"{sum(kept)} of {len(kept)} limits met"] if kept else []
+        open_ = sum(one.verdict == "not certain" for one in plan.asked)
+        told += [f"{sum(kept)} of {len(kept)} limits met" + f", {open_} not certain" * bool(open_)] if kept else []
         yield f"Plan {number} ({plan.trial.candidate.name}): {'; '.join(told)}"
 
 

@@ -16,6 +16,7 @@ from postrand.report.table_worth import worth_line
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
 from postrand.support.series_words import together
+from postrand.support.showing import capital
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.larger import why_larger
@@ -173,4 +174,4 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+    return capital(text) + ("" if text.endswith(".") else ".")

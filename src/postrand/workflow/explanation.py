@@ -22,7 +22,7 @@ from postrand.report.table_worth import (
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
-from postrand.support.showing import few
+from postrand.support.showing import capital, few
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
@@ -122,7 +122,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 def _first(text: str) -> str:
     """Return a phrase as the start of a sentence, without a stop at its end."""
-    return f"{text[0].upper()}{text[1:]}".removesuffix(".")
+    return capital(text).removesuffix(".")
 
 
 def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[str]:
