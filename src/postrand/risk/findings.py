@@ -247,9 +247,10 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
+    named = tuple(_singling(singled, as_is, larger))
     found = [
-        *_singling(singled, as_is, larger),
-        *_every(sample, singled, larger, codebook),
+        *named,
+        *_every(sample, singled, named, codebook),
         *_telling(pairs, joint, as_is),
         *_weighing(sample, codebook, mechanism, pairs, as_is),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
@@ -269,9 +270,8 @@ def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), 
         return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    larger = _larger(sample, singled)
-    alone = _singling(singled, as_is, larger, decided)
-    return Findings((*alone, *_every(sample, singled, larger)), singled)
+    named = tuple(_singling(singled, as_is, _larger(sample, singled), decided))
+    return Findings((*named, *_every(sample, singled, named)), singled)
 
 
 def settling(
@@ -331,7 +331,7 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
 
 
 def _every(
-    sample: Sampled, singled: Sequence[Singled], larger: Together | None, codebook: Codebook | None = None
+    sample: Sampled, singled: Sequence[Singled], found: Sequence[Finding], codebook: Codebook | None = None
 ) -> Iterator[Finding]:
     """Yield what all unperturbed columns single out together, where this is more than any that are named do.
 
@@ -343,8 +343,8 @@ def _every(
         return
     names = tuple(one.name for one in held)
     share = singled_by_all({name: sample.codes(name) for name in names})
-    named = [one.largest for one in held] + [found for _, found in (() if larger is None else larger.sets)]
-    if share > MAX_ALONE and share_text(share) != share_text(max(named)):
+    named = max([*(one.alone for one in held), *(one.share for one in found)])
+    if share > MAX_ALONE and share_text(share) != share_text(named):
         text = f"{_all_of(names)} together single out {share_text(share)} of the records; {KEYS_ALONE}"
         yield Finding("together", names, (), text, {"together": share}, share=share)
 

@@ -196,8 +196,8 @@ def _split(subject: Subject) -> Candidate:
     )
     if subject.named and (each := subject.emphasis(len(subject.named))) > 1:
         tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
-        what += f" In its design each table for which a precision is asked ({tables}) counts {each:.3g} times as much as"
-        what += " another table of two variables."
+        counts = f"counts {each:.3g} times as much as another table of two variables"
+        what += f" In its design each table for which a precision is asked ({tables}) {counts}."
     return _way(subject, "split", what, sections)
 
 
