@@ -450,8 +450,10 @@ def _linked(
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
     for one in torn_apart(links(columns_of(sample, names)), units, clear, told, certain):
-        is_open = one.is_certain and not set(one.clear) <= set(as_is)
-        yield Finding("linked", one.clear, one.about, one.text, is_open=is_open)
+        decided = set(one.clear) <= set(as_is)
+        states = f"; {PLAN_STATES} that {'it is' if len(one.clear) == 1 else 'they are'} released, whatever the reason"
+        text = one.text + states * (one.is_certain and decided and bool(one.clear))
+        yield Finding("linked", one.clear, one.about, text, is_open=one.is_certain and not decided)
 
 
 def _of_household(one: Shared) -> Finding:
