@@ -131,8 +131,9 @@ def latest() -> Step | None:
 
 def again(step: Step | None) -> None:
     """Tell a step once more: what came between, such as compiling, has ended."""
-    for listener in _listeners.get() if step is not None else ():
-        listener(step)
+    if step is not None:
+        for listener in _listeners.get():
+            listener(step)
     _latest.set(step)
 
 

@@ -265,12 +265,10 @@ class _Maker:
         level = next(enough, None)
         what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
         sure = f"To be certain of the precision that is asked, whatever the true shares, the way of plan 1 needs {what}"
-        may = (
-            one for one in (first.epsilon, *higher) if (t := self.at(first.candidate, one)) and t.may_meet(self.needs)
-        )
-        alike = next(may, None)
-        enough = f"; {BASES[EQUAL.basis]}, epsilon = {alike:g} would be enough" if alike else ""
-        return [*lines, f"{sure}{enough}. {UNFAVOURABLE}"]
+        at = [first.epsilon, *higher]
+        alike = next((one for one in at if (t := self.at(first.candidate, one)) and t.may_meet(self.needs)), None)
+        less = f"; {BASES[EQUAL.basis]}, epsilon = {alike:g} would be enough" if alike else ""
+        return [*lines, f"{sure}{less}. {UNFAVOURABLE}"]
 
     def _base(self, candidate: Candidate) -> dict[str, Any]:
         return {

@@ -201,8 +201,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
-    for one in plan.asked:
-        yield f"  Asked: {one.text}: {_met(one, figures.before_is)}{_all_known(one.text, figures)}"
+    for asked in plan.asked:
+        yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
