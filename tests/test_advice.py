@@ -451,7 +451,7 @@ def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"), [("*", "number persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
+    ("other", "told"), [("*", "name persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
 )
 def test_household_numbers_never_move_in_rank(tmp_path, other, told):
     file = write(tmp_path / "s.parquet", records=100)
