@@ -64,7 +64,9 @@ def test_a_value_that_all_but_settles_another_counts_as_one_that_does():
     assert (found.settled, found.right, found.blind) == pytest.approx((0.2, 0.976, 0.8))
     assert "the best guess from work is right in about 98, without in about 80" in found.in_words
     often = told(np.array([[600, 100], [0, 300]]), "wage", "work", 4)
-    said = "the best guess from work of the range in which wage lies, one of 4 cut at its tenths, is right in about 90"
+    said = (
+        "the best guess from work, of the range in which wage lies (one of 4, cut at its tenths), is right in about 90"
+    )
     assert said in often.in_words
     assert "for most of them the most common" not in often.in_words  # 60 settled, 30 gained
     common = told(np.array([[600, 160], [0, 240]]), "wage", "work")

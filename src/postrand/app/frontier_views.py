@@ -150,7 +150,9 @@ def _table(
     used: str,
 ) -> Tag:
     heads = ["ε of a record", "Released", "Tables of one", "Tables of two"]
-    heads += [f"± points at most, whatever the true shares, {' × '.join(map(cut, target.table))}"] if target.table else []
+    heads += (
+        [f"± points at most, whatever the true shares, {' × '.join(map(cut, target.table))}"] if target.table else []
+    )
     if target.limit is not None:
         heads.append(capital(MEASURES[target.measure]))
     heads += ["Keeps what is asked", ""]

@@ -83,11 +83,8 @@ class PairReveal:
         if gains_little and self.settled < SETTLED and self.same >= SAME:
             rare = f"a value of {source} all but says one that few records have"
             return f"{rare}; over all records the best guess from {source} gains little"
-        what = (
-            f" of the range in which {self.perturbed} lies, one of {self.ranges} cut at its tenths,"
-            if self.ranges
-            else ""
-        )
+        what = f", of the range in which {self.perturbed} lies (one of {self.ranges}, cut at its tenths),"
+        what = what if self.ranges else ""
         text = f"of 100 records, the best guess from {source}{what} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
         if self.settled < SETTLED:
