@@ -102,7 +102,11 @@ def test_precision_is_checked_against_the_worst_cell(place):
     asked = [{entry["limit"]: entry for entry in plan["asked"]} for plan in found["plans"]]
     assert not any(one["6 points for sex"]["met"] for one in asked)
     assert all(math.isfinite(one["30 points for sex x area"]["after"]) for one in asked)
-    assert any(note.startswith("The precision that is asked needs") for note in found["notes"])
+    assert all(
+        one["30 points for sex x area"]["if_equally_frequent"] <= one["30 points for sex x area"]["after"]
+        for one in asked
+    )
+    assert any("be certain of the precision that is asked, whatever the true shares" in note for note in found["notes"])
 
 
 def test_the_half_width_is_that_of_the_worst_true_share(place):
@@ -447,7 +451,7 @@ def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"), [("*", "number persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
+    ("other", "told"), [("*", "name persons or households: ori_hid"), ("ori_hid,pay", "ori_hid is not")]
 )
 def test_household_numbers_never_move_in_rank(tmp_path, other, told):
     file = write(tmp_path / "s.parquet", records=100)

@@ -43,7 +43,7 @@ def test_where_the_risk_leaves_out_a_key_nothing_is_said_to_be_kept(found):
     reasons = [why for plan in plans for why in plan.reasons]
     assert not any(why.startswith("Checked:") for why in reasons)
     assert any("Whether the whole plan keeps the limits on risk is not known" in why for why in reasons)
-    assert not any(is_met for plan in plans for text, _, _, is_met in plan.asked if "individual" in text)
+    assert not any(one.is_met for plan in plans for one in plan.asked if "individual" in one.text)
 
 
 @pytest.mark.parametrize("largest", [0.26, 0.3, 2.47, 7.9])

@@ -48,7 +48,7 @@ def survey(tmp_path):
 def test_a_number_of_households_gets_no_role_by_the_star_and_is_named(survey):
     folder = survey.parent
     result = call("init", survey, "--out", folder / "a", "--keys", "sex,area", "--other", "*")
-    assert "no role, because it seems to number persons or households: hid" in result.output
+    assert "no role, because it seems to number or name persons or households: hid" in result.output
     assert "Next: set the role of hid" in result.output
     note = (folder / "a" / "codebook.toml").read_text().partition('"sex"')[0]
     assert "looks like a household number: set role = 'household', or 'drop'" in note

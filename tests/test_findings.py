@@ -26,7 +26,7 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find
+from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find, singling
 from postrand.risk.household_sizes import compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import UnperturbedWarning
@@ -382,6 +382,16 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
+
+
+def test_all_unperturbed_columns_are_told_together_where_they_single_out_more_than_pairs():
+    rows = [tuple(map(str, row)) for row in np.random.default_rng(5).integers(0, (40, 40, 9), (1500, 3))]
+    table = pa.table({name: [row[j] for row in rows] for j, name in enumerate("xyz")})
+    found = singling(TableSource(table), table.column_names)
+    (one,) = found.warnings
+    assert f"; all unperturbed columns (x, y and z) (about {100 * alone(rows):.0f}%)" in one, one
+    pair = alone([row[:2] for row in rows])
+    assert f"x and y (about {100 * pair:.0f}% of the records)" in one, one
 
 
 def test_columns_that_single_out_together_say_that_risk_figures_leave_them_out():

@@ -154,6 +154,8 @@ def test_record_keys_are_proposed(tmp_path):
         ([7, 8, 9], None),
         ([-50, 3, 99], None),
         ([True, False], None),
+        (["9", "Female", "Male"], '["9"]'),
+        (["0-8", "9", "10 or more"], None),
     ],
 )
 def test_codes_for_no_answer_are_proposed_and_not_decided(tmp_path, values, proposed):

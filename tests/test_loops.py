@@ -505,18 +505,18 @@ def test_what_a_computer_compiles_does_not_change_which_program_renders():
     assert [name for name in names if "/_loops." in name] == ["support/_loops.pyi"]
 
 
-def test_the_first_compilation_is_told_as_a_stage_once(monkeypatch):
+def test_a_compilation_is_told_as_a_stage_and_then_what_it_was_needed_for():
     from postrand.support import jit
-    from postrand.support.progress import Stage, Step, listening
+    from postrand.support.progress import Stage, Step, listening, stage
 
     place: dict = {}
     exec("def one_more(number):\n    return number + 1\n", place)  # without a file, so that nothing is kept on disk
     one_more = jit.compiled(place["one_more"])
     steps: list[Step] = []
-    monkeypatch.setattr(jit, "_ANNOUNCED", [])
     with listening(steps.append):
-        assert (one_more(1), one_more(1.0)) == (2, 2.0)  # compiled twice, told once
-    assert steps == [Step(Stage.COMPILING)]
+        stage(Stage.READING)
+        assert (one_more(1), one_more(1)) == (2, 2)
+    assert steps == [Step(Stage.READING), Step(Stage.COMPILING), Step(Stage.READING)]
 
 
 def test_numba_caches_elsewhere_where_the_package_is_read_only(tmp_path):

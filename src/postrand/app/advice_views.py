@@ -120,9 +120,9 @@ def _beside(plans: Sequence[Advised]) -> Tag:
         if any(found):
             told_worth = ["not known" if one is None else shown(one[1]) for one in found]
             rows.append(_row(f"Tables of {words}: effective records, {MEAN}", told_worth))
-    asked = [text for text, *_ in plans[0].asked] if plans else []
+    asked = [one.text for one in plans[0].asked] if plans else []
     for k, text in enumerate(asked):
-        rows.append(_row(f"Asked: {_said(text)}", ["met" if plan.asked[k][3] else "not met" for plan in plans]))
+        rows.append(_row(f"Asked: {_said(text)}", [plan.asked[k].verdict.lower() for plan in plans]))
     rows.append(_row("Why", [_why(plan) for plan in plans]))
     take = tags.tr(tags.th("", scope="row"), *(tags.td(_take(k), class_="text") for k, _ in _each(plans)))
     table = tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows, take))

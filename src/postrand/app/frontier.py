@@ -182,7 +182,10 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
             one, two = worths(made, decisions.opened.rows)
             wide = None
             if target.table:
-                wide = half_width(made.mechanism, Precision(target.points or 1.0, target.table), decisions.opened.rows)
+                widths = half_width(
+                    made.mechanism, Precision(target.points or 1.0, target.table), decisions.opened.rows
+                )
+                wide = None if widths is None else widths.most
             pair = harmonic(two) if two else harmonic(one)
             found.append(Level(way, epsilon, harmonic(one), pair, wide, made.mechanism))
         if way.startswith(SHAPE) and _is_twice(found[:before], found[before:]):

@@ -14,6 +14,7 @@ from postrand.app.frontier import MEASURES, PREFIX, Level, Target
 from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
 from postrand.report.table_worth import shown
 from postrand.report.text import decimal
+from postrand.support.showing import capital
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 20, 56
@@ -149,9 +150,11 @@ def _table(
     used: str,
 ) -> Tag:
     heads = ["ε of a record", "Released", "Tables of one", "Tables of two"]
-    heads += [f"± points, {' × '.join(map(cut, target.table))}"] if target.table else []
+    heads += (
+        [f"± points at most, whatever the true shares, {' × '.join(map(cut, target.table))}"] if target.table else []
+    )
     if target.limit is not None:
-        heads.append(f"{MEASURES[target.measure][:1].upper()}{MEASURES[target.measure][1:]}")
+        heads.append(capital(MEASURES[target.measure]))
     heads += ["Keeps what is asked", ""]
     head = [tags.th(h, scope="col", class_="text" if h == "Released" else None) for h in heads]
     rows = [_row(one, risks.get(one.key), target, kept[one.key], used) for one in found]

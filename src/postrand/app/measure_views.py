@@ -11,6 +11,7 @@ from postrand.app.widgets import cut, scroll
 from postrand.risk import Assessment, Measured
 from postrand.risk.measures import Unmeasured, kinds
 from postrand.risk.measures.base import SHOWN, Fact, shown
+from postrand.support.showing import capital
 from postrand.workflow.dossier_risk import figures, picture
 
 
@@ -62,7 +63,7 @@ def _measure(one: Measured) -> Tag:
         parts.append(scroll(tags.table(tags.thead(head), tags.tbody(*inner)), f"{one.title}, in detail"))
     drawn = picture(one)
     parts += [tags.div(HTML(drawn), class_="drawn")] if drawn else []
-    parts += [tags.p(without_options(note[:1].upper() + note[1:] + "."), class_="soft") for note in one.notes]
+    parts += [tags.p(without_options(capital(note) + "."), class_="soft") for note in one.notes]
     return tags.details(tags.summary(one.title), *parts)
 
 

@@ -18,6 +18,7 @@ from postrand.risk.informed import THRESHOLD, Spread
 from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
+from postrand.support.showing import capital
 from postrand.workflow.comparison_risk import RECODED
 from postrand.workflow.dossier_risk import MEASURES
 
@@ -70,7 +71,7 @@ def risk_view(
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *_attackers(report, attacks, waiting),
-        *(tags.p(f"{note[:1].upper()}{note[1:]}.", class_="soft") for note in map(without_options, said)),
+        *(tags.p(f"{capital(note)}.", class_="soft") for note in map(without_options, said)),
         tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
 

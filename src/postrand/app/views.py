@@ -21,6 +21,7 @@ from postrand.privacy.words import in_plain_words
 from postrand.report import text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
+from postrand.support.showing import capital
 from postrand.workflow.comparison_risk import keys_left_out
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
@@ -42,7 +43,7 @@ def risk_form(decisions: Decisions) -> TagList:
     )
     ranked = [name for one in decisions.kept.get("numerical", ()) for name in one["variables"]]
     without = () if decisions.opened is None else keys_left_out(documents.codebook_of(decisions), ranked)
-    left = [f"{said[0].upper()}{said[1:]}. {COARSER}" for said in without]
+    left = [f"{capital(said)}. {COARSER}" for said in without]
     return TagList(
         tags.p(tags.strong("Keys: "), keys),
         trouble(left) if left else None,

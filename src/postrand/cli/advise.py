@@ -121,9 +121,9 @@ def advise(
 ) -> Result:
     """Recommend two to four complete plans for FILE.
 
-    'postrand protect' accepts each of them as it is written. For each, advise prints the claim in a plain sentence, the
-    risk before and after, the worth of tables, and why it is proposed. Some columns need your decision first: those
-    that are released as they are, and single out persons or all but settle perturbed values. The answer names them. It
+    For each, advise prints the claim in a plain sentence, the risk before and after, the worth of tables, and why it is
+    proposed. 'postrand protect' accepts a plan as it is written, unless its lines say “Decide”: then columns that are
+    released as they are single out persons or all but settle perturbed values, and need your decision first. The answer
     is computed from the confidential file: keep it internal.
 
     At a terminal advise asks what no option says; elsewhere it states its defaults and uses them.

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from postrand.release import Release
 
 
+SEED = 0
+"""Of the copies from which an answer by the model is made."""
+
+
 class Questions(click.Command):
     """A command with the options of the estimators, which are loaded only when needed, because loading is slow."""
 
@@ -81,7 +85,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    noted = [note(question, release.mechanism, given) for note in (weighting, clustering)]
+    noted = [note(question, release.mechanism, given) for note in (weighting, clustering, fitting)]
     noted = [text for text in noted if text]
     return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
 
@@ -121,11 +125,19 @@ def clustering(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     )
 
 
+def fitting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return that the model was fitted anew, so that what tests say of it differs; "" where there is no model."""
+    if given.get("method") != "model":
+        return ""
+    own = f"Note: the model was fitted for this answer alone, with the seed {SEED}, the same at every call"
+    return f"{own}; a completed file with another seed has another R-hat and slightly other numbers"
+
+
 def _completed(release: Release) -> Completed:
     """Return completed copies of a release, the same at every call, as an answer from the model needs them."""
     from postrand.release.completed import complete
 
-    return complete(release, seed=0)
+    return complete(release, seed=SEED)
 
 
 def _question(given: Iterable[str], known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from postrand.cli.frame import FILE, SOURCE, Result, command, reading_options
 from postrand.errors import DataError, UsageError, sentence
 
 PROVENANCE = (
-    "Recodes that state no provenance are now confidential, because counts of the file were shown. If the options of "
+    "Now confidential, because they stated no provenance and counts of the file were shown: {names}. If the options of "
     "one were chosen without them, set provenance = 'public' in its [[recodes]]."
 )
 
@@ -41,8 +41,9 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     data: dict[str, Any] = {"internal": True, "recodes": [trial.to_dict() for trial in trials]}
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]
     if write:
-        without = recode_trial.write(codebook, place, made)
-        lines += ["", f"wrote {codebook}", PROVENANCE]
-        lines += [f"Next: set the role of {', '.join(without)}"] * bool(without)
-        data |= {"codebook": str(codebook), "without_role": list(without)}
+        found = recode_trial.write(codebook, place, made)
+        lines += ["", f"wrote {codebook}"]
+        lines += [PROVENANCE.format(names=", ".join(found.confidential))] * bool(found.confidential)
+        lines += [f"Next: set the role of {', '.join(found.without_role)}"] * bool(found.without_role)
+        data |= {"codebook": str(codebook), "without_role": list(found.without_role)}
     return data, "\n".join(lines), DataError.exit_code if any(trial.problem for trial in trials) else 0

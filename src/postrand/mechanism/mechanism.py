@@ -159,12 +159,12 @@ class Mechanism:
             return (self.blocks,)
         return tuple((*self.blocks, block) for block in self.split.blocks)
 
-    def require_shown(self, names: Iterable[str]) -> None:
-        """Raise SpecificationError where one of the names is a variable of the split."""
+    def require_shown(self, names: Iterable[str], wanted: str = "a column that is released as it is") -> None:
+        """Raise SpecificationError where one of the names is a variable of the split; ``wanted`` is what it can be."""
         for name in names:
             if name in self.partly:
                 what = f"{name!r} is in the split, so no one block perturbs it and some records do not show it"
-                raise SpecificationError(sentence(what, fix="use a variable of a block, or one that nothing perturbs"))
+                raise SpecificationError(sentence(what, fix=f"use {wanted}"))
 
     def require_no_split(self, what: str) -> None:
         """Raise SpecificationError where there is a split: ``what`` has no law for values that are not released."""
@@ -189,7 +189,7 @@ class Mechanism:
         for block in self.blocks:
             if variable in block.perturbed:
                 return block
-        self.require_shown([variable])
+        self.require_shown([variable], "a variable of a block")
         raise SpecificationError(
             sentence(
                 f"no block perturbs {variable!r}{nearest(variable, self.variables)}",

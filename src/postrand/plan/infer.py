@@ -457,6 +457,9 @@ def _looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any
     usual = [n for n in numbers.values() if abs(n) not in _CODES and n not in range(-9, 0)]
     if usual and min(usual) >= 0:  # not a code if values are negative, or reach it without a gap
         named |= {c for c, n in numbers.items() if n < 0 or (n in _CODES and n > max(usual) + 1)}
+    texts = [c for c in categories if isinstance(c, str) and c not in numbers and c not in named]
+    if texts and not usual and not any(re.search(r"\d", c) for c in texts):  # "9" beside "Female" and "Male", not "0-8"
+        named |= {c for c, n in numbers.items() if n in _CODES or n < 0}
     return [c for c in categories if c in named]
 
 

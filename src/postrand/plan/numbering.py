@@ -1,4 +1,4 @@
-"""Tell columns that number persons, households or records by their names."""
+"""Tell columns that number or name persons, households or records by their names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ _NUMBERS_OF = frozenset(
     )
 )  # fmt: skip
 """Parts of names of columns that number persons, households or records."""
+_NAMES = frozenset(("surname", "forename", "firstname", "lastname", "fullname", "familyname", "maidenname"))
+_OF_PERSONS = frozenset(
+    ("first", "last", "given", "family", "full", "middle", "maiden", "person", "respondent", "of", "name", "names")
+)
+"""Parts of names of columns that name persons: one of the first, or ``name`` and no word beside the others."""
 LEAST_NUMBERS = 10
-"""A column with categories, and fewer than these, numbers no persons or households."""
+"""A column with categories, and fewer than these, numbers or names no persons or households."""
 _HOUSES = frozenset(("hid", "hhid", "hpid", "idhh", "householdid", "hhno", "hhnr", "hhnum"))
 """Those of columns that number households."""
+NAMED = "seems to name persons: role = 'drop'"
 NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
 HOUSES = "looks like a household number: set role = 'household', or 'drop'"
 """The notes on such columns, which get no role by '*'."""
@@ -37,12 +43,24 @@ def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str
     return not _NUMBERS_OF.isdisjoint(_parts_of(name))
 
 
+def is_name_of(name: str) -> bool:
+    """Return whether a column is named like one of the names of persons, which nobody tabulates.
+
+    >>> [is_name_of(name) for name in ("name", "First Name", "surname", "country_name", "rename")]
+    [True, True, True, False, False]
+    """
+    parts = {*_parts_of(name)}
+    return not _NAMES.isdisjoint(parts) or (parts <= _OF_PERSONS and not parts.isdisjoint({"name", "names"}))
+
+
 def number_note(name: str) -> str:
     """Return what is said of a column that is named like a number of persons or households; empty of others.
 
     >>> number_note("ori_hid"), number_note("caseid") == NUMBERS, number_note("paid")
     ("looks like a household number: set role = 'household', or 'drop'", True, '')
     """
+    if is_name_of(name):
+        return NAMED
     return (NUMBERS if _HOUSES.isdisjoint(_parts_of(name)) else HOUSES) if is_number_of(name) else ""
 
 
@@ -52,5 +70,7 @@ def _parts_of(name: str) -> list[str]:
 
 
 def numbers_persons(draft: Mapping[str, Any]) -> bool:
-    """Return whether the column of a draft seems to number persons or households, as :func:`is_number_of`."""
+    """Return whether the column of a draft seems to number or name persons or households."""
+    if is_name_of(draft["name"]) and not 0 < len(draft.get("categories", ())) < LEAST_NUMBERS:
+        return True
     return is_number_of(draft["name"], draft.get("categories", ()), draft.get("labels", ()))

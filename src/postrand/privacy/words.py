@@ -12,7 +12,6 @@ from typing import Any
 
 from postrand.privacy.base import promise
 from postrand.support.guesses import guesses_in_words, of_hundred, right_guesses
-from postrand.support.showing import few
 
 MOST_TOLD = 12
 LITTLE = 8.0
@@ -36,8 +35,8 @@ def of_combinations(text: str) -> str:
 def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: bool = False) -> str:
     """Return one sentence: whose values, how many guesses are right without the release and at most with it.
 
-    ``size`` is the number of values; of several variables, of the combinations that a guess is about. ``within``: among
-    true values of one class.
+    Every variable is named: the last of a list can be the most sensitive one. ``size`` is the number of values; of
+    several variables, of the combinations that a guess is about. ``within``: among true values of one class.
 
     >>> from postrand.privacy import DifferentialPrivacy
     >>> in_plain_words(DifferentialPrivacy(1.0), ("sex",), 2)
@@ -47,7 +46,7 @@ def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: b
     text = promise(model, 2 if within else size)
     text = of_combinations(text) if several else text
     inside = f" (values of {SAME_CLASS})" if within else ""
-    return f"{few(variables)}{' together' * several}{inside}: {text}{_little(model)}."
+    return f"{', '.join(variables)}{' together' * several}{inside}: {text}{_little(model)}."
 
 
 def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool = False) -> str:
@@ -62,7 +61,7 @@ def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool =
     rest = [f"{n}: {text.removeprefix(f'{base}; ')}" for n, text in texts.items() if text != base or not shared]
     inside = f" (among values of {SAME_CLASS})" if within else ""
     told = "; ".join([base] * shared + rest[:MOST_TOLD])
-    return f"{few(tuple(sizes))}, each by itself{inside}: {told}{_little(model)}."
+    return f"{', '.join(sizes)}, each by itself{inside}: {told}{_little(model)}."
 
 
 def file_in_plain_words(epsilon: float, delta: float) -> str:

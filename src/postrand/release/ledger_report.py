@@ -14,6 +14,7 @@ from postrand.release.checks import load
 from postrand.release.ledger import Ledger, Outlook
 from postrand.release.ledger_lines import Book, Line, total_of, unit_totals
 from postrand.release.ledger_terms import at_delta, limit_words
+from postrand.support.showing import capital
 
 LIMITS = (
     "The digests show a line that was changed, removed or moved, but not lines removed at the end, nor a ledger that "
@@ -70,7 +71,8 @@ class LedgerPage:
         cost, after = last.level, total_of(of_all)
         yield "What comes next, for such a record:"
         yield f"  another wave like the last: ε {cost} more, {after} together"
-        yield f"  a corrected file, released as the last was: ε {cost} more, {after} together: its words are new"
+        why = "because its noise is drawn anew"
+        yield f"  a corrected file, released as the last was: ε {cost} more, {after} together, {why}"
         yield "  a supplement of other variables: the ε of these variables more"
         yield "  the same content, mechanism and key again: nothing"
         yield "  a release that has none of these records: nothing; the larger of the two totals counts"
@@ -103,7 +105,7 @@ def outlook_lines(found: Outlook) -> tuple[str, ...]:
         if terms.limit is None
         else f"The limit, {limit_words(terms.limit, terms.delta)}, allows it."
     )
-    return (*lines, limit, *(f"{text[:1].upper()}{text[1:]}." for text in found.passed))
+    return (*lines, limit, *(f"{capital(text)}." for text in found.passed))
 
 
 def outlook_data(found: Outlook) -> dict[str, Any]:

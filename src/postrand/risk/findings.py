@@ -16,14 +16,15 @@ from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
-from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled, singled_out
-from postrand.risk.singled_together import Together, together
+from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
+from postrand.risk.singled_together import Together, singled_by_all, together
 from postrand.risk.telling import (
     MAX_BINS,
     MAX_CELLS,
-    RANKED_BINS,
     best_guess,
+    categories,
     classes,
+    cut_in,
     numbers_of,
     table_of,
     told_pairs,
@@ -34,9 +35,8 @@ from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
-MAX_CATEGORIES = 1_000
-"""Different values with which a weight is compared."""
-
+MAX_NAMED = 8
+"""So many unperturbed columns are named, where all of them are meant."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of risk figures beside such columns must know."""
 
@@ -45,7 +45,8 @@ KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 class Finding:
     """Hold one thing that a curator must know, in a sentence without counts.
 
-    ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``tells`` (they reveal
+    ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``together`` (they are
+    all unperturbed columns, and single out more than any of those that are named), ``tells`` (they reveal
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
@@ -120,20 +121,23 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences that warn a curator: not of what the plan decided, and not how far numbers move in rank."""
-        return tuple(finding.sentence for finding in self.told if not finding.is_decided and finding.code != "moves")
+        """The sentences that warn a curator: not of decisions, all columns together, or how numbers move."""
+        said = (finding for finding in self.told if not finding.is_decided)
+        return tuple(finding.sentence for finding in said if finding.code not in ("moves", "together"))
 
     @property
     def told(self) -> tuple[Finding, ...]:
         """The findings as they are told: all combinations of columns that single out records are one."""
         many = [f for f in self.found if len(f.variables) > 1 and f.code == "singles-out" and not f.is_decided]
-        if len(many) < 2:
+        every = [f for f in self.found if f.code == "together"]
+        if not many or len([*many, *every]) < 2:
             return self.found
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
-        listed = "; ".join(f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many)
+        parts = [f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many]
+        listed = "; ".join([*parts, *(f"{_all_of(f.variables)} ({share_text(f.share)})" for f in every)])
         text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
         first = self.found.index(many[0])
-        rest = [f for f in self.found[first:] if f not in many]
+        rest = [f for f in self.found[first:] if f not in many and f not in every]
         return (*self.found[:first], Finding("singles-out", names, (), text), *rest)
 
     @property
@@ -243,8 +247,10 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
     pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
+    named = tuple(_singling(singled, as_is, larger))
     found = [
-        *_singling(singled, as_is, larger),
+        *named,
+        *_every(sample, singled, named, codebook),
         *_telling(pairs, joint, as_is),
         *_weighing(sample, codebook, mechanism, pairs, as_is),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
@@ -264,7 +270,8 @@ def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), 
         return Findings()
     sample = sampled(source, names, names)
     singled = singled_out(sample, names)
-    return Findings(tuple(_singling(singled, as_is, _larger(sample, singled), decided)), singled)
+    named = tuple(_singling(singled, as_is, _larger(sample, singled), decided))
+    return Findings((*named, *_every(sample, singled, named)), singled)
 
 
 def settling(
@@ -323,6 +330,32 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
 
+def _every(
+    sample: Sampled, singled: Sequence[Singled], found: Sequence[Finding], codebook: Codebook | None = None
+) -> Iterator[Finding]:
+    """Yield what all unperturbed columns single out together, where this is more than any that are named do.
+
+    Numbers of households and records are left out: nobody knows them of a person, and others findings tell of them.
+    """
+    numbers = [] if codebook is None else [*codebook.with_role("household"), *codebook.with_role("record_key")]
+    held = [one for one in singled if one.name not in {number.name for number in numbers}]
+    if len(held) < 2:
+        return
+    names = tuple(one.name for one in held)
+    share = singled_by_all({name: sample.codes(name) for name in names})
+    named = max([*(one.alone for one in held), *(one.share for one in found)])
+    if share > MAX_ALONE and share_text(share) != share_text(named):
+        text = f"{_all_of(names)} together single out {share_text(share)} of the records; {KEYS_ALONE}"
+        yield Finding("together", names, (), text, {"together": share}, share=share)
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Return the words for all unperturbed columns, with their names where these are few."""
+    return "all unperturbed columns" + (
+        f" ({_listed(names)})" if len(names) <= MAX_NAMED else f", {len(names)} of them,"
+    )
+
+
 def _sized(sizes: HouseholdSizes | None) -> Iterator[Finding]:
     """Yield a finding where sizes of households, alone or with unperturbed columns, single out too many."""
     if sizes is not None and sizes.is_much:
@@ -378,9 +411,9 @@ def _weighing(
         exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
         seen = None if bins is None else frequent(exact, bins)
         asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
-        true = usable({other: _categories(sample, codebook, other) for other in asked})
+        true = usable({other: categories(sample, other, codebook[other].is_categorical) for other in asked})
         held = [
-            told(table_of(codes, seen), other, name)
+            told(table_of(codes, seen), other, name, cut_in(sample, other, codes))
             for other, codes in true.items()
             if seen is not None and codes[1] * seen[1] <= MAX_CELLS
         ]
@@ -397,14 +430,6 @@ def _weighing(
         text += "" if cost is None else f"; {cost.in_words}"
         figures = {} if cost is None else asdict(cost)
         yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
-
-
-def _categories(sample: Sampled, codebook: Codebook, name: str) -> Codes | None:
-    """Return the values of a column as classes, also where it is not released and has no categories; None of many."""
-    codes, size = sample.codes(name)
-    if size <= MAX_CATEGORIES:
-        return codes, size
-    return classes(sample, name, codebook[name].is_categorical, RANKED_BINS)
 
 
 def _linked(
@@ -425,8 +450,10 @@ def _linked(
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
     for one in torn_apart(links(columns_of(sample, names)), units, clear, told, certain):
-        is_open = one.is_certain and not set(one.clear) <= set(as_is)
-        yield Finding("linked", one.clear, one.about, one.text, is_open=is_open)
+        decided = set(one.clear) <= set(as_is)
+        states = f"; {PLAN_STATES} that {'it is' if len(one.clear) == 1 else 'they are'} released, whatever the reason"
+        text = one.text + states * (one.is_certain and decided and bool(one.clear))
+        yield Finding("linked", one.clear, one.about, text, is_open=one.is_certain and not decided)
 
 
 def _of_household(one: Shared) -> Finding:

@@ -15,6 +15,11 @@ MOST = 0.5
 """From which share of settled records on a plan must decide; less is common: that children have no job, say."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
+COMMON = 0.3
+"""Where the guess gains less than this part of the settled records, most of them have the most common value.
+
+A settled record of another value gains ``(n_ic - n_bc) / n_c >= 2 LIKELY - 1 = 0.6``, b being the most common value.
+"""
 CHANCE = 1e-3
 """A value in clear settles another where the same would come about by chance with at most this probability."""
 
@@ -43,7 +48,8 @@ class PairReveal:
         The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
         ``max_i n_i / n``.
 
-    All but the last two are 0 where the true values, or those in clear, do not differ.
+    All but the last two are 0 where the true values, or those in clear, do not differ. ``ranges``: the true values are
+    so many ranges of a number, cut at its tenths (equal values are in one); 0 where they are its values.
     """
 
     perturbed: str
@@ -53,6 +59,7 @@ class PairReveal:
     same: float
     right: float = 1.0
     blind: float = 1.0
+    ranges: int = 0
 
     @property
     def is_much(self) -> bool:
@@ -76,16 +83,21 @@ class PairReveal:
         if gains_little and self.settled < SETTLED and self.same >= SAME:
             rare = f"a value of {source} all but says one that few records have"
             return f"{rare}; over all records the best guess from {source} gains little"
-        text = f"of 100 records, the best guess from {source} is right in about "
+        what = f", of the range in which {self.perturbed} lies (one of {self.ranges}, cut at its tenths),"
+        what = what if self.ranges else ""
+        text = f"of 100 records, the best guess from {source}{what} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
         if self.settled < SETTLED:
             return text
-        many = f"for about {100 * self.settled:.0f} of 100 records"
-        return f"{text}; {many} {source} all but settles the value, more than chance explains"
+        value = "range" if self.ranges else "value"
+        many = f"for about {100 * self.settled:.0f} of 100 records {source} all but settles the {value}"
+        if self.right - self.blind < COMMON * self.settled:
+            many += f" (for most of them the most common {value}, which is guessed without it too)"
+        return f"{text}; {many}, more than chance explains"
 
 
-def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear") -> PairReveal:
-    """Return what the columns of a table of counts, (I, C), settle about its rows.
+def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear", ranges: int = 0) -> PairReveal:
+    """Return what the columns of a table of counts, (I, C), settle about its rows, which can be ``ranges`` of a number.
 
     >>> found = told(np.array([[50, 0, 0], [0, 30, 20]]), "sex", "title")
     >>> found.guessed, found.settled, round(found.same, 9)
@@ -95,7 +107,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
     if min(counts.shape) < 2:
         best = float(counts.sum(axis=1).max() / counts.sum()) if counts.size else 1.0  # a constant tells nothing
-        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0, best, best)
+        return PairReveal(perturbed, clear, 0.0, 0.0, 0.0, best, best, ranges)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
     most, top = counts.max(axis=0), counts.argmax(axis=0)
     base, sure = rows[top] / n, most / columns
@@ -111,6 +123,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         same=float((covariance / spread).max()),
         right=float(most.sum() / n),
         blind=float(rows.max() / n),
+        ranges=ranges,
     )
 
 

@@ -17,6 +17,8 @@ from postrand.risk.singled import MAX_COLUMNS, Codes
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
+MAX_CATEGORIES = 1_000
+"""Different values with which a weight is compared."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 
@@ -34,7 +36,8 @@ def told_pairs(
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
     seen = usable({name: classes(sample, name, name in coded, bins) for name in clear})
     tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
-    pairs = [told(table_of(true[p], seen[c]), p, c) for p, c in tried]
+    ranges = {p: cut_in(sample, p, codes) for p, codes in true.items()}
+    pairs = [told(table_of(true[p], seen[c]), p, c, ranges[p]) for p, c in tried]
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     joint = []
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
@@ -44,7 +47,7 @@ def told_pairs(
         both = seen[one][0] * seen[two][1] + seen[two][0], size
         for p in true:
             if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
-                found = told(table_of(true[p], both), p, f"{one}, {two}")
+                found = told(table_of(true[p], both), p, f"{one}, {two}", ranges[p])
                 joint += [((one, two), found)] * found.is_much
     return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
 
@@ -52,6 +55,18 @@ def told_pairs(
 def usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:
     """Return the columns that have classes."""
     return {name: held for name, held in classes.items() if held is not None}
+
+
+def categories(sample: Sampled, name: str, is_coded: bool) -> Codes | None:
+    """Return the values of a column as classes, also where it is not released and has no categories; None of many."""
+    codes, size = sample.codes(name)
+    return (codes, size) if size <= MAX_CATEGORIES else classes(sample, name, is_coded, RANKED_BINS)
+
+
+def cut_in(sample: Sampled, name: str, held: Codes) -> int:
+    """Return in how many ranges that occur the values of a column were cut; 0 where its classes are its own values."""
+    ranges = int(np.unique(held[0]).size)
+    return ranges if ranges < sample.codes(name)[1] else 0
 
 
 def classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numba
 from numba.core import event
 
-from postrand.support.progress import Stage, stage
+from postrand.support.progress import Stage, Step, again, latest, stage
 
 Loop: TypeAlias = Callable[..., Any]
 
@@ -32,17 +32,21 @@ def compiled_with(**options: Any) -> Callable[[Loop], Loop]:
 
 
 class _Announcer(event.Listener):
-    """Say once that loops are being compiled: the first run takes seconds longer than all that follow."""
+    """Say while loops are compiled: the first run takes longer than all that follow, by minutes on a busy machine."""
 
     def on_start(self, event: object) -> None:
-        """Announce the first loop that is compiled; those loaded from the cache never come here."""
-        if not _ANNOUNCED:
-            _ANNOUNCED.append(True)
+        """Announce a loop that is compiled, with those that it calls; those loaded from the cache never come here."""
+        _BEFORE.append(latest())
+        if len(_BEFORE) == 1:
             stage(Stage.COMPILING)
 
     def on_end(self, event: object) -> None:
-        """Say nothing more."""
+        """Tell the stage again in which the loop was needed: what follows is no compilation."""
+        step = _BEFORE.pop()
+        if not _BEFORE:
+            again(step)
 
 
-_ANNOUNCED: list[bool] = []
+_BEFORE: list[Step | None] = []
+"""What was told before each compilation that is under way; numba compiles one at a time."""
 event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba is not typed

@@ -25,7 +25,7 @@ class Stage(StrEnum):
     """The stages of long work, in the order of a release; other commands have some of them."""
 
     WORKING = "working"
-    COMPILING = "compiling loops for this computer: some seconds, once"
+    COMPILING = "compiling loops for this computer, only the first time"
     READING = "reading and checking"
     COUNTING = "counting"
     DESIGNING = "designing the matrices"
@@ -76,6 +76,7 @@ Listener = Callable[[Step], None]
 """Called at the beginning of each stage and after each part of it, by the thread that works; what it raises ends it."""
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+_latest: ContextVar[Step | None] = ContextVar("latest", default=None)
 
 
 @contextmanager
@@ -93,6 +94,7 @@ def listening(listener: Listener | None) -> Iterator[None]:
         yield
     finally:
         _listeners.reset(token)
+        _latest.set(None)
 
 
 @contextmanager
@@ -116,9 +118,23 @@ def stage(name: str, total: int | None = None, unit: str = "records") -> Progres
         step = replace(step, done=step.done + done)
         for listener in listeners:
             listener(step)
+        _latest.set(step)
 
     tell(0)
     return tell
+
+
+def latest() -> Step | None:
+    """Return the step that was told last where somebody listens, or None."""
+    return _latest.get() if _listeners.get() else None
+
+
+def again(step: Step | None) -> None:
+    """Tell a step once more: what came between, such as compiling, has ended."""
+    if step is not None:
+        for listener in _listeners.get():
+            listener(step)
+    _latest.set(step)
 
 
 class _Sized(Protocol):

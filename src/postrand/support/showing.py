@@ -16,6 +16,15 @@ def few(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def capital(text: str) -> str:
+    """Return a phrase as the beginning of a sentence; a Greek letter stays, because a capital one reads as Latin.
+
+    >>> capital("two of them"), capital("τ1 and τ2 are not estimated")
+    ('Two of them', 'τ1 and τ2 are not estimated')
+    """
+    return f"{text[0].upper()}{text[1:]}" if text[:1].isascii() and text else text
+
+
 def show_whole(value: object, printer: Any, cycle: bool) -> None:
     """Show a value in a notebook as ``print`` does; a class takes this as its ``_repr_pretty_``."""
     printer.text(str(value))

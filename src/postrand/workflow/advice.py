@@ -38,6 +38,7 @@ from postrand.workflow.advice_risk import LEVELS, Risks, values, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
+    UNFAVOURABLE,
     UPPER,
     Checked,
     at_a_glance,
@@ -240,7 +241,7 @@ class _Maker:
         if figures.risk_leaves_out:
             return "unknown"
         limits = {str(limit) for limit in self.needs.of_file}
-        return "kept" if all(is_met for text, _, _, is_met in asked if text in limits) else "broken"
+        return "kept" if all(one.is_met for one in asked if one.text in limits) else "broken"
 
     def more(self, first: Trial, asked: Sequence[Asked]) -> list[str]:
         """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
@@ -254,7 +255,7 @@ class _Maker:
         worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
         more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
         limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
-        kept = [text for text, _, _, is_met in asked if text in limits and is_met]
+        kept = [one.text for one in asked if one.text in limits and one.is_met]
         bound = f"; but {' and '.join(kept)} is met only up to epsilon = {first.epsilon:g}"
         bound = bound if kept and first.epsilon < self.needs.epsilon else ""
         lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}{bound}."] if worth else []
@@ -263,7 +264,11 @@ class _Maker:
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
         level = next(enough, None)
         what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
-        return [*lines, f"The precision that is asked needs, in the way of plan 1, {what}."]
+        sure = f"To be certain of the precision that is asked, whatever the true shares, the way of plan 1 needs {what}"
+        at = [first.epsilon, *higher]
+        alike = next((one for one in at if (t := self.at(first.candidate, one)) and t.may_meet(self.needs)), None)
+        less = f"; {BASES[EQUAL.basis]}, epsilon = {alike:g} would be enough" if alike else ""
+        return [*lines, f"{sure}{less}. {UNFAVOURABLE}"]
 
     def _base(self, candidate: Candidate) -> dict[str, Any]:
         return {
@@ -277,9 +282,13 @@ class _Maker:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
             if limit.reads_file and figures.risk_leaves_out:
                 before, after = None, None
-            yield str(limit), before, after, limit.meets(after)
+            yield Asked(str(limit), before, after, limit.meets(after))
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
-            yield str(wanted), None, found, found is not None and found <= wanted.points
+            if found is None:
+                yield Asked(str(wanted), None, None, False)
+                continue
+            met = (found.most <= wanted.points, found.alike <= wanted.points)
+            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1])
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Return the trials at the levels that keep the limits of the file."""

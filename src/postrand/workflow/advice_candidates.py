@@ -99,19 +99,27 @@ class Subject:
         return tuple(str(entry["variable"]) for entry in self.recodes if "merge_rare" in entry)
 
     @property
+    def named(self) -> set[Names]:
+        """The tables of perturbed variables for which a precision is asked."""
+        tables = ({*wanted.table} for wanted in self.needs.precisions)
+        return {
+            tuple(name for name in self.perturbed if name in table) for table in tables if table <= {*self.perturbed}
+        }
+
+    def emphasis(self, named: int) -> float:
+        """Return how often each of so many named tables counts as much as another one: together as all pairs."""
+        return max(1.0, math.comb(len(self.perturbed), 2) / named)
+
+    @property
     def workload(self) -> Any:
         """The tables that matter: all pairs, or triples for models; those that are named count as much as all."""
         many = len(self.perturbed)
         usual: Any = "triples" if "models" in self.needs.uses and 3 <= many <= MAX_TRIPLES else "pairs"
-        named = {
-            tuple(name for name in self.perturbed if name in wanted.table)
-            for wanted in self.needs.precisions
-            if {*wanted.table} <= {*self.perturbed}
-        }
+        named = self.named
         if not named or many < 2:
             return usual
         pairs = [(a, b) for i, a in enumerate(self.perturbed) for b in self.perturbed[i + 1 :]]
-        each = max(1.0, len(pairs) / len(named))
+        each = self.emphasis(len(named))
         return [{"table": list(t), "weight": each if t in named else 1.0} for t in dict.fromkeys([*named, *pairs])]
 
 
@@ -186,6 +194,10 @@ def _split(subject: Subject) -> Candidate:
         "A split release: each record shows a random subset of the variables, perturbed jointly with the whole epsilon;"
         " epsilons do not add up, but most values of a record are not released."
     )
+    if subject.named and (each := subject.emphasis(len(subject.named))) > 1:
+        tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
+        counts = f"counts {each:.3g} times as much as another table of two variables"
+        what += f" In its design each table for which a precision is asked ({tables}) {counts}."
     return _way(subject, "split", what, sections)
 
 

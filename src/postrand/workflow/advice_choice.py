@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,23 @@ ALIKE = 0.02
 MOST, FEWEST = 4, 2
 
 
+class HalfWidth(NamedTuple):
+    """Hold the percentage points of the worst cell of a table to either side, of its 95% interval.
+
+    ``most``: whatever the true shares, so of the least favourable; ``alike``: if every combination of the table were
+    equally frequent. Both follow from sizes alone, and say nothing of the file.
+    """
+
+    most: float
+    alike: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
     """Hold a candidate at a total ε: its plan, and what it is worth if every combination is equally likely.
 
-    ``half_widths``: of each precision that is asked, the percentage points of the worst cell, whatever its true share;
-    None where the table cannot be estimated. ``data`` is the plan as plain data. ``mechanism``: without its rank laws.
+    ``half_widths``: those of each precision that is asked; None where the table cannot be estimated. ``data`` is the
+    plan as plain data. ``mechanism``: without its rank laws.
     """
 
     candidate: Candidate
@@ -43,7 +54,7 @@ class Trial:
     plan: Plan
     one_way: tuple[TableWorth, ...]
     two_way: tuple[TableWorth, ...]
-    half_widths: tuple[float | None, ...]
+    half_widths: tuple[HalfWidth | None, ...]
     mechanism: Mechanism
 
     @property
@@ -69,8 +80,15 @@ class Trial:
 
     def meets(self, needs: Needs) -> bool:
         """Return whether every precision that is asked is kept, whatever the true shares."""
+        return self._keeps(needs, "most")
+
+    def may_meet(self, needs: Needs) -> bool:
+        """Return whether every precision that is asked is kept if every combination were equally frequent."""
+        return self._keeps(needs, "alike")
+
+    def _keeps(self, needs: Needs, basis: Literal["most", "alike"]) -> bool:
         pairs = zip(needs.precisions, self.half_widths, strict=True)
-        return all(found is not None and found <= wanted.points for wanted, found in pairs)
+        return all(found is not None and getattr(found, basis) <= wanted.points for wanted, found in pairs)
 
 
 def tried(
@@ -107,13 +125,13 @@ def designed(plan: Plan) -> Mechanism:
     return mechanism_of(plan, design_blocks(plan))
 
 
-def half_width(mechanism: Mechanism, wanted: Precision, n: int) -> float | None:
-    """Return 100 times the half-width of the 95% interval of the worst cell, whatever its true share."""
+def half_width(mechanism: Mechanism, wanted: Precision, n: int) -> HalfWidth | None:
+    """Return 100 times the half-widths of the 95% interval of the worst cell; None where it cannot be estimated."""
     try:
-        worst = expected_precision(mechanism, wanted.table, n).worst
+        found = expected_precision(mechanism, wanted.table, n)
     except PostrandError:
         return None
-    return 100 * Z95 * float(np.max(worst))
+    return HalfWidth(*(100 * Z95 * float(np.max(errors)) for errors in (found.worst, found.standard_error)))
 
 
 def beats(a: Trial, b: Trial) -> bool:

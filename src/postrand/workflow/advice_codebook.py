@@ -47,7 +47,7 @@ def codebook_for(
     if numbers:
         fix = "give it the role --household or --record-key, or name it if its values are no such numbers"
         told.append(
-            sentence(f"not released, because it seems to number persons or households: {few(numbers)}", fix=fix)
+            sentence(f"not released, because it seems to number or name persons or households: {few(numbers)}", fix=fix)
         )
     return place, Codebook.from_dict({"variables": [_entry(draft) for draft in drafts]}), told
 

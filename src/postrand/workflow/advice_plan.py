@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.comparison import PlanFigures
 
-Asked = tuple[str, float | None, float | None, bool]
-"""A limit or precision that is asked, its value before and after, and whether it is kept."""
+
+class Asked(NamedTuple):
+    """Hold a limit or precision that is asked, its value before and after, and whether it is certainly kept.
+
+    ``alike``: of a precision, its value if every combination were equally frequent, beside ``after``, that of the least
+    favourable shares. Neither says anything of the file.
+    """
+
+    text: str
+    before: float | None
+    after: float | None
+    is_met: bool
+    alike: float | None = None
+    may_be_met: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is kept, in words: of a precision, perhaps for some shares only."""
+        if self.after is None:
+            return "not known"
+        return "met" if self.is_met else "not certain" if self.may_be_met else "NOT met"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +62,9 @@ class Advised:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""
         limits: list[dict[str, Any]] = [
-            {"limit": t, "before": b, "after": a, "met": met} for t, b, a, met in self.asked
+            {"limit": one.text, "before": one.before, "after": one.after, "met": one.is_met}
+            | ({} if one.alike is None else {"if_equally_frequent": one.alike})
+            for one in self.asked
         ]
         if self.means:
             limits.append({"limit": "means", "before": None, "after": None, "met": not self.no_means})

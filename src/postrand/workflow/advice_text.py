@@ -17,7 +17,7 @@ from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
-from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
@@ -42,6 +42,10 @@ BANDS = (
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
+)
+UNFAVOURABLE = (
+    "The least favourable shares have many of the records in one combination of the table; where the records are "
+    "spread over several, its intervals are narrower."
 )
 FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
 Checked = Literal["kept", "broken", "unknown"]
@@ -170,8 +174,9 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
-        kept = [is_met for _, _, _, is_met in plan.asked]
-        told += [f"{sum(kept)} of {len(kept)} limits met"] if kept else []
+        kept = [one.is_met for one in plan.asked]
+        open_ = sum(one.verdict == "not certain" for one in plan.asked)
+        told += [f"{sum(kept)} of {len(kept)} limits met" + f", {open_} not certain" * bool(open_)] if kept else []
         yield f"Plan {number} ({plan.trial.candidate.name}): {'; '.join(told)}"
 
 
@@ -196,14 +201,13 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
-    for text, before, after, is_met in plan.asked:
-        met = _met(is_met, before, after, figures.before_is, _unit(text))
-        yield f"  Asked: {text}: {met}{_all_known(text, figures)}"
+    for asked in plan.asked:
+        yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
     if figures.unperturbed:
-        yield f"  Released as they are, with no protection of their own: {few(figures.unperturbed)}"
+        yield f"  Released as they are, with no protection of their own: {', '.join(figures.unperturbed)}"
     yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
@@ -215,7 +219,7 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
             "Next: at this epsilon no table is of use in any plan: allow a larger one (docs/choosing-epsilon.md), name "
             "fewer keys, or release nothing."
         )
-    failed = {text for plan in plans for text, _, after, is_met in plan.asked if after is not None and not is_met}
+    failed = {one.text for plan in plans for one in plan.asked if one.after is not None and not one.is_met}
     if not needs.look and failed & {str(limit) for limit in needs.of_file}:
         least = min([needs.epsilon, *(plan.trial.epsilon for plan in plans if plan.trial.candidate.has_epsilon)])
         level = f"--limit 'epsilon <= {least / 2:.3g}'"
@@ -225,9 +229,9 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
     if failed & {str(wanted) for wanted in needs.precisions}:
         yield (
-            "Next: for a precision that is not met, make categories coarser, ask for a table of fewer variables, name "
-            "fewer keys, or allow a larger epsilon, unless a line above says that none is enough; a smaller epsilon "
-            "makes tables worse."
+            "Next: for a precision that is not met or not certain, make categories coarser, ask for a table of fewer "
+            "variables, name fewer keys, or allow a larger epsilon, unless a line above says that none is enough; a "
+            f"smaller epsilon makes tables worse. One that is not certain may need none of this. {UNFAVOURABLE}"
         )
 
 
@@ -244,16 +248,15 @@ def _all_known(text: str, figures: PlanFigures) -> str:
     return f"; to {who}, to whom this limit does not apply: {value} ({name}joint_household_risk)"
 
 
-def _unit(asked: str) -> str:
-    """Return the unit of what is asked, to follow its value: that of a limit is the limit's own."""
-    return " points" if " points for " in asked else ""
-
-
-def _met(is_met: bool, before: float | None, after: float | None, before_is: str, unit: str = "") -> str:
-    if after is None:
-        return "not known"
-    then = "" if before is None else f"; {_number(before)} {before_is}"
-    return f"{'met' if is_met else 'NOT met'} ({_number(after)}{unit}{then})"
+def _met(asked: Asked, before_is: str) -> str:
+    """Return whether what is asked is kept, and its values: those of a limit have the limit's own unit."""
+    if asked.after is None:
+        return asked.verdict
+    if asked.alike is not None:
+        told = f"at most {_number(asked.after)} points, whatever the true shares; {_number(asked.alike)} points "
+        return f"{asked.verdict} ({told}{BASES[EQUAL.basis]})"
+    then = "" if asked.before is None else f"; {_number(asked.before)} {before_is}"
+    return f"{asked.verdict} ({_number(asked.after)}{then})"
 
 
 def _number(value: float) -> str:

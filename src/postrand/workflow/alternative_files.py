@@ -22,7 +22,7 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
-from postrand.workflow.left_columns import as_numbers, decided, without
+from postrand.workflow.left_columns import alone_with, as_numbers, decided, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SCHEMA = "postrand/alternative/1"
@@ -64,7 +64,7 @@ def suppress_file(
     told = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, file, out, told, _signs(source))
+    return _write(made, file, out, told, (*alone_with(made.frame, used), *_signs(source)))
 
 
 def microaggregate_file(
@@ -93,7 +93,8 @@ def microaggregate_file(
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
-    return _write(Protected(frame, made.claims), file, out, told, (rounded, *_signs(source)))
+    alone = alone_with(frame, columns)
+    return _write(Protected(frame, made.claims), file, out, told, (*alone, rounded, *_signs(source)))
 
 
 def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:

@@ -368,8 +368,8 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         text += ", shown by one member of each household" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
-    found += [("as it is", few(plan.unperturbed))] if plan.unperturbed else []
-    found += [("not released", few(plan.not_released))] if plan.not_released else []
+    found += [("as it is", ", ".join(plan.unperturbed))] if plan.unperturbed else []
+    found += [("not released", ", ".join(plan.not_released))] if plan.not_released else []
     found.append(("order of records", "random" if plan.release.shuffle else "as in the file"))
     return found
 

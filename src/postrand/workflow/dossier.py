@@ -30,6 +30,7 @@ from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
+from postrand.support.showing import capital
 from postrand.support.worth_basis import PRIORS
 from postrand.workflow.comparison import PlanFigures, computed
 from postrand.workflow.comparison_risk import Exposures
@@ -148,7 +149,7 @@ class Dossier:
             captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
         left = () if self.figures is None else self.figures.warnings
-        captions[RISK] += tuple(f"{text[0].upper()}{text[1:].removesuffix('.')}." for text in left)
+        captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in left)
         for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}

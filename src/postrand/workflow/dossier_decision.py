@@ -16,7 +16,7 @@ from postrand.report.table_worth import worth_line
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
 from postrand.support.series_words import together
-from postrand.support.showing import few
+from postrand.support.showing import capital
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.larger import why_larger
@@ -83,14 +83,14 @@ def address(page: str | Path, of: str | Path) -> str:
 
 def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificate) -> Iterator[tuple[str, str]]:
     if mechanism.variables:
-        text = few(mechanism.listed, 30)
+        text = ", ".join(mechanism.listed)
         yield "Perturbed", f"{text} (ε of a record: {format_upper(figures.epsilon)} at most)"
     if certificate.numerical:
-        yield "Moved by rank", few([column.variable for column in certificate.numerical], 30)
+        yield "Moved by rank", ", ".join(column.variable for column in certificate.numerical)
     recoded = [name.removeprefix("recode of ") for name, _ in figures.settings if name.startswith("recode of ")]
     if recoded:
-        yield "Recoded before", few(recoded, 30)
-    settings = dict(figures.settings) | ({"as it is": few(figures.unperturbed, 30)} if figures.unperturbed else {})
+        yield "Recoded before", ", ".join(recoded)
+    settings = dict(figures.settings) | ({"as it is": ", ".join(figures.unperturbed)} if figures.unperturbed else {})
     for name, words in SETTINGS.items():
         if name in settings:
             yield words, settings[name]
@@ -174,4 +174,4 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+    return capital(text) + ("" if text.endswith(".") else ".")

@@ -18,6 +18,7 @@ from postrand.risk.informed import THRESHOLD, Matches, Spread
 from postrand.risk.measures import Assessment, Measured, kinds, measure_file
 from postrand.risk.measures.base import shown
 from postrand.risk.report import RiskReport
+from postrand.support.showing import capital
 
 MEANING = "What it means"
 Row = dict[str, object]
@@ -124,7 +125,7 @@ def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, t
 
 
 def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:] + ("" if note.endswith(".") else ".")
+    return capital(note) + ("" if note.endswith(".") else ".")
 
 
 def figures(one: Measured) -> list[Row]:

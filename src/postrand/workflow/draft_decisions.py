@@ -22,6 +22,8 @@ SETTLES_NOTE = """\
 These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:
 set role = "drop" in the codebook, perturb it too, or add it to as_is to release it as it is.
 """
+SINGLES_OUT, ADD_IT = "unperturbed, it singles out", "it in [[numerical]]"
+"""The beginnings of the two lines of a note on a column, which a recode makes untrue."""
 DECIDE = "set role = 'drop', perturb it too, or add it to [release] as_is in the plan"
 Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
 """Unperturbed columns, alone or two together, with each perturbed variable that they all but settle."""
@@ -106,6 +108,6 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named
         return {**draft, "role": ""} if dates else draft
-    note = f"unperturbed, it singles out {share_text(share)} of the records: set role = 'drop', or in the plan protect"
-    notes = [*draft["notes"], note, "it in [[numerical]], or add it to [release] as_is to release it as it is"]
+    note = f"{SINGLES_OUT} {share_text(share)} of the records: set role = 'drop', or in the plan protect"
+    notes = [*draft["notes"], note, f"{ADD_IT}, or add it to [release] as_is to release it as it is"]
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}

@@ -22,7 +22,7 @@ from postrand.report.table_worth import (
 from postrand.report.text import decimal
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
-from postrand.support.showing import few
+from postrand.support.showing import capital, few
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
@@ -75,26 +75,26 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield f"{figures.records:,} records, {order}."
     if plan.perturbed:
         yield (
-            f"Perturbed: {few(plan.perturbed)}. A machine draws each released value at random from the true one, so a "
-            "released value may be false; how far it can be trusted is said below."
+            f"Perturbed: {', '.join(plan.perturbed)}. A machine draws each released value at random from the true one, "
+            "so a released value may be false; how far it can be trusted is said below."
         )
     recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes]
     if recodes:
-        yield f"Recoded before anything else, and released in this form only: {few(recodes)}."
+        yield f"Recoded before anything else, and released in this form only: {', '.join(recodes)}."
     if plan.split is not None:
         if plan.split.of_members:
-            shown = few(plan.split.variables)
+            shown = ", ".join(plan.split.variables)
             yield f"Of {shown}, one random member of each household shows some, chosen at random; the others show none."
         else:
-            those = "these variables" if not plan.blocks else f"the variables {few(plan.split.variables)}"
+            those = "these variables" if not plan.blocks else f"the variables {', '.join(plan.split.variables)}"
             yield f"Each record shows only some of {those}, chosen at random; the others are left out of it."
     ranked = [name for one in plan.numerical for name in one.variables]
     if ranked:
-        yield f"Numbers that are moved or averaged among records of similar values: {few(ranked)}."
+        yield f"Numbers that are moved or averaged among records of similar values: {', '.join(ranked)}."
     if figures.unperturbed:
-        yield f"Released as they are, with no protection of their own: {few(figures.unperturbed)}."
+        yield f"Released as they are, with no protection of their own: {', '.join(figures.unperturbed)}."
     if plan.not_released:
-        yield f"Not released: {few(plan.not_released)}."
+        yield f"Not released: {', '.join(plan.not_released)}."
 
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from () if figures.ledger is None else outlook_lines(figures.ledger)
     if household_of(plan) is None and (plan.unit is None or not plan.unit.household):  # else the claims say it
         yield members_in_words(figures.epsilon, None)
-    keys = few([v.name for v in plan.codebook.with_role("key") if v.is_categorical])
+    keys = ", ".join(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
     yield from _risk(figures, "household_risk", "Of 100 households, such an attacker finds at least one member of")
@@ -122,7 +122,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
 
 def _first(text: str) -> str:
     """Return a phrase as the start of a sentence, without a stop at its end."""
-    return f"{text[0].upper()}{text[1:]}".removesuffix(".")
+    return capital(text).removesuffix(".")
 
 
 def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[str]:

@@ -17,7 +17,8 @@ from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
-from postrand.risk.telling import RANKED_BINS, best_guess, told_pairs
+from postrand.risk.singled_together import singled_by_all
+from postrand.risk.telling import best_guess, told_pairs
 from postrand.support.showing import few
 from postrand.workflow.linked import is_id
 
@@ -49,6 +50,20 @@ def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequ
     for text in told.warnings:
         warnings.warn(text, UnperturbedWarning, stacklevel=4)
     return told
+
+
+def alone_with(frame: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
+    """Return in a sentence how many records of a written file are alone with the columns that were left as they are.
+
+    The claims on classes hold for ``changed`` alone. () where there are no other columns, or no record is alone.
+    """
+    if not set(frame.column_names) - set(changed):
+        return ()
+    sample = sampled(TableSource(frame), frame.column_names, ())
+    share = singled_by_all({name: sample.codes(name) for name in frame.column_names})
+    few = "" if sample.is_whole else f", in a sample of {sample.table.num_rows:,} records"
+    said = f"With the columns that are released as they are, {share_text(share)} of the records are alone with their"
+    return (f"{said} values{few}: the classes are those of {', '.join(changed)} only.",) if share else ()
 
 
 def as_numbers(table: pa.Table, source: Source, columns: Sequence[str] | None = None) -> pa.Table:
@@ -97,8 +112,7 @@ def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_i
         held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
         if held:
             names = [pair.clear for pair in held]
-            tenths = " (of each, the tenth in which it lies)" if sample.codes(name)[1] > RANKED_BINS else ""
-            text = f"true values of {name}{tenths} follow from columns that stay as they are, {', '.join(names)}"
+            text = f"true values of {name} follow from columns that stay as they are, {', '.join(names)}"
             yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.plan.infer import looks_carried
-from postrand.plan.numbering import is_number_of
+from postrand.plan.numbering import is_name_of, is_number_of
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
@@ -85,7 +85,7 @@ def set_aside(drafts: Iterable[Draft]) -> list[str]:
     Every variable of a household follows from its number, which is released with new numbers, or not at all.
     """
     names = [draft["name"] for draft in drafts if not draft["role"]]
-    return [name for name in names if looks_carried(name) or is_number_of(name)]
+    return [name for name in names if looks_carried(name) or is_number_of(name) or is_name_of(name)]
 
 
 def with_numbers(sample: Sampled, source: Any, drafts: Sequence[Draft]) -> Sampled:

@@ -24,12 +24,13 @@ from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
+from postrand.workflow import draft_decisions
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
 
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
 MAX_SHOWN = 40
-_STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED)
+_STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED, draft_decisions.SINGLES_OUT, draft_decisions.ADD_IT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,13 @@ class Trial:
         if self.problem:
             return f"{head}\n  {self.problem}"
         sides = (tallied(self.before), tallied(self.after))
-        lines = [head, f"  {'number of categories':<24}{'before':>10}{'after':>10}"]
-        used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
-        lines += [f"  {name:<24}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
-        lines += [f"  {'became missing':<24}{step_of(self.gone)} records"] * (self.gone > 0)
         shown = list(self.after.items())
-        lines += [f"  {name:<24}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
+        wide = max(22, *(len(name) for name, _ in shown[:MAX_SHOWN]), 0) + 2
+        lines = [head, f"  {'number of categories':<{wide}}{'before':>10}{'after':>10}"]
+        used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
+        lines += [f"  {name:<{wide}}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
+        lines += [f"  {'became missing':<{wide}}{step_of(self.gone)} records"] * (self.gone > 0)
+        lines += [f"  {name:<{wide}}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
         more = len(shown) - MAX_SHOWN
         lines += [f"  and {more:,} more categories"] * (more > 0) + [f"  {self.note}"] * bool(self.note)
         return "\n".join(lines)
@@ -148,12 +150,20 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
     return tuple(trial_of(before, recode) for recode in made.recodes), made
 
 
-def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Hold the results that have no role yet, and those of the recodes that became confidential by being tried."""
+
+    without_role: tuple[str, ...]
+    confidential: tuple[str, ...]
+
+
+def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written:
     """Write what the file tells into a ``codebook.toml``, and describe the results of its recodes; comments stay.
 
     The rare categories that were found, the types of numbers, and the type and categories of each result are written;
     also that a recode is confidential, because counts of the file were shown, unless it states its provenance.
-    A result without an entry takes that of its column, with its role. Returns the names of the results without a role.
+    A result without an entry takes that of its column, with its role.
 
     Raises
     ------
@@ -164,6 +174,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     """
     source = made.of(reopened(place, made, open_records(place)))
     document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
+    stated = [entry.get("provenance") for entry in document["recodes"]]
     for entry, found in zip(document["recodes"], made.entries, strict=True):
         told = {"provenance": "confidential", **found}  # counts of the file were shown
         entry.update({name: value for name, value in told.items() if entry.get(name) != value})
@@ -182,7 +193,9 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> tuple[s
     written = tomlkit.dumps(document)
     infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
     saving.write_whole(codebook, written.encode(), replace=True)
-    return tuple(name for name in results if not next(e for e in entries if e.get("name") == name).get("role"))
+    roles = {e.get("name"): e.get("role") for e in entries}
+    marked = (recode.variable for recode, said in zip(made.recodes, stated, strict=True) if not said)
+    return Written(tuple(name for name in results if not roles.get(name)), tuple(marked))
 
 
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:

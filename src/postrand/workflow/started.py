@@ -63,7 +63,7 @@ class Started:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
         if self.numbers:
-            what = f"no role, because it seems to number persons or households: {few(self.numbers, NAMES)}"
+            what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}"
             lines.append(sentence(what, fix=fix))
         if given.get("weight"):
