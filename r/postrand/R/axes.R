@@ -129,8 +129,8 @@ solved <- function(axis, wanted, must_be_exact = FALSE) {
 }
 
 # Products of the operators' rows: one row for each case, the first axis the slowest.
-contributions <- function(operators, places) {
-  found <- matrix(1, length(places[[1]] %or% 1), 1)
+contributions <- function(operators, places, cases) {
+  found <- matrix(1, cases, 1)
   for (a in seq_along(operators)) {
     own <- operators[[a]][places[[a]], , drop = FALSE]
     left <- rep(seq_len(ncol(found)), each = ncol(own))

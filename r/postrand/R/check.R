@@ -43,17 +43,17 @@ matrices_are_exact <- function(mechanism) {
 # Rows of a matrix in a short form are summed without making it.
 is_exact <- function(data) {
   if (is.null(names(data))) return(are_exact(rows_of(data)))
-  if (!is.null(data$usual)) {
-    size <- length(data$usual)
+  if (!is.null(data[["usual"]])) {
+    size <- length(data[["usual"]])
     return(all(vapply(seq_len(size), function(row) {
-      line <- rep(as.numeric(data$usual[[row]]), size)
-      line[as.numeric(unlist(data$columns[[row]])) + 1] <- as.numeric(unlist(data$weights[[row]]))
+      line <- rep(as.numeric(data[["usual"]][[row]]), size)
+      line[as.numeric(unlist(data[["columns"]][[row]])) + 1] <- as.numeric(unlist(data[["weights"]][[row]]))
       are_exact(matrix(line, 1))
     }, TRUE)))
   }
-  off <- as.numeric(unlist(data$off))
-  stays <- as.numeric(unlist(data$diagonal))
-  others <- (data$size %or% length(off)) - 1
+  off <- as.numeric(unlist(data[["off"]]))
+  stays <- as.numeric(unlist(data[["diagonal"]]))
+  others <- (data[["size"]] %or% length(off)) - 1
   are_exact(cbind(stays, off), times = rep(c(1, others), each = length(off)))
 }
 

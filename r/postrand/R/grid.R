@@ -16,6 +16,7 @@ grid_of <- function(formula, release, axes, factors, clear, records, y) {
   }
   latent <- unlist(lapply(factors, function(f) f$names))
   codes <- do.call(cbind, lapply(seq_along(factors), function(a) factors[[a]]$codes[cells[, a] + 1, , drop = FALSE]))
+  codes <- codes %or% matrix(0, 1, 0)
   design <- design_of(formula, release, records, clear, latent, codes, rows, seen_of(axes, factors, records))
   cases <- if (is.null(y)) cases_of(records, row) else cases_of(records, row, y)
   cases$row <- row[cases$first]
@@ -78,7 +79,8 @@ design_of <- function(formula, release, records, clear, latent, codes, rows, see
 
 # Products of the axes' weights of some cases, over the true cells; `part` says which weights an axis gives.
 weights_in <- function(grid, cases, part) {
-  contributions(lapply(grid$factors, part), lapply(grid$cases$places, function(place) place[cases]))
+  contributions(lapply(grid$factors, part), lapply(grid$cases$places, function(place) place[cases]),
+                length(cases))
 }
 
 chunks <- function(grid) {

@@ -24,30 +24,30 @@ rows_of <- function(lists) do.call(rbind, lapply(lists, function(row) as.numeric
 
 # The weights of a matrix in units of 2^-53: rows are true categories, columns released ones.
 weights_of <- function(data) {
-  size <- if (is.null(names(data))) length(data) else data$size %or% length(data$off %or% data$usual)
+  size <- if (is.null(names(data))) length(data) else data[["size"]] %or% length(data[["off"]] %or% data[["usual"]])
   if (size > MAX_DENSE) return(NULL)
   if (is.null(names(data))) return(rows_of(data))
-  if (!is.null(data$off)) {
-    found <- matrix(as.numeric(unlist(data$off)), size, size)
-    diag(found) <- as.numeric(unlist(data$diagonal))
+  if (!is.null(data[["off"]])) {
+    found <- matrix(as.numeric(unlist(data[["off"]])), size, size)
+    diag(found) <- as.numeric(unlist(data[["diagonal"]]))
     return(found)
   }
-  found <- matrix(as.numeric(unlist(data$usual)), size, size)
+  found <- matrix(as.numeric(unlist(data[["usual"]])), size, size)
   for (row in seq_len(size)) {
-    found[row, as.numeric(unlist(data$columns[[row]])) + 1] <- as.numeric(unlist(data$weights[[row]]))
+    found[row, as.numeric(unlist(data[["columns"]][[row]])) + 1] <- as.numeric(unlist(data[["weights"]][[row]]))
   }
   found
 }
 
 block_of <- function(data) {
-  weights <- data$weights
-  pair <- if (!is.null(names(weights)) && !is.null(weights$size)) lapply(weights[c("diagonal", "off")], `/`, UNIT)
-  given <- as.character(unlist(data$given))
-  variables <- as.character(unlist(data$variables))
+  weights <- data[["weights"]]
+  pair <- if (!is.null(names(weights)) && !is.null(weights[["size"]])) lapply(weights[c("diagonal", "off")], `/`, UNIT)
+  given <- as.character(unlist(data[["given"]]))
+  variables <- as.character(unlist(data[["variables"]]))
   list(
     variables = variables, given = given, perturbed = setdiff(variables, given),
-    cells = if (length(data$cells)) rows_of(data$cells), weights = weights_of(weights), pair = pair,
-    unit = data$unit %or% "record", weight = data$weight
+    cells = if (length(data[["cells"]])) rows_of(data[["cells"]]), weights = weights_of(weights), pair = pair,
+    unit = data[["unit"]] %or% "record", weight = data[["weight"]]
   )
 }
 
@@ -69,15 +69,15 @@ are_exact <- function(weights, times = 1) {
 }
 
 variable_of <- function(data) {
-  values <- unlist(data$categories)
+  values <- unlist(data[["categories"]])
   kind <- if (is.logical(values)) "logical" else if (is.numeric(values)) "number" else "text"
-  labels <- as.character(unlist(data$labels) %or% if (kind == "logical") tolower(values) else values)
-  missing <- data$missing %or% "error"
+  labels <- as.character(unlist(data[["labels"]]) %or% if (kind == "logical") tolower(values) else values)
+  missing <- data[["missing"]] %or% "error"
   list(
-    name = data$name, role = data$role, categories = values, kind = kind, type = data$type %or% "string",
-    labels = c(labels, if (missing == "category") "(missing)"), named = as.character(unlist(data$labels)),
-    missing = missing, missing_codes = unlist(data$missing_codes), ordered = isTRUE(data$ordered),
+    name = data[["name"]], role = data[["role"]], categories = values, kind = kind, type = data[["type"]] %or% "string",
+    labels = c(labels, if (missing == "category") "(missing)"), named = as.character(unlist(data[["labels"]])),
+    missing = missing, missing_codes = unlist(data[["missing_codes"]]), ordered = isTRUE(data[["ordered"]]),
     size = length(values) + (missing == "category" && length(values) > 0),
-    hidden = as.character(data$not_released %or% "(not released)")
+    hidden = as.character(data[["not_released"]] %or% "(not released)")
   )
 }

@@ -27,9 +27,9 @@ release_mean <- function(release, variable, by = NULL, weights = NULL, strata = 
               found$unclear, c(nominal_warnings(release, variable), too_few(labels, found$unclear)))
 }
 
+# One row for each case, one column for each combination in the order of the table.
 contributed <- function(operators, cases, shown) {
-  if (!length(operators)) return(matrix(1, length(cases$count), 1))
-  contributions(operators, cases$places)[, shown$order, drop = FALSE]
+  contributions(operators, cases$places, length(cases$count))[, shown$order, drop = FALSE]
 }
 
 # The same axis with other variables kept.

@@ -9,7 +9,7 @@ sampling_of <- function(release, weights, strata, psu, recorded) {
                   ", which this package does not use for corrected estimates"),
            "use 'postrand estimate', or state the design by weights, strata and psu, with recorded = FALSE")
   }
-  named <- list(weights = weights %or% survey$weights, strata = strata %or% survey$strata, psu = psu %or% survey$psu)
+  named <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]], psu = psu %or% survey[["psu"]])
   for (part in names(named)) if (!is.null(named[[part]])) require_as_is(release, named[[part]], part)
   w <- if (is.null(named$weights)) rep(1, release$records) else weights_at(release, named$weights)
   kind <- if (length(survey) || !is.null(psu)) "units" else "records"

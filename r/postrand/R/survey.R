@@ -26,13 +26,13 @@ as_svydesign.imputationList <- function(x, weights = NULL, strata = NULL, psu = 
 designed <- function(data, survey, true, weights, strata, psu, recorded) {
   need("survey")
   if (!recorded || !is.null(psu)) survey <- NULL
-  if (length(survey$calibrated)) {
+  if (length(survey[["calibrated"]])) {
     refuse("the release records calibrated weights, and survey calibrates by population totals itself",
            "make a design with recorded = FALSE, and give survey::calibrate() or survey::postStratify() the totals")
   }
-  part <- list(weights = weights %or% survey$weights, strata = strata %or% survey$strata, psu = psu %or% survey$psu,
-               fpc = survey$fpc)
-  replicates <- as.character(unlist(survey$replicates))
+  part <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]], psu = psu %or% survey[["psu"]],
+               fpc = survey[["fpc"]])
+  replicates <- as.character(unlist(survey[["replicates"]]))
   absent <- setdiff(c(unlist(part), replicates), true)
   if (length(absent)) {
     refuse(paste0("not a column that is released as it is: ", quoted(absent)), "use another column, or none")
@@ -47,26 +47,26 @@ designed <- function(data, survey, true, weights, strata, psu, recorded) {
 replicated <- function(data, survey, names, weights) {
   types <- c(brr = "BRR", fay = "Fay", jk1 = "JK1", jkn = "JKn", bootstrap = "bootstrap", other = "other")
   asked <- list(data = data, weights = weights, repweights = stats::reformulate(sprintf("`%s`", names)),
-                type = types[[survey$method]], combined.weights = TRUE, mse = isTRUE(survey$mse))
-  asked$rho <- survey$rho
-  asked$scale <- survey$scale
-  asked$rscales <- if (length(survey$rscales)) as.numeric(unlist(survey$rscales))
+                type = types[[survey[["method"]]]], combined.weights = TRUE, mse = isTRUE(survey[["mse"]]))
+  asked$rho <- survey[["rho"]]
+  asked$scale <- survey[["scale"]]
+  asked$rscales <- if (length(survey[["rscales"]])) as.numeric(unlist(survey[["rscales"]]))
   do.call(survey::svrepdesign, asked)
 }
 
 as_imputations <- function(dir, release = NULL, data = NULL) {
   need("mitools")
   told <- read_part(dir, "completed")
-  path <- file.path(dir, told$file)
-  size <- told$files[[told$file]]
+  path <- file.path(dir, told[["file"]])
+  size <- told[["files"]][[told[["file"]]]]
   if (!file.exists(path) || !identical(digest::digest(path, "sha256", file = TRUE), as.character(size$sha256))) {
     refuse("the stacked file is not the one that completed.json describes", "make the completed files again", path)
   }
   if (is.null(release) && file.exists(file.path(dir, "manifest.json"))) release <- read_release(dir)
   if (!is.null(release)) require_same(release, told)
   if (is.null(data)) {
-    if (!grepl("[.]csv$", told$file)) {
-      refuse(paste0("this package reads CSV only, and the copies are in ", quoted(told$file)),
+    if (!grepl("[.]csv$", told[["file"]])) {
+      refuse(paste0("this package reads CSV only, and the copies are in ", quoted(told[["file"]])),
              "make them with --format csv, or read the file with another package and give it as data =", dir)
     }
     data <- utils::read.csv(path, colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = character())
@@ -74,18 +74,18 @@ as_imputations <- function(dir, release = NULL, data = NULL) {
   stacked <- typed_copies(as.data.frame(data, optional = TRUE), release)
   copies <- split(stacked, stacked$Imputation_)
   copies <- copies[names(copies) != "0"]
-  if (length(copies) != told$copies || any(vapply(copies, nrow, 1L) != told$records)) {
+  if (length(copies) != told[["copies"]] || any(vapply(copies, nrow, 1L) != told[["records"]])) {
     refuse("the stacked file does not have the copies and records that completed.json states", "make the files again", path)
   }
-  for (text in c(unlist(told$problems), unlist(told$warnings))) warning(text, call. = FALSE)
+  for (text in c(unlist(told[["problems"]]), unlist(told[["warnings"]]))) warning(text, call. = FALSE)
   found <- mitools::imputationList(unname(copies))
-  attr(found, "perturbed") <- as.character(unlist(told$perturbed))
+  attr(found, "perturbed") <- as.character(unlist(told[["perturbed"]]))
   attr(found, "survey") <- release$survey
   found
 }
 
 require_same <- function(release, told) {
-  named <- told$released$data
+  named <- told[["released"]]$data
   same <- vapply(names(named), function(name) identical(release$manifest$files[[name]]$sha256, named[[name]]), TRUE)
   if (!all(same)) {
     refuse("the copies were made from another release", "give the release that they were made from, or none", release$path)

@@ -10,7 +10,7 @@ release_table <- function(release, variables, weights = NULL, strata = NULL, psu
   size <- prod(vapply(operators, ncol, 1))
   require_room(length(cases$count) * size)
   shown <- combinations(axes, variables)
-  added <- contributions(operators, cases$places)[, shown$order, drop = FALSE]
+  added <- contributed(operators, cases, shown)
   total <- sum(cases$count * cases$weight)
   if (total == 0) refuse("every record without a missing value has weight 0", "use other weights or fewer variables")
   value <- colSums(cases$count * cases$weight * added) / total
