@@ -125,5 +125,6 @@ holds_households <- function(release, sampling) {
   house <- release$data[[release$household %or% ""]]
   if (sampling$kind != "units" || is.null(house)) return(FALSE)
   there <- !is.na(house)
-  max(tapply(sampling$unit[there], house[there], function(unit) length(unique(unit)))) == 1
+  first <- match(house[there], house[there])
+  all(sampling$unit[there] == sampling$unit[there][first])
 }

@@ -1,7 +1,7 @@
-"""Make the releases in ``inst/extdata``, and the values of ``tests/golden.json``: ``python r/postrand/data-raw/make.py``.
+"""Make the releases in ``inst/extdata``, and the values of ``tests/golden.json``: ``python make.py``.
 
-``survey`` was drawn by villages in strata; sex, region and a joint block of age and job are perturbed. Of ``split`` each
-record shows two of three variables. ``completed`` are copies of ``survey``.
+``survey`` was drawn by villages in strata; sex, region and a joint block of age and job are perturbed. Of ``split``
+each record shows two of three variables. ``completed`` are copies of ``survey``.
 """
 
 import json
