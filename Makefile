@@ -13,7 +13,7 @@ NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel services bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel services r bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -60,11 +60,14 @@ wheel: env  ## build the wheel twice, compare, install it alone without extras, 
 	$(WHEEL)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(WHEEL)/versions.txt dist/*.whl
 	sh tests/wheel.sh $(abspath $(WHEEL)/bin)
 
-test: env services  ## run all tests and doctests
+test: env services r  ## run all tests and doctests, and check the R package
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
+
+r:  ## build the R package, and check it with its tests, where there is R
+	@sh tests/r_package.sh
 
 bench: env services  ## time the commands as they are typed, and compare ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)
