@@ -14,7 +14,8 @@ mkdir -p "$folder/none/src/contrib"
 echo "options(repos = c(CRAN = 'file://$folder/none'))" >"$folder/profile"
 cd "$folder"
 R CMD build "$package" >build.log 2>&1 || { cat build.log; exit 1; }
-R_PROFILE_USER="$folder/profile" _R_CHECK_FORCE_SUGGESTS_=false R CMD check --no-manual postrand_*.tar.gz >check.log 2>&1 || true
+export R_PROFILE_USER="$folder/profile" _R_CHECK_FORCE_SUGGESTS_=false
+R CMD check --no-manual postrand_*.tar.gz >check.log 2>&1 || true
 tail -n 12 check.log
 grep -q "^Status: OK" check.log || {
 	grep -vE "OK$" check.log

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import re
 import subprocess
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import statsmodels.formula.api as smf
 
 import postrand as pr
 from postrand import Codebook, Mechanism, ReleaseKey, Variable, estimate, formats
@@ -26,6 +28,7 @@ PACKAGE = ROOT / "r" / "postrand"
 EXTDATA, KEPT = PACKAGE / "inst" / "extdata", ROOT / "tests" / "fixtures" / "releases"
 NEAR = 1e-10
 RECORDS = 600
+PAIR = ("size", "diagonal", "off")
 
 
 def rough(size: int, seed: int) -> TransitionMatrix:
@@ -218,6 +221,12 @@ found <- tryCatch({{
 }}, error = function(e) list(refused = conditionMessage(e)))
 out <- c(out, list(found))
 """
+POOLED = """
+copies <- suppressWarnings(as_imputations("{folder}/completed", read_release("{folder}/survey")))
+pooled <- mitools::MIcombine(with(copies, lm(pay ~ sex + weight)))
+found <- list(value = coef(pooled), error = sqrt(diag(vcov(pooled))), freedom = pooled$df)
+writeLines(jsonlite::toJSON(lapply(found, unname), digits = NA), "pooled.json")
+"""
 
 
 def run_r(folder: Any, script: str) -> str:
@@ -266,9 +275,11 @@ def answers(releases: dict[str, Files], tmp_path_factory: pytest.TempPathFactory
     calls = (ANSWER.format(release=one.release, call=one.r()) for one in QUESTIONS)
     end = 'writeLines(jsonlite::toJSON(out, digits = NA, auto_unbox = FALSE, na = "string"), "out.json")'
     folder = tmp_path_factory.mktemp("answers")
-    run_r(folder, "\n".join(["releases <- out <- list()", *reads, *calls, end]))
+    run_r(
+        folder, "\n".join(["releases <- out <- list()", *reads, *calls, end, POOLED.format(folder=EXTDATA.as_posix())])
+    )
     found: list[dict[str, Any]] = json.loads((folder / "out.json").read_text("utf-8"))
-    return found
+    return [*found, json.loads((folder / "pooled.json").read_text("utf-8"))]
 
 
 def numbers(values: Any) -> Any:
@@ -295,7 +306,7 @@ def differences(one: Asked, release: Files, answer: dict[str, Any]) -> dict[str,
 
 def test_answers_are_those_of_python(releases: dict[str, Files], answers: list[dict[str, Any]]) -> None:
     refused = 0
-    for one, answer in zip(QUESTIONS, answers, strict=True):
+    for one, answer in zip(QUESTIONS, answers[:-1], strict=True):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -311,7 +322,9 @@ def test_answers_are_those_of_python(releases: dict[str, Files], answers: list[d
 
 
 def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], answers: list[dict[str, Any]]) -> None:
-    asked = {(one.release, one.kind, str(one.what)): answer for one, answer in zip(QUESTIONS, answers, strict=True)}
+    asked = {
+        (one.release, one.kind, str(one.what)): answer for one, answer in zip(QUESTIONS, answers[:-1], strict=True)
+    }
     labels = asked["singles", "table", "['region', 'sex', 'area']"]["labels"]
     found = estimate.table(releases["singles"].frame, ["region", "sex", "area"], LAWS["singles"])
     shown = [column.to_pylist() for column in found.to_arrow().columns[:3]]
@@ -323,6 +336,16 @@ def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], ans
         if (name, kind) == ("joint", "mean") and "Inf" in answer["error"]
     ]
     assert [text[:11] for answer in few for text in answer["warnings"]] == ["Too few rec"]
+
+
+def test_completed_copies_are_combined_as_python_does(answers: list[dict[str, Any]]) -> None:
+    def fitted(frame: Any) -> Any:
+        return smf.ols("pay ~ sex + weight", frame).fit()
+
+    wanted = estimate.pool(fitted, EXTDATA / "completed", kind="pandas", complete_freedom=math.inf)
+    parts = {"value": wanted.value, "error": wanted.standard_error, "freedom": wanted.degrees_of_freedom}
+    for part, values in parts.items():
+        np.testing.assert_allclose(answers[-1][part], values, rtol=NEAR)
 
 
 def golden_script() -> Any:
@@ -346,6 +369,33 @@ def test_the_values_of_the_package_s_own_tests_are_those_of_python() -> None:
 def test_the_releases_of_the_package_verify() -> None:
     for name in ("survey", "split"):
         assert pr.verify(EXTDATA / name).verdict == "verified"
+
+
+def test_every_form_of_a_matrix_is_read_exactly(tmp_path: Path) -> None:
+    """Rows, one weight on and one off the diagonal, the usual one of each row, and randomised response of a subset."""
+    many = Codebook((Variable("v", "key", tuple(range(70)), type="int64"), Variable("u", "key", ("a", "b"))))
+    near = np.where(np.abs(np.subtract.outer(range(70), range(70))) <= 1, 0.2, 0.4 / 68)
+    band = TransitionMatrix.from_array(near / near.sum(axis=1, keepdims=True))
+    blocks = [Block(("u",), rough(2, 1)), Block(("v",), randomised_response(70, 3.0))]
+    laws = [Mechanism(blocks, many), Mechanism([Block(("v",), band, cells=tuple((k,) for k in range(70)))], many)]
+    laws.append(Mechanism([], many, split=Split.of([1.0], [Block(("u", "v"), randomised_response(140, 2.0))])))
+    held: list[dict[str, Any]] = []
+    for law in laws:
+        found = law.to_dict()
+        held += [*found["blocks"], *found.get("split", {"subsets": []})["subsets"]]
+    assert [[*one["weights"]] for one in held[1:]] == [["diagonal", "off"], ["usual", "columns", "weights"], [*PAIR]]
+    (tmp_path / "held.json").write_text(json.dumps(held), "utf-8")
+    script = """
+        for (one in jsonlite::read_json("held.json")) {
+          cat(is_exact(one$weights), sprintf("%.0f", t(block_of(one)$weights)), "\\n")
+        }
+    """
+    lines = run_r(tmp_path, script).splitlines()
+    matrices = [block.matrix for law in laws for block in law.every_block]
+    for line, matrix in zip(lines, matrices, strict=True):
+        exact, *weights = line.split()
+        assert exact == "TRUE"
+        np.testing.assert_array_equal(np.array(weights, dtype=np.int64), matrix.weights.ravel())
 
 
 def test_earlier_releases_are_read(tmp_path: Path) -> None:

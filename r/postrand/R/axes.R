@@ -1,8 +1,9 @@
 # A released table has one axis for each whole block and each unperturbed variable. Codes and cells count from 0 in
 # codebook order, and the last variable of an axis or a table is the fastest, as in the release.
 #
-# An axis: `names`; `cells`, the codes of each true cell; `kept`, the names that the table shows, with `sizes`; `law` and
-# its `inverse`, NULL if nothing perturbs it; `place`, the released cell (1, 2, ...) of each record, NA where it has none;
+# An axis: `names`; `cells`, the codes of each true cell; `kept`, the names that the table shows, with `sizes`; `law`
+# and its `inverse`, NULL if nothing perturbs it;
+# `place`, the released cell (1, 2, ...) of each record, NA where it has none;
 # `looks`, the true cell that each released one looks like.
 
 MAX_CONDITION <- 1e12
@@ -10,7 +11,8 @@ IDENTIFIED <- 1e-8
 
 all_cells <- function(sizes) {
   if (!length(sizes)) return(matrix(0, 1, 0))
-  unname(as.matrix(expand.grid(rev(lapply(sizes, function(size) seq_len(size) - 1))))[, rev(seq_along(sizes)), drop = FALSE])
+  codes <- as.matrix(expand.grid(rev(lapply(sizes, function(size) seq_len(size) - 1))))
+  unname(codes[, rev(seq_along(sizes)), drop = FALSE])
 }
 
 # The number, from 0, of each row of codes among all combinations.
@@ -29,7 +31,8 @@ codes_on <- function(release, names) {
 require_known <- function(release, names) {
   for (name in names) {
     if (is.null(release$data[[name]])) {
-      refuse(paste0("the release has no column ", quoted(name)), paste("its columns are", paste(names(release$data), collapse = ", ")))
+      refuse(paste0("the release has no column ", quoted(name)),
+             paste("use one of", paste(names(release$data), collapse = ", ")))
     }
   }
 }
@@ -85,7 +88,8 @@ block_axis <- function(release, block, shown) {
   at <- ravel(codes, sizes)
   place <- match(at, ravel(cells, sizes), incomparables = NA)
   if (any(is.na(place) & !is.na(at))) {
-    refuse("the data contain a combination that is never released", "give the data of this release", quoted(block$variables))
+    refuse("the data contain a combination that is never released", "give the data of this release",
+           quoted(block$variables))
   }
   kept <- block$variables[block$variables %in% shown]
   list(names = block$variables, cells = cells, kept = kept, sizes = sizes_of(release, kept), law = law,

@@ -60,8 +60,8 @@ is_exact <- function(data) {
 print.postrand_check <- function(x, ...) {
   cat("Release ", x$path, ": ", if (x$passed) "passed" else "FAILED", "\n", sep = "")
   marks <- ifelse(x$checks$passed, "yes", "NO")
-  cat(sprintf("  %-3s  %s%s\n", marks, x$checks$check, ifelse(nzchar(x$checks$where), paste0(": ", x$checks$where), "")),
-      sep = "")
+  where <- ifelse(nzchar(x$checks$where), paste0(": ", x$checks$where), "")
+  cat(sprintf("  %-3s  %s%s\n", marks, x$checks$check, where), sep = "")
   cat("Not checked here, only by 'postrand verify':\n", sprintf("  %s\n", x$not_checked), sep = "")
   invisible(x)
 }

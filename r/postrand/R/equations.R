@@ -34,13 +34,15 @@ search <- function(grid, moments, family) {
   roots <- list()
   for (start in starts_of(grid, moments, family, gram)) {
     root <- newton(grid, start, moments)
-    if (!is.null(root) && all(vapply(roots, function(other) are_apart(grid, root, other), TRUE))) roots <- c(roots, list(root))
+    known <- is.null(root) || any(vapply(roots, function(other) !are_apart(grid, root, other), TRUE))
+    if (!known) roots <- c(roots, list(root))
   }
   if (length(roots) > 1) no_root(paste(length(roots), "roots"))
   clear <- all(vapply(grid$factors, function(f) f$clear, TRUE))
   far <- length(roots) && family == "binomial" && max(abs(predictors(grid, roots[[1]]))) > MAX_PREDICTOR
   if (far || (clear && !length(roots))) {
-    refuse("the response is separated: covariates predict it perfectly", "drop or merge the categories of the covariate")
+    refuse("the response is separated: covariates predict it perfectly",
+           "drop or merge the categories of the covariate")
   }
   if (!length(roots)) no_root("no root from any start")
   roots[[1]]
@@ -59,7 +61,7 @@ starts_of <- function(grid, moments, family, gram) {
   centre <- centre_of(grid, family)
   link <- if (family == "binomial") stats::qlogis else log
   inside <- function(mean) {
-    if (family == "binomial") pmin(pmax(mean, 0.02), 0.98) / pmax(1, pmin(pmax(mean, 0.02), 0.98) + 0.02) else pmax(mean, 0.1 * centre)
+    if (family == "binomial") pmin(pmax(mean, 0.02), 0.98) else pmax(mean, 0.1 * centre)
   }
   starts <- list()
   if (is_definite(gram)) starts <- list(fitted(link(inside(as.vector(grid$design %*% solve(gram, grid$sums))))))
@@ -122,10 +124,11 @@ influence_of <- function(grid, theta, moments) {
   for (part in chunks(grid)) {
     row <- grid$cases$row[part]
     weights <- weights_in(grid, part, function(f) f$weights)
-    pull <- grid$fixed[part, , drop = FALSE] - matrix(gather(grid, weights * t(mean[, row, drop = FALSE]), row), length(part))
+    expected <- gather(grid, weights * t(mean[, row, drop = FALSE]), row)
+    pull <- grid$fixed[part, , drop = FALSE] - expected
     found[part, ] <- grid$cases$weight[part] * pull %*% inverse
     bent <- list(design = turned^2, cells = grid$cells)
-    bent <- matrix(gather(bent, weights * t(curve[, row, drop = FALSE]), row), length(part))
+    bent <- gather(bent, weights * t(curve[, row, drop = FALSE]), row)
     leverage[part, ] <- grid$cases$weight[part] * bent / rep(diag(inverse), each = length(part))
   }
   list(influence = found, leverage = leverage)

@@ -41,7 +41,8 @@ seen_of <- function(axes, factors, records) {
 # What a formula sees of a categorical variable: numbers, or a factor.
 model_values <- function(release, name, codes) {
   v <- release$variables[[name]]
-  if (v$kind == "number" && v$missing != "category" && !length(v$missing_codes)) return(as.numeric(v$categories)[codes + 1])
+  measured <- v$kind == "number" && v$missing != "category" && !length(v$missing_codes)
+  if (measured) return(as.numeric(v$categories)[codes + 1])
   factor(codes, seq_len(v$size) - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)"))
 }
 
@@ -66,11 +67,14 @@ design_of <- function(formula, release, records, clear, latent, codes, rows, see
   grid <- data.frame(grid, check.names = FALSE, row.names = NULL)
   size <- length(rows) * nrow(codes)
   if (!length(grid)) return(matrix(1, size, 1, dimnames = list(NULL, "(Intercept)")))
-  frame <- stats::model.frame(terms, known, drop.unused.levels = TRUE)
+  frame <- stats::model.frame(terms, known, drop.unused.levels = TRUE, na.action = stats::na.pass)
   levels <- stats::.getXlevels(stats::terms(frame), frame)
-  at <- stats::model.frame(stats::terms(frame), grid, xlev = levels)
+  at <- stats::model.frame(stats::terms(frame), grid, xlev = levels, na.action = stats::na.pass)
   contrasts <- if (length(levels)) lapply(levels, function(one) "contr.treatment")
   found <- stats::model.matrix(stats::terms(frame), at, contrasts.arg = contrasts)
+  if (!all(is.finite(found))) {
+    refuse("a term of the formula is not a finite number for all values", "use another transformation")
+  }
   if (length(found) > MAX_DESIGN) {
     refuse("the design is too large for this package", "round numeric covariates, or use 'postrand estimate'")
   }
@@ -90,9 +94,10 @@ chunks <- function(grid) {
 
 # sum_x weights[i, x] column[x, v_i] for each column of the design.
 gather <- function(grid, weights, row) {
-  vapply(seq_len(ncol(grid$design)), function(j) {
+  found <- vapply(seq_len(ncol(grid$design)), function(j) {
     rowSums(weights * t(matrix(grid$design[, j], grid$cells)[, row, drop = FALSE]))
   }, numeric(length(row)))
+  matrix(found, length(row))
 }
 
 # Sum the cases over the grid: signed weights of its cells, and each case's part of the equation that has y.
@@ -108,7 +113,7 @@ made <- function(grid) {
     outcome <- if (is.null(grid$outcome)) weights_in(grid, part, function(f) f$times_y %or% f$weights) else {
       weights * grid$outcome[part]
     }
-    grid$fixed[part, ] <- matrix(gather(grid, outcome, cases$row[part]), length(part))
+    grid$fixed[part, ] <- gather(grid, outcome, cases$row[part])
   }
   grid$sums <- colSums(cases$count * cases$weight * grid$fixed)
   grid

@@ -87,7 +87,8 @@ ratio_of <- function(b, d, y, cases, sampling, perturbed) {
   list(value = shift + root, z = z / rep(ifelse(size > 0, size, 1), each = nrow(z)), unclear = unclear, interval = ends)
 }
 
-# The estimating equation of each group: its coefficients in powers of mu, those of its variance, and its shape at the root.
+# The estimating equation of each group: its coefficients in powers of mu, those of its variance, and its shape at
+# the root.
 equation_of <- function(a, d, root, z, cases, sampling, flat) {
   za <- deviations(a, cases, sampling)
   zd <- deviations(d, cases, sampling)
@@ -160,7 +161,7 @@ nominal_warnings <- function(release, name) {
   }, numbers[asked], v$named[asked])
   if (sum(!is.na(numbers[asked]) & !unlist(repeated)) < 2) return(character())
   shown <- paste(v$categories, v$named, sep = " = ")
-  paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "), if (length(shown) > 3) ", ...",
-         "), and this calculates with them as amounts. Ask for a table of ", name,
+  paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "),
+         if (length(shown) > 3) ", ...", "), and this calculates with them as amounts. Ask for a table of ", name,
          "; if the codes are a scale, set ordered = true in the codebook of the next release.")
 }

@@ -33,23 +33,33 @@ read_data <- function(dir, name) {
     refuse(paste0("this package reads data in CSV only, and the data are ", quoted(name)),
            "read them with another package, for example arrow::read_parquet(), and give them as data =", dir)
   }
-  do.call(rbind, lapply(path, function(file) {
-    utils::read.csv(file, colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = character())
-  }))
+  do.call(rbind, lapply(path, read_csv))
+}
+
+# All columns as text: an empty field is a missing value, and nothing else is.
+read_csv <- function(path) {
+  utils::read.csv(path, colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = character())
 }
 
 # Codes 0, 1, ... of the categories (NA: missing, -1: not released), and the columns as analysts want them.
 columns_of <- function(release, data) {
   data <- as.data.frame(data, optional = TRUE)
-  wanted <- Filter(function(v) v$role != "drop" && (v$role != "record_key" || v$name %in% names(data)), release$variables)
+  there <- function(v) v$role != "drop" && (v$role != "record_key" || v$name %in% names(data))
+  wanted <- Filter(there, release$variables)
   absent <- setdiff(names(wanted), names(data))
-  if (length(absent)) refuse(paste0("the data do not have the columns ", quoted(absent)), "give the data of this release")
+  if (length(absent)) {
+    refuse(paste0("the data do not have the columns ", quoted(absent)), "give the data of this release")
+  }
   codes <- list()
   for (v in wanted) {
     given <- data[[v$name]]
     if (inherits(given, "haven_labelled")) {
       refuse("the column is labelled: codes for missing and unreleased values have forms of their own in it",
              "use the release's own postrand.R, which reads these files, or the release as CSV", quoted(v$name))
+    }
+    if (inherits(given, "integer64")) {
+      refuse("the column has 64-bit integers, which R reads as numbers only with another package",
+             "convert it, for example data$x <- as.numeric(data$x) with package bit64 loaded", quoted(v$name))
     }
     if (is.factor(given)) given <- as.character(given)
     if (is.character(given)) given[!nzchar(given)] <- NA
@@ -105,9 +115,13 @@ typed <- function(given, v) {
 print.postrand_release <- function(x, ...) {
   cat(sprintf("Release %s: %s records, %d columns\n", x$path, format(x$records, big.mark = ","), ncol(x$data)))
   cat("  perturbed: ", paste(x$perturbed, collapse = ", "), "\n", sep = "")
-  if (length(x$partly)) cat("  of these each record shows some only: ", paste(x$partly, collapse = ", "), "\n", sep = "")
-  if (length(x$ranked)) cat("  values exchanged or averaged by ranks: ", paste(names(x$ranked), collapse = ", "), "\n", sep = "")
-  if (length(x$survey)) cat("  survey design recorded: ", paste(names(x$survey), unlist(lapply(x$survey, paste, collapse = ", ")), sep = " = ", collapse = "; "), "\n", sep = "")
+  parts <- vapply(x$survey, function(part) paste(unlist(part), collapse = ", "), "")
+  told <- list("of these each record shows some only" = x$partly,
+               "values exchanged or averaged by ranks" = names(x$ranked),
+               "survey design recorded" = if (length(parts)) paste(names(parts), parts, sep = " = ", collapse = "; "))
+  for (what in names(told)) {
+    if (length(told[[what]])) cat("  ", what, ": ", paste(told[[what]], collapse = ", "), "\n", sep = "")
+  }
   cat("Columns of perturbed variables are not the true values: use release_table(), release_mean(), release_lm().\n")
   invisible(x)
 }

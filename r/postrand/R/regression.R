@@ -46,6 +46,7 @@ variables_of <- function(formula, release) {
   }
   asked <- unique(c(as.character(formula[[2]]), all.vars(formula[[3]])))
   require_known(release, asked)
+  if (length(attr(stats::terms(formula), "offset"))) refuse("a formula cannot have an offset here", "use another model")
   if (asked[1] %in% all.vars(formula[[3]])) refuse("the response is a covariate too", "leave it out", quoted(asked[1]))
   for (name in asked) if (name %in% names(release$ranked)) refuse_ranked(name)
   asked
@@ -59,7 +60,8 @@ response_scores <- function(release, name, family) {
     return(c(0, 1))
   }
   if (v$missing == "category" || length(v$missing_codes)) {
-    refuse("the response has categories that mean no answer", "ask for means by group, which leave them out", quoted(name))
+    refuse("the response has categories that mean no answer", "ask for means by group, which leave them out",
+           quoted(name))
   }
   checked(scores_of(release, name), family, name)
 }

@@ -9,7 +9,8 @@ sampling_of <- function(release, weights, strata, psu, recorded) {
                   ", which this package does not use for corrected estimates"),
            "use 'postrand estimate', or state the design by weights, strata and psu, with recorded = FALSE")
   }
-  named <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]], psu = psu %or% survey[["psu"]])
+  named <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]],
+                psu = psu %or% survey[["psu"]])
   for (part in names(named)) if (!is.null(named[[part]])) require_as_is(release, named[[part]], part)
   w <- if (is.null(named$weights)) rep(1, release$records) else weights_at(release, named$weights)
   kind <- if (length(survey) || !is.null(psu)) "units" else "records"
@@ -52,7 +53,8 @@ group_at <- function(release, name, complete) {
   match(column, unique(column)) - 1
 }
 
-# Records in the axes: `kept` rows, their `places` on each axis, weight, group of the variance; and how many were left out.
+# Records in the axes: `kept` rows, their `places` on each axis, weight, group of the variance; and how many were left
+# out.
 gathered <- function(release, axes, sampling, present = TRUE) {
   weight <- NULL
   for (axis in axes) {
@@ -97,14 +99,16 @@ deviations <- function(u, cases, sampling) {
     totals[as.numeric(rownames(sums)), ] <- sums
     stratum <- match(sampling$unit_stratum, unique(sampling$unit_stratum))
     many <- tabulate(stratum)
-    return(sqrt(many / (many - 1))[stratum] * (totals - (rowsum(totals, stratum, reorder = TRUE) / many)[stratum, , drop = FALSE]))
+    means <- rowsum(totals, stratum, reorder = TRUE) / many
+    return(sqrt(many / (many - 1))[stratum] * (totals - means[stratum, , drop = FALSE]))
   }
   n <- as.numeric(rowsum(cases$count, cases$group))
   at <- match(cases$group, as.numeric(rownames(sums)))
   sqrt(cases$count * (n / (n - 1))[at]) * (u - (sums / n)[at, , drop = FALSE])
 }
 
-# Records of one person or household can share a draw: then they are not independent, unless units hold whole households.
+# Records of one person or household can share a draw: then they are not independent, unless units hold whole
+# households.
 shared_warnings <- function(release, variables, sampling) {
   if (release$members && any(variables %in% release$partly)) return(character())
   found <- character()
@@ -113,9 +117,9 @@ shared_warnings <- function(release, variables, sampling) {
     held <- intersect(unique(unlist(lapply(blocks, function(block) block$perturbed))), variables)
     if (length(held) && !(unit == "household" && holds_households(release, sampling))) {
       found <- c(found, sprintf(paste(
-        "All records of a %s share one draw of: %s. Figures of these variables that take the draws of different records",
-        "as independent are wrong: standard errors, intervals and p-values are too small. psu = a column of households",
-        "gives right ones, for households."), unit, paste(held, collapse = ", ")))
+        "All records of a %s share one draw of: %s. Figures of these variables that take the draws of different",
+        "records as independent are wrong: standard errors, intervals and p-values are too small. psu = a column of",
+        "households gives right ones, for households."), unit, paste(held, collapse = ", ")))
     }
   }
   found

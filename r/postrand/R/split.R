@@ -1,5 +1,6 @@
-# The axis of a split: of all records those count that show the variables asked, whichever subset they show. The released
-# cells are those of each part one after the other; a record has the weight of its subset, one over the variance of what
+# The axis of a split: of all records those count that show the variables asked, whichever subset they show. The
+# released cells are those of each part one after the other;
+# a record has the weight of its subset, one over the variance of what
 # it adds if all true cells are alike. Released values never decide weights: that would bias the estimate.
 
 ALIKE <- 1e-12
@@ -96,7 +97,8 @@ split_places <- function(release, axis, parts) {
   masks <- vapply(release$subsets, function(one) sum(bits[release$partly %in% one$perturbed]), 1)
   subset <- match(pattern, masks)
   if (any(is.na(subset) & !(release$members & pattern == 0))) {
-    refuse("a record shows a set of variables that is no subset of the split", "give all columns of the release, unchanged")
+    refuse("a record shows a set of variables that is no subset of the split",
+           "give all columns of the release, unchanged")
   }
   place <- rep(NA_real_, release$records)
   weight <- rep(0, release$records)
@@ -120,7 +122,8 @@ cells_in <- function(release, block, axis, part, mine) {
   whole <- at(block$variables, block$cells)
   full <- !is.na(rowSums(codes_on(release, block$variables)[mine, , drop = FALSE]))
   if (any(is.na(whole) & full)) {
-    refuse("the data contain a combination that is never released", "give the data of this release", quoted(block$variables))
+    refuse("the data contain a combination that is never released", "give the data of this release",
+           quoted(block$variables))
   }
   if (part$closed) ifelse(full, at(axis$names, axis$cells), NA) else whole
 }
@@ -128,6 +131,7 @@ cells_in <- function(release, block, axis, part, mine) {
 # The number of records of each one's household, where one random member of each shows something and stands for all.
 household_sizes <- function(release, shown) {
   house <- release$data[[release$household]]
+  if (is.null(house)) refuse("the release has no column of household numbers", "use all columns of the release")
   key <- ifelse(is.na(house), -seq_along(house), match(house, house))
   showing <- rowsum(1 * shown, key)
   if (any(showing != 1)) {

@@ -30,8 +30,8 @@ designed <- function(data, survey, true, weights, strata, psu, recorded) {
     refuse("the release records calibrated weights, and survey calibrates by population totals itself",
            "make a design with recorded = FALSE, and give survey::calibrate() or survey::postStratify() the totals")
   }
-  part <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]], psu = psu %or% survey[["psu"]],
-               fpc = survey[["fpc"]])
+  part <- list(weights = weights %or% survey[["weights"]], strata = strata %or% survey[["strata"]],
+               psu = psu %or% survey[["psu"]], fpc = survey[["fpc"]])
   replicates <- as.character(unlist(survey[["replicates"]]))
   absent <- setdiff(c(unlist(part), replicates), true)
   if (length(absent)) {
@@ -69,13 +69,14 @@ as_imputations <- function(dir, release = NULL, data = NULL) {
       refuse(paste0("this package reads CSV only, and the copies are in ", quoted(told[["file"]])),
              "make them with --format csv, or read the file with another package and give it as data =", dir)
     }
-    data <- utils::read.csv(path, colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = character())
+    data <- read_csv(path)
   }
   stacked <- typed_copies(as.data.frame(data, optional = TRUE), release)
   copies <- split(stacked, stacked$Imputation_)
   copies <- copies[names(copies) != "0"]
   if (length(copies) != told[["copies"]] || any(vapply(copies, nrow, 1L) != told[["records"]])) {
-    refuse("the stacked file does not have the copies and records that completed.json states", "make the files again", path)
+    refuse("the stacked file does not have the copies and records that completed.json states", "make the files again",
+           path)
   }
   for (text in c(unlist(told[["problems"]]), unlist(told[["warnings"]]))) warning(text, call. = FALSE)
   found <- mitools::imputationList(unname(copies))
@@ -88,7 +89,8 @@ require_same <- function(release, told) {
   named <- told[["released"]]$data
   same <- vapply(names(named), function(name) identical(release$manifest$files[[name]]$sha256, named[[name]]), TRUE)
   if (!all(same)) {
-    refuse("the copies were made from another release", "give the release that they were made from, or none", release$path)
+    refuse("the copies were made from another release", "give the release that they were made from, or none",
+           release$path)
   }
 }
 

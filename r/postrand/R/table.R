@@ -103,10 +103,10 @@ print.postrand_estimate <- function(x, digits = 4, ...) {
     shown$upper <- ends[, 2]
   }
   print(shown, digits = digits, row.names = FALSE)
-  noise <- if (length(x$perturbed)) paste("sampling and the perturbation of", paste(x$perturbed, collapse = ", ")) else "sampling"
+  noise <- if (length(x$perturbed)) paste(" and the perturbation of", paste(x$perturbed, collapse = ", "))
   cat(x$what, "; ", format(x$records, big.mark = ","), " records", sep = "")
   if (x$dropped) cat(", ", format(x$dropped, big.mark = ","), " left out (a variable is missing)", sep = "")
-  cat("; standard errors include ", noise, sep = "")
+  cat("; standard errors include sampling", noise, sep = "")
   if (!is.null(x$freedom)) cat(", by a survey design with", x$freedom, "degrees of freedom")
   cat(".\n")
   for (text in x$warnings) cat("Warning: ", text, "\n", sep = "")
