@@ -304,6 +304,7 @@ def differences(one: Asked, release: Files, answer: dict[str, Any]) -> dict[str,
     return apart
 
 
+@pytest.mark.r
 def test_answers_are_those_of_python(releases: dict[str, Files], answers: list[dict[str, Any]]) -> None:
     refused = 0
     for one, answer in zip(QUESTIONS, answers[:-1], strict=True):
@@ -321,6 +322,7 @@ def test_answers_are_those_of_python(releases: dict[str, Files], answers: list[d
     assert refused == 4
 
 
+@pytest.mark.r
 def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], answers: list[dict[str, Any]]) -> None:
     asked = {
         (one.release, one.kind, str(one.what)): answer for one, answer in zip(QUESTIONS, answers[:-1], strict=True)
@@ -338,6 +340,7 @@ def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], ans
     assert [text[:11] for answer in few for text in answer["warnings"]] == ["Too few rec"]
 
 
+@pytest.mark.r
 def test_completed_copies_are_combined_as_python_does(answers: list[dict[str, Any]]) -> None:
     def fitted(frame: Any) -> Any:
         return smf.ols("pay ~ sex + weight", frame).fit()
@@ -371,6 +374,7 @@ def test_the_releases_of_the_package_verify() -> None:
         assert pr.verify(EXTDATA / name).verdict == "verified"
 
 
+@pytest.mark.r
 def test_every_form_of_a_matrix_is_read_exactly(tmp_path: Path) -> None:
     """Rows, one weight on and one off the diagonal, the usual one of each row, and randomised response of a subset."""
     many = Codebook((Variable("v", "key", tuple(range(70)), type="int64"), Variable("u", "key", ("a", "b"))))
@@ -398,6 +402,7 @@ def test_every_form_of_a_matrix_is_read_exactly(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.array(weights, dtype=np.int64), matrix.weights.ravel())
 
 
+@pytest.mark.r
 def test_earlier_releases_are_read(tmp_path: Path) -> None:
     """A release of each schema, those of whole columns refused in a sentence."""
     paths = [path for version in "123" for path in sorted((KEPT / version).iterdir()) if path.is_dir()]
@@ -410,6 +415,7 @@ def test_earlier_releases_are_read(tmp_path: Path) -> None:
         assert text.strip() == "240" if laws else "unknown schema. Next: " in text, (path, text)
 
 
+@pytest.mark.r
 def test_the_page_prints_what_it_shows(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "r.md").read_text("utf-8")
     blocks = re.findall(r"```r\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.S)
