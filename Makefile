@@ -14,7 +14,7 @@ TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 SDIST := $(VENV)-sdist
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services r bench studies papers audit faults fuzz mutants check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -73,11 +73,14 @@ sdist: env  ## pack the sources, install them alone in an environment of their o
 release: check wheel sdist sbom  ## all of a release but the upload: checks, wheel, sources, SBOM, notes and digests in dist/
 	$(BIN)/python -m tests.release
 
-test: env services  ## run all tests and doctests
+test: env services r  ## run all tests and doctests, and check the R package
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 services:  ## install Java, PostgreSQL, Chromium and R from the system's packages, if they are missing and this is allowed
 	@sh tests/services.sh
+
+r:  ## build the R package, and check it with its tests, where there is R
+	@sh tests/r_package.sh
 
 bench: env services  ## time the commands as they are typed, and compare ratios with benchmarks/baseline.json
 	$(BIN)/python benchmarks/bench.py $(BENCH)

@@ -106,7 +106,7 @@ def java() -> str | None:
     return shutil.which("java") or shutil.which(Path(os.environ.get("JAVA_HOME", "/none"), "bin", "java"))
 
 
-R_PACKAGES = ("haven", "jsonlite", "mice", "mitools", "survey")
+R_PACKAGES = ("digest", "haven", "jsonlite", "mice", "mitools", "survey")
 
 
 def r() -> str | None:

@@ -7,7 +7,7 @@ command -v java >/dev/null || [ -x "${JAVA_HOME:-/none}/bin/java" ] || missing="
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 	missing="$missing chromium"
-for package in haven jsonlite mice mitools survey; do
+for package in digest haven jsonlite mice mitools survey; do
 	Rscript -e "quit(status = !nzchar(system.file(package = '$package')))" >/dev/null 2>&1 || missing="$missing r-base-core r-cran-$package"
 done
 [ -n "$missing" ] || exit 0
