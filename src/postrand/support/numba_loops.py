@@ -235,8 +235,8 @@ def sum_products(index, mu, matrix):  # type: ignore[no-untyped-def]  # numba fi
 def move_codes(codes, drawn, keep, steps, last):  # type: ignore[no-untyped-def]  # numba finds the types
     """Replace the code x of each record by a released one; it stays where ``drawn[0, i] < keep[x]``.
 
-    Others move to the place of ``x + drawn[1, i]`` among ``steps[x]``, which ascend from x to x + 1: the number of those
-    that are no larger, and ``last[x]`` at most.
+    Others move to the place of ``x + drawn[1, i]`` among ``steps[x]``, which ascend from x to x + 1: the number of
+    those that are no larger, and ``last[x]`` at most.
     """
     for i in range(codes.size):
         code = np.int64(codes[i])
