@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.formats import Source
-from postrand.mechanism import Mechanism
+from postrand.mechanism import Block, Mechanism
 from postrand.report.internal import DECISION, DETAILS
 from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
@@ -92,8 +92,7 @@ class Dossier:
     policy: PolicyCheck | None = None
     public: str = ""
     """The address of the public report, for links from the pages of the dossier."""
-    curves: Mapping[str, tuple[float, Comparison]] = field(default_factory=dict)
-    """What :func:`curves_of` returns, with the ε of each variable's block."""
+    beside: Beside = field(default_factory=lambda: Beside())
 
     def text(self, after: risk.RiskReport | None) -> str:
         """Return the dossier as JSON, with the exact figures of the file and of the released one."""
@@ -135,10 +134,10 @@ class Dossier:
             "Variables of households": [_shared(one) for one in self.findings.shared],
             **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
             TABLES: [] if self.figures is None else worth_rows(self.figures.tables, self.figures.own),
-            **(self.split or {"What the same level buys": way_rows(mechanism)}),
+            **(self.split or {"What the same level buys": self.beside.ways}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
-        compared = {f"Privacy and utility: {name}": found for name, found in self.curves.items()}
+        compared = {f"Privacy and utility: {name}": found for name, found in self.beside.curves.items()}
         curves = {title: curve for title, (_, curve) in compared.items()}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
@@ -180,19 +179,28 @@ class Dossier:
         return files
 
 
-def curves_of(known: Known, mechanism: Mechanism) -> dict[str, tuple[float, Comparison]]:
-    """Return the privacy-utility curve of each small variable that is perturbed alone, for its own frequencies.
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the dossier shows that no risk is measured for: curves, with the ε of their block, and what the ε buys."""
 
-    Each comes with the ε of the variable's block. They ask for nothing that is measured of the risk.
-    """
-    stage(Stage.CURVES)
+    curves: Mapping[str, tuple[float, Comparison]] = field(default_factory=dict)
+    ways: Sequence[Mapping[str, object]] = ()
+
+    @classmethod
+    def of(cls, known: Known, mechanism: Mechanism) -> Beside:
+        """Compare structures and ways of a release; a curve is for each small variable that is perturbed alone."""
+        stage(Stage.CURVES)
+        curves = {block.name: (block.epsilon, curve) for block, curve in _curves(known, mechanism)}
+        return cls(curves, way_rows(mechanism) if mechanism.split is None else ())
+
+
+def _curves(known: Known, mechanism: Mechanism) -> Iterator[tuple[Block, Comparison]]:
+    """Yield the privacy-utility curves, for the variables' own frequencies."""
     alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
-    found = {}
     for block in alone[:MAX_CURVES]:
         counts = known.table(block.variables).dense().astype(np.float64)
         if counts.size == block.matrix.size and counts.any():
-            found[block.name] = block.epsilon, compare(counts / counts.sum(), CURVE_EPSILONS)
-    return found
+            yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
 
 
 def collect(

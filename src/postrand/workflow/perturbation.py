@@ -25,7 +25,7 @@ from postrand.release.completed_files import putting
 from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
-from postrand.workflow.dossier import Dossier, curves_of
+from postrand.workflow.dossier import Beside, Dossier
 from postrand.workflow.dossier_decision import address
 from postrand.workflow.facts import data_name, record_key_of, released_names
 from postrand.workflow.known import Known
@@ -80,11 +80,12 @@ class Perturbation:
         beside them is computed before: they can still be on their way.
         """
 
-        def internal(*about: Any) -> Mapping[str, str | bytes]:
+        def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, str | bytes]:
             assert inside is not None
             assert dossier is not None
-            curves = curves_of(self.known, self.mechanism)
-            return dataclasses.replace(inside(), public=address(dossier, out), curves=curves).files(*about)
+            beside = Beside.of(self.known, mechanism)
+            found = dataclasses.replace(inside(), public=address(dossier, out), beside=beside)
+            return found.files(data, mechanism, *about)
 
         def note(manifest: str) -> None:
             for charge in charges:
