@@ -310,6 +310,23 @@ def test_wildcards_agree_with_every_code(kind):
 
 
 @each
+@pytest.mark.parametrize("size", [1, 2, 11, 200])
+def test_codes_move_along_their_ladder(kind, size):
+    """Against a search in plain numpy, with rows that never and always move, and numbers on a step."""
+    rng = np.random.default_rng(size)
+    codes = rng.integers(0, size, 3_000).astype(code_type(size))
+    drawn, keep = rng.random((2, codes.size)), rng.random(size)
+    keep[0], drawn[:, :5] = 0.0, 0.0
+    ladder = np.cumsum(rng.dirichlet(np.ones(size), size), axis=1)
+    steps, last = ladder + np.arange(size)[:, None], rng.integers(0, size, size)
+    drawn[1, 5:9] = ladder[codes[5:9].astype(int), 0]
+    found, x = codes.copy(), codes.astype(int)
+    kind.move_codes(found, drawn, keep, steps, last)
+    place = [int(np.searchsorted(steps[a], a + w, "right")) for a, w in zip(x.tolist(), drawn[1], strict=True)]
+    assert found.tolist() == np.where(drawn[0] < keep[x], codes, np.minimum(place, last[x])).tolist()
+
+
+@each
 @pytest.mark.parametrize("single", [True, False])
 def test_matches_are_drawn_as_the_generator_draws(kind, single):
     """Against the generator's own methods, called one by one: the same numbers, from the same stream."""
@@ -356,6 +373,7 @@ def risk_refusals():
     index, mu, covariance = some_cells()
     first, three, rng = index[:, 0].copy(), np.ones(3), np.random.default_rng(1)
     counts, matrix, mean = np.ones(50, dtype=np.int64), covariance.copy(), np.ones(50)
+    two, square, last = np.ones((2, 50)), np.ones((3, 3)), np.ones(3, dtype=np.int64)
     return {
         "a cell that the margin has not": ("scale_and_sum", (mu, first + np.int32(1), three, first, three.copy())),
         "a cell below the margin's": ("scale_and_sum", (mu, first - np.int32(1), three, first, three.copy())),
@@ -368,6 +386,10 @@ def risk_refusals():
         "a matrix that is not square": ("leverage", (covariance[:, :5].copy(), index, mu)),
         "a product beyond the matrix": ("sum_products", (index - np.int32(1), mu, matrix)),
         "too few numbers": ("sum_products", (index, mu[1:].copy(), matrix)),
+        "a code that no row is of": ("move_codes", (first + np.int32(3), two, three, square, last)),
+        "a code below the first": ("move_codes", (first - np.int32(1), two, three, square, last)),
+        "too few drawn": ("move_codes", (first, two[:, 1:].copy(), three, square, last)),
+        "a row without steps": ("move_codes", (first, two, three, square[1:].copy(), last)),
         "no mean": ("match_draws", (mu, mean * np.nan, mean, True, three, three.copy(), rng)),
         "a mean below zero": ("match_draws", (mu, -mean, mean, True, three, three.copy(), rng)),
         "more draws than room": ("match_draws", (mu, mean, mean, True, three, np.ones(2), rng)),

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,8 +254,9 @@ def write(
             if file_epsilon is not None and certificate.file is not None:
                 require(certificate.file, file_epsilon)
         require_same(differing)
-        for folder in internal:
-            write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        about = staging / data_name, mechanism, certificate, summary
+        if target is not None:  # then the records are soon in a table; else what takes long is asked last
+            _inside(internal, inspect, about)
         finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
         stage(Stage.REPORTS)
         if target is not None:
@@ -266,6 +267,8 @@ def write(
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description(), told)
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
+        if target is None:
+            _inside(internal, inspect, about)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         text = canonical_json.dump(manifest)
         (staging / MANIFEST).write_bytes(text)
@@ -330,6 +333,12 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     entries = [{**v, BLANK: held[v["name"]]} if v["name"] in held else v for v in found["variables"]]
     number = bool(book.recodes) if book.survey is None else 2
     return {"schema": CODEBOOK_SCHEMAS[number], **found, "variables": entries}
+
+
+def _inside(folders: Sequence[Path], inspect: Inspect | None, about: tuple[Any, ...]) -> None:
+    """Write the files that ``inspect`` gives of the release, with what it is called with, to the internal folder."""
+    for folder in folders:
+        write_dossier(folder, inspect(*about) if inspect else {})
 
 
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:

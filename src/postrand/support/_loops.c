@@ -422,6 +422,7 @@ static PyMethodDef functions[] = {
     FUNCTION(wildcard_matches, "wildcard_matches(codes, counts, matches)"),
     FUNCTION(leverage, "leverage(covariance, index, out)"),
     FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
+    FUNCTION(move_codes, "move_codes(codes, drawn, keep, steps, last)"),
     FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
     {NULL, NULL, 0, NULL}};
 

@@ -84,6 +84,7 @@ PyObject *scale_and_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t
 PyObject *wildcard_matches(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *leverage(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *move_codes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *match_draws(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif
