@@ -236,6 +236,7 @@ def test_each_law_is_written_in_one_form():
         ([UNIT, UNIT + 1], [0, -1], "too large or negative"),
         ([UNIT, -1], [0, UNIT + 1], "too large or negative"),
         ([UNIT] * 4097, [UNIT // 4096 + 1] * 4097, "too large or negative"),
+        ([UNIT] * 5, [0, 0, 0, 0, 2**62], "too large or negative"),  # 4 of them are 2^64: nothing in 64 bits
         ([UNIT, UNIT - 1], [0, 0], "row 1 does not sum"),
         ([UNIT] * 64, [1] * 64, "row 0 does not sum"),
     ],

@@ -91,6 +91,10 @@ def test_zero_columns_do_not_count_but_mixed_columns_are_infinite():
         ([0.5, 0.5], "must be square"),
         ([[0.5, 0.4], [0.5, 0.5]], "row 0 does not sum to 1"),
         ([[1.1, -0.1], [0.5, 0.5]], "a probability is negative"),
+        ([[0.5, 0.5], [-0.1, 1.1]], "row 1, column 0: a probability is negative; got -0.1"),
+        ([[0.5, 0.5], [0.5, 0.5 + 1.1e-9]], "row 1 does not sum to 1"),
+        ([[0.5, 0.5], [0.5, 0.5 - 1.1e-9]], "row 1 does not sum to 1"),
+        (np.zeros((0, 0)), "must be square"),
         ([[np.nan, 1], [0.5, 0.5]], "not finite"),
     ],
 )
@@ -104,6 +108,9 @@ def test_arrays_that_are_no_channel_are_refused(array, message):
     [
         (np.eye(2) * UNIT, "not integers"),
         (np.array([[UNIT + 1, -1], [0, UNIT]]), "outside 0..2"),
+        (np.array([[UNIT, 1, -1]] * 3), "outside 0..2"),
+        (np.array([[UNIT, 0], [UNIT, 1]]), "row 1 does not sum"),
+        (np.full((2049, 2049), UNIT), "row 0 does not sum"),  # 2^64 more than 2^53: the sum of 64 bits is right
         (np.array([[UNIT - 1, 0], [0, UNIT]]), "row 0 does not sum"),
         (np.array([[2**63, 2**63], [0, UNIT]], dtype=np.uint64), "outside 0..2"),
     ],
@@ -117,6 +124,48 @@ def test_weights_that_are_no_law_are_refused(weights, message):
 def test_epsilons_that_no_law_holds_are_refused(epsilon):
     with pytest.raises(PrivacyError):
         check_epsilon(epsilon, 4)
+
+
+@pytest.mark.parametrize("size", [2, 5, 1000])
+def test_the_largest_epsilon_is_that_of_one_unit_off_the_diagonal(size):
+    largest = TransitionMatrix.constant(np.full(size, UNIT - size + 1), np.full(size, 1))
+    limit = math.log(UNIT - size + 1)
+    assert largest.ratio == UNIT - size + 1
+    assert randomised_response(size, limit).diagonal.max() <= largest.diagonal.max()
+    with pytest.raises(PrivacyError, match="epsilon is too large"):
+        randomised_response(size, math.nextafter(limit, 99))
+
+
+def test_sizes_and_sums_are_right_up_to_their_limits():
+    assert TransitionMatrix.identity(100_000).size == 100_000
+    for size in (0, 100_001, 2.5, True):
+        with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
+            TransitionMatrix.identity(size)
+    for error in (9e-10, -9e-10):
+        assert TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5 + error]]).weights.sum(axis=1).tolist() == [UNIT] * 2
+    with pytest.raises(SpecificationError) as refused:
+        TransitionMatrix.from_array(np.full((12, 12), 0.5))
+    assert str(refused.value).count("does not sum to 1") == 10
+
+
+def test_a_law_is_inverted_up_to_a_condition_number_of_a_million_millions():
+    """``[[1/2 + d, 1/2 - d], [1/2 - d, 1/2 + d]]`` has the condition number 1/(2d)."""
+    laws = [TransitionMatrix.from_array([[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]]) for d in (2.0**-40, 2.0**-41)]
+    assert [law.condition for law in laws] == pytest.approx([2.0**39, 2.0**40])
+    assert laws[0].factor().condition < 1e12 < laws[1].condition
+    with pytest.raises(EstimationError, match="condition number 1.1e"):
+        laws[1].factor()
+
+
+def test_the_ratio_is_the_largest_of_all_columns_though_their_ends_agree():
+    """Largest weights all alike, or smallest ones, or both: the first column decides only where both are."""
+    eighth = UNIT // 8
+    for rows, ratio in (
+        ([[2, 2, 4], [3, 4, 1], [4, 2, 2]], 4),  # every column has 4 at most; only the last has 1
+        ([[1, 2, 5], [2, 1, 5], [2, 5, 1]], 5),  # every column has 1 at least; the first has 2 at most
+        ([[2, 2, 4], [4, 2, 2], [2, 4, 2]], 2),
+    ):
+        assert TransitionMatrix(np.array(rows) * eighth).ratio == ratio
 
 
 def test_a_value_cannot_be_changed_behind_its_back():
