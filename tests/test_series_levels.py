@@ -57,7 +57,9 @@ def test_levels_add_up_and_the_worse_of_two_counts():
     for epsilon in thirds:
         total += Level(epsilon)
     assert total.epsilon is not None
-    assert sum(map(Fraction, thirds)) <= Fraction(total.epsilon) <= sum(map(Fraction, thirds)) * (1 + Fraction(1, 10**15))
+    assert (
+        sum(map(Fraction, thirds)) <= Fraction(total.epsilon) <= sum(map(Fraction, thirds)) * (1 + Fraction(1, 10**15))
+    )
 
 
 def test_levels_are_written_with_their_delta_where_there_is_one():
