@@ -50,7 +50,7 @@ def draw_pair(rng, true, one, two):
     return sum(cells).reshape(true.shape)
 
 
-# -- the bound itself -------------------------------------------------------------------------------------------------
+# -- the bound itself ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("law", [randomised_response(2, 1.0), FLAT, TransitionMatrix.identity(2)], ids=[*"abc"])
@@ -131,7 +131,7 @@ def test_laws_are_applied_as_their_arrays(law):
     assert np.allclose(_back(both, x), law.array @ x @ other.array.T, rtol=1e-12)
 
 
-# -- where the decision turns, in closed form ---------------------------------------------------------------------------
+# -- where the decision turns, in closed form --------------------------------------------------------------------------
 
 
 def exact_log(x):
@@ -220,7 +220,7 @@ def test_only_large_dense_laws_are_tested_by_cells_alone(monkeypatch):
         assert _on_the_whole(constant, bar)
 
 
-# -- power ------------------------------------------------------------------------------------------------------------
+# -- power -----------------------------------------------------------------------------------------------------------
 
 
 def test_unperturbed_records_under_a_law_that_gives_every_category_a_fifth_are_impossible():
@@ -308,7 +308,7 @@ def test_zeros_are_allowed_where_the_law_has_them_and_only_there():
     assert impossible([Table("a", (law,), np.array([1_000, 0, 30]))]) == ["a"]
 
 
-# -- in a release -----------------------------------------------------------------------------------------------------
+# -- in a release ----------------------------------------------------------------------------------------------------
 
 
 def unperturbed(tmp_path: Path) -> Path:

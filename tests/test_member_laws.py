@@ -129,7 +129,7 @@ def test_a_truth_that_is_less_likely_than_each_other_state_fits_one_member_alone
         assert found.fits(TransitionMatrix(np.array(even)), 2)
 
 
-# -- what fits a plan ---------------------------------------------------------------------------------------------------
+# -- what fits a plan -----------------------------------------------------------------------------------------------
 
 
 def book(sizes=(1, 2), roles=("no", "yes"), size_missing="error", missing="error", kind="int64"):

@@ -145,7 +145,7 @@ def test_every_field_that_is_not_well_formed_is_named(change, words):
             read({"epsilon": 1.0}, {"epsilon": 2.0}, certified)
 
 
-# -- the level and the ρ of a release -----------------------------------------------------------------------------------
+# -- the level and the ρ of a release -------------------------------------------------------------------------------
 
 
 def claim(privacy, variables=("a", "b"), within=False, level=1e-3, **figures):
