@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, matrix_storage
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
@@ -272,3 +272,49 @@ def _eliminated(rows, x):
             if i != k and held[i][k]:
                 held[i] = [a - held[i][k] * b for a, b in zip(held[i], held[k], strict=True)]
     return [row[-1] for row in held]
+
+
+def test_rows_that_cancel_are_singular_and_a_few_categories_less_are_dense(monkeypatch):
+    """``δ = 2^-10`` in half of the rows and ``-2^-10`` in the others: the mean of 1/δ is 0, and so is an eigenvalue."""
+    told = np.where(np.arange(64) < 32, 2**43, -(2**43))
+    off = (UNIT - told) // 64
+    law = TransitionMatrix.constant(off + told, off)
+    assert law.condition == math.inf
+    assert np.linalg.matrix_rank(law.array) == 63
+    with pytest.raises(EstimationError, match="condition number inf"):
+        law.factor()
+    for size, kind in ((63, Dense), (64, Constant)):
+        weights = np.full((size, size), 5)
+        np.fill_diagonal(weights, UNIT - 5 * (size - 1))
+        assert isinstance(TransitionMatrix(weights).form, kind)
+        weights[0, 0], weights[0, 1] = weights[0, 1], weights[0, 0]
+        assert isinstance(TransitionMatrix(weights).form, Dense)
+        weights[0, 1] -= 3
+        weights[0, 5] += 3
+        assert isinstance(TransitionMatrix(weights).form, Dense)
+    mixed = np.full(70, 5)
+    mixed[::2] = UNIT // 70  # some rows are flat: what stays is what moves, but for the rest
+    held = TransitionMatrix(Constant(UNIT - 69 * mixed, mixed).weights)
+    assert isinstance(held.form, Constant)
+    assert held.form.off.tolist() == mixed.tolist()
+    monkeypatch.setattr(matrix_storage, "MAX_DENSE", 64)
+    assert law.weights.shape == (64, 64)
+    with pytest.raises(SpecificationError, match="got 70; wanted at most 64"):
+        held.weights  # noqa: B018 -- asked for what it raises
+
+
+def test_the_condition_number_of_two_weights_a_row_is_that_of_the_inverse():
+    """In rational numbers: the largest column sum of M times that of ``D - D off 1ᵀ D / mean``; two rows prefer moves."""
+    size = 64
+    off = np.where(np.arange(size) % 3 == 0, UNIT // 700, UNIT // 100)
+    off[[5, 9]] = UNIT // 63 - 1000
+    form = Constant(UNIT - (size - 1) * off, off)
+    spread = [Fraction(int(d - o), UNIT) for d, o in zip(form.diagonal, form.off, strict=True)]
+    mean = sum(1 / d for d in spread) / size
+    moves = [Fraction(int(o), UNIT) for o in form.off]
+    inverse = [
+        sum(abs((k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size))
+        for j in range(size)
+    ]
+    exact = (max(spread) + sum(moves)) * max(inverse)
+    assert TransitionMatrix.constant(form.diagonal, off).condition == pytest.approx(float(exact), rel=1e-11)

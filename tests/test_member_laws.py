@@ -61,6 +61,7 @@ def test_the_law_of_a_record_tells_that_of_its_household_and_one_unit_beside_tel
 def test_laws_at_the_ends():
     flat = household_law(by_shares(4, UNIT // 16, UNIT // 16))
     assert (flat.size, flat.ratio) == (16, 1)  # the truth is as likely as any other state
+    assert household_law(by_shares(3, UNIT - 8, 1)) == TransitionMatrix.constant(np.full(9, UNIT - 8), np.full(9, 1))
     third = UNIT // 3
     assert household_law(by_shares(2, UNIT - 3 * third, third)) == NONE  # the truth is less likely
     assert household_law(UNIT * np.eye(3, dtype=np.int64)) == NONE
@@ -151,6 +152,7 @@ THREE = ("no", "yes", "spouse")
         ({"size_missing": "keep"}, False, ["'size' is not the number of records"]),
         ({"sizes": (0, 1)}, False, ["'size' is not the number of records"]),
         ({"sizes": ("a", "b"), "kind": "string"}, False, ["'size' is not the number of records"]),
+        ({"sizes": ()}, False, ["'size' is not the number of records"]),
         ({"sizes": (301, 900)}, False, []),
         ({"sizes": (1, 300), "roles": THREE}, True, []),
         ({"sizes": (1, 301), "roles": THREE}, True, ["larger households"]),
@@ -164,16 +166,17 @@ def test_variables_that_do_not_fit_are_named(given, at_most_one, words):
     found = list(size_problems(book(**given), "head", "size", "here", at_most_one))
     assert len(found) == len(words)
     assert all(word in text and text.startswith("here: ") for word, text in zip(words, found, strict=True))
+    assert all(("the category that at most one has" in text) == at_most_one for text in found if "recode it" in text)
     assert not list(size_problems(book(), "head", "other", "here", at_most_one))
     assert not list(size_problems(book(), "other", "size", "here", at_most_one))
 
 
-def block_of(named=1, epsilon=1.0):
+def block_of(named=1, one=1):
     cells = all_cells((named + 1, 2))
-    second = 2 if named == 2 else None
-    matrix = OneMember.of(cells, 0, 1, 1, (1, 2), second).law(epsilon)
+    second = 2 - 2 * (one == 2) if named == 2 else None
+    matrix = OneMember.of(cells, 0, 1, one, (1, 2), second).law(1.0)
     rows = tuple(map(tuple, cells.tolist()))
-    return Block(("head", "size"), matrix, rows, "public", ("size",), unit="household", one=1, at_most_one=second)
+    return Block(("head", "size"), matrix, rows, "public", ("size",), unit="household", one=one, at_most_one=second)
 
 
 def test_blocks_that_choose_no_one_member_are_named():
@@ -185,6 +188,8 @@ def test_blocks_that_choose_no_one_member_are_named():
         return list(one_member_problems(SimpleNamespace(**block | change), codebook))
 
     assert problems() == problems(2) == problems(one=None, unit="record") == []
+    for block in (block_of(1, 0), block_of(2, 0), block_of(2, 2)):
+        assert not list(one_member_problems(block, book(roles=THREE[: 2 + (block.at_most_one is not None)])))
     for form in ({"unit": "record"}, {"given": ("size", "sex")}, {"given": ()}, {"perturbed": ("head", "sex")}):
         (text,) = problems(**form)
         assert "a block of one member of each household has another form" in text
