@@ -304,7 +304,7 @@ def test_rows_that_cancel_are_singular_and_a_few_categories_less_are_dense(monke
 
 
 def test_the_condition_number_of_two_weights_a_row_is_that_of_the_inverse():
-    """In rational numbers: the largest column sum of M times that of ``D - D off 1ᵀ D / mean``; two rows prefer moves."""
+    """In rational numbers: the largest column sum of M times that of ``D - D off 1ᵀ D / mean``."""
     size = 64
     off = np.where(np.arange(size) % 3 == 0, UNIT // 700, UNIT // 100)
     off[[5, 9]] = UNIT // 63 - 1000

@@ -140,7 +140,7 @@ def exact_log(x):
 
 def test_a_cell_is_refused_from_the_bound_of_chernoff_on():
     """``n kl(N_j / n, h_j)``, or with l_j, to 40 digits, against the bar and the two bounds of each cell."""
-    law = TransitionMatrix(np.array([[6, 1, 1], [2, 5, 1], [2, 1, 5]]) * (UNIT // 8))  # 1/4..3/4, 1/8..5/8, 1/8..5/8
+    law = TransitionMatrix(np.array([[6, 1, 1], [2, 5, 1], [4, 1, 3]]) * (UNIT // 8))  # 1/4..3/4, 1/8..5/8, 1/8..3/8
     for counts, x, p in (
         ((900, 50, 50), 0.9, 0.75),
         ((100, 450, 450), 0.1, 0.25),
@@ -155,6 +155,9 @@ def test_a_cell_is_refused_from_the_bound_of_chernoff_on():
             table = Table("a", (kind,), np.array(counts))
             assert _on_cells(table, nats - math.log(6) - 1e-6)
             assert not _on_cells(table, nats - math.log(6) + 1e-6)
+        many = Table("a", (law,), np.array(counts) * 10**4)
+        assert not _on_cells(many, 10**4 * nats - math.log(6))  # rounded against rejection, however many records
+        assert _on_cells(many, 10**4 * (nats - 1e-9) - math.log(6))
     inside = Table("a", (law,), np.array([500, 250, 250]))
     assert not _on_cells(inside, -math.log(6) + 1e-6)
     assert not _on_cells(Table("a", (law, law), np.array([[1000, 0], [0, 0]])), 1.0)
@@ -207,6 +210,9 @@ def test_the_level_is_divided_among_tables_and_two_tests(monkeypatch):
     assert impossible(tables, 1e-3) == ["b", "c"]
     assert asked == [math.log(6 / 1e-3)] * 5
     assert impossible([], 1e-3) == []
+    del asked[:]
+    assert impossible(tables[:1]) == []
+    assert asked == [math.log(2 / 1e-9)] * 2
 
 
 def test_only_large_dense_laws_are_tested_by_cells_alone(monkeypatch):
@@ -218,6 +224,8 @@ def test_only_large_dense_laws_are_tested_by_cells_alone(monkeypatch):
         assert _on_the_whole(table, bar) == wanted
         assert _on_the_whole(Table("a", (FLAT.array,), counts), bar)
         assert _on_the_whole(constant, bar)
+    monkeypatch.setattr(margins, "_STEPS", 0)
+    assert not _on_the_whole(constant, bar)  # what is not decided is not refused
 
 
 # -- power -----------------------------------------------------------------------------------------------------------

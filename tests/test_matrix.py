@@ -153,7 +153,7 @@ def test_a_law_is_inverted_up_to_a_condition_number_of_a_million_millions():
     laws = [TransitionMatrix.from_array([[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]]) for d in (2.0**-40, 2.0**-41)]
     assert [law.condition for law in laws] == pytest.approx([2.0**39, 2.0**40])
     assert laws[0].factor().condition < 1e12 < laws[1].condition
-    with pytest.raises(EstimationError, match="condition number 1.1e"):
+    with pytest.raises(EstimationError, match=r"condition number 1.1e"):
         laws[1].factor()
 
 

@@ -1,4 +1,4 @@
-"""Laws of households with one member of a kind, as whole numbers: by enumeration of their states, and one unit beside."""
+"""Laws of households with one member of a kind, in whole numbers: by enumeration of states, and one unit beside."""
 
 import itertools
 import math

@@ -107,8 +107,18 @@ def test_a_total_is_read_unless_it_is_below_the_level(level, total, holds, numbe
 
 @pytest.mark.parametrize(
     "level",
-    [{"epsilon": math.inf}, {"epsilon": -1e-9}, {"epsilon": "1"}, {"epsilon": 1.0, "delta": 1.0}, {"delta": 0.5}]
-    + [{"epsilon": 1.0, "delta": None}, {"epsilon": 1.0, "delta": True}, {"epsilon": None, "delta": -0.1}, [1.0], None],
+    [
+        {"epsilon": math.inf},
+        {"epsilon": -1e-9},
+        {"epsilon": "1"},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": None},
+        {"epsilon": 1.0, "delta": True},
+        {"epsilon": None, "delta": -0.1},
+        {"delta": 0.5},
+        [1.0],
+        None,
+    ],
     ids=str,
 )
 def test_what_is_no_level_is_refused(level):
