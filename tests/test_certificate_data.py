@@ -194,7 +194,7 @@ def test_claims_within_classes():
         certify(idle, [Claim(DP(30.0), within=True)])
     with pytest.raises(SpecificationError, match="a: 'bistochastic' is not defined within classes"):
         certify(Mechanism([strata]), [Claim(Bistochastic(0.1), within=True)])
-    bound = Claim(SpontaneousRecognition(0.1), ("a",), within=True)
+    bound = Claim(SpontaneousRecognition(0.1, subsets=1), ("a",), within=True)
     with pytest.raises(SpecificationError, match="is not defined within classes"):
         recertify(Mechanism([strata]), [bound], Facts())
     stated = recertify(Mechanism([strata]), [replace(bound, within=False)], Facts())
