@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from postrand.errors import EstimationError, PrivacyError, SpecificationError
-from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
+from postrand.errors import EstimationError, PrivacyError, SpecificationError, UsageError
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, load_matrix, randomised_response
 from postrand.support.exact import within
 
 
@@ -228,6 +228,9 @@ def test_matrices_are_equal_only_with_the_same_weights():
     turned = TransitionMatrix(np.roll(large.weights, 1, axis=0))
     assert (large == randomised_response(70, 1.0), large == randomised_response(70, 1.1)) == (True, False)
     assert (large == turned, turned == large) == (False, False)
+    moved = large.weights.copy()
+    moved[3, [5, 6]] += (1, -1)  # the diagonal is the same
+    assert (large == TransitionMatrix(moved), TransitionMatrix(moved) == large) == (False, False)
 
 
 def test_weights_in_another_unit_are_refused():
@@ -246,3 +249,32 @@ def test_the_digest_is_that_of_the_documented_bytes():
     diagonal, off = constant.weights.diagonal(), int(constant.weights[0, 1])
     parts = diagonal.astype("<i8").tobytes() + np.full(5_000, off, dtype="<i8").tobytes()
     assert constant.digest() == hashlib.sha256(b"postrand-matrix 5000 constant\n" + parts).hexdigest()
+
+
+def test_rounding_moves_no_entry_by_more_than_its_share():
+    """Of rows in rational numbers: two units and a half at most, also of the largest entry."""
+    rows = np.random.default_rng(8).integers(1, 1000, (40, 40))
+    found = TransitionMatrix.from_array(rows / rows.sum(axis=1, keepdims=True)).weights
+    for row, law in zip(rows.tolist(), found.tolist(), strict=True):
+        assert max(abs(Fraction(x * UNIT, sum(row)) - w) for x, w in zip(row, law, strict=True)) <= 2.5
+    one = TransitionMatrix.from_array([[0.1] * 10] * 10)
+    assert set(one.weights.ravel().tolist()) == {UNIT // 10, UNIT // 10 + 1}
+
+
+def test_columns_that_sum_to_one_and_rows_of_different_entropy(tmp_path):
+    half = UNIT // 2
+    law = TransitionMatrix(np.array([[UNIT, 0, 0], [0, half, half], [0, half, half]]))
+    assert law.is_bistochastic
+    assert law.entropy_rate == pytest.approx(2 / 3 * math.log(2), rel=1e-12)
+    assert law.entropy_rate <= 2 / 3 * math.log(2)
+    assert law.beta == pytest.approx(2 / 3 * math.log(2) / math.log(3), rel=1e-12)
+    skewed = TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])
+    assert not skewed.is_bistochastic
+    with pytest.raises(PrivacyError, match=r"column 0 does not sum to 1.*an excess of 0\.25"):
+        skewed.beta  # noqa: B018 -- asked for what it raises
+    law.save(tmp_path / "law.json")
+    assert load_matrix(tmp_path / "law.json") == law
+    with pytest.raises(UsageError):
+        law.save(tmp_path / "law.json")
+    skewed.save(tmp_path / "law.json", replace=True)
+    assert load_matrix(tmp_path / "law.json") == skewed
