@@ -15,7 +15,7 @@ from postrand.mechanism import Block, Mechanism, matrix_storage
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism.matrix_classes import classes_of, moves, parts
+from postrand.mechanism.matrix_classes import classed, classes_of, join, moves, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
 from postrand.mechanism.sampling import AliasTables, StayOrMove, draw, sampler
 from postrand.objectives import MutualInformation
@@ -202,6 +202,32 @@ def test_classes_and_moves_need_no_dense_matrix():
     assert (one.weights[i, j] > 0).all()
     assert sorted(j) == list(range(64))
     assert [k.tolist() for k in moves(alone)] == [list(range(64))] * 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_are_those_of_the_graph_of_what_is_exchanged(seed):
+    """Against a search from category to category, along moves in either direction; laws within classes, and joined."""
+    rng = np.random.default_rng(seed)
+    size = 1 + seed % 7
+    kept = rng.random((size, size)) < 0.2
+    made = np.where(kept | np.eye(size, dtype=bool), rng.random((size, size)) + 0.1, 0.0)
+    law = TransitionMatrix.from_array(made / made.sum(axis=1, keepdims=True))
+    wanted = [-1] * size
+    for start in range(size):
+        found = [start] if wanted[start] < 0 else []
+        while found:
+            i = found.pop()
+            wanted[i] = max(wanted[:start], default=-1) + 1
+            found += [j for j in range(size) if wanted[j] < 0 and (law.weights[i, j] or law.weights[j, i])]
+    assert classes_of(law).tolist() == wanted
+    insides = [[i for i in range(size) if wanted[i] == c] for c in range(max(wanted) + 1)]
+    told = classed(law)
+    assert [inside.tolist() for inside, _ in told] == insides
+    assert [own.weights.tolist() for _, own in told] == [law.weights[np.ix_(i, i)].tolist() for i in insides]
+    assert parts(law) == tuple(own for _, own in told)
+    order = [i for inside in insides for i in inside]
+    assert join([own for _, own in told]) == TransitionMatrix(law.weights[np.ix_(order, order)])
+    assert np.array(moves(law)).T.tolist() == np.argwhere(law.weights > 0).tolist()
 
 
 def test_a_law_of_fifty_thousand_categories_takes_room_for_two_weights_each():
