@@ -64,6 +64,9 @@ def test_every_entry_of_a_certificate():
     assert units["blocks"] == [one | {"variables": ["a"], "unit": "household"}]
     assert units["units"].keys() == {"household"}
     assert "split" not in units
+    assert "within" not in units["claims"][0]
+    assert recertify(law, [Claim(DP(4.0), within=True)], Facts()).to_dict() == found
+    assert recertify(Mechanism([house], units=Units("hid", 3)), [DP(1.0)], Facts()).findings[0].level == RR2.epsilon
     infinite = Mechanism([Block("a", TransitionMatrix.from_array([[0.75, 0.25], [0.0, 1.0]]))])
     open_ended = certify(infinite, [ApproximateDifferentialPrivacy(1.0, 0.9)]).to_dict()
     assert (open_ended["blocks"][0]["epsilon"], open_ended["account"]["total"]) == (None, None)

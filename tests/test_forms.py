@@ -15,7 +15,7 @@ from postrand.mechanism import Block, Mechanism, matrix_storage
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism.matrix_classes import classed, classes_of, join, moves, parts
+from postrand.mechanism.matrix_classes import classed, classes_of, join, moves, part, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
 from postrand.mechanism.sampling import AliasTables, StayOrMove, draw, sampler
 from postrand.objectives import MutualInformation
@@ -228,6 +228,16 @@ def test_classes_are_those_of_the_graph_of_what_is_exchanged(seed):
     order = [i for inside in insides for i in inside]
     assert join([own for _, own in told]) == TransitionMatrix(law.weights[np.ix_(order, order)])
     assert np.array(moves(law)).T.tolist() == np.argwhere(law.weights > 0).tolist()
+
+
+def test_one_unit_joins_two_classes_and_a_whole_class_is_a_law():
+    weights = np.diag([UNIT - 1, UNIT, UNIT])
+    weights[0, 1] = 1
+    assert classes_of(TransitionMatrix(weights)).tolist() == [0, 0, 1]
+    law = randomised_response(70, 1.0)
+    assert part(law, np.arange(70)) == law
+    assert part(TransitionMatrix.identity(70), np.array([3])) == TransitionMatrix.identity(1)
+    assert part(TransitionMatrix(weights), np.array([0, 1])).weights.tolist() == [[UNIT - 1, 1], [0, UNIT]]
 
 
 def test_a_law_of_fifty_thousand_categories_takes_room_for_two_weights_each():
