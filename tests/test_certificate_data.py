@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from postrand.certification import certificate as module
 from postrand.certification.certificate import Claim, blocks_of, certify, claims_from_dict, recertify, templates
-from postrand.certification.limits import Facts
+from postrand.certification.limits import Facts, _provenance_limits, _tied_by_rules, limits
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
 from postrand.errors import PrivacyError, SpecificationError
@@ -289,3 +290,34 @@ def test_household_numbers_are_told_as_new_or_as_they_are():
     assert "fresh_numbers" not in told
     fresh = {entry[0]: entry[1:] for entry in codes(law, Facts(households_are_renumbered=True))}
     assert (fresh["unchanged"], fresh["fresh_numbers"]) == ((["w", "b"],), (["hid"],))
+
+
+def test_limits_of_ranks_of_claims_on_the_file_and_of_recodes():
+    ranked = SimpleNamespace(variable="x", limit={"code": "ranked"})
+    recodes = [SimpleNamespace(variable=name, is_confidential=secret) for name, secret in (("p", True), ("q", False))]
+    about = {"variables": ("a", "b"), "numerical": (ranked,), "designs": (), "units": None}
+    law = SimpleNamespace(**about, codebook=None)
+    file = SpontaneousRecognition(0.1, subsets=1)
+    claims = [Claim(file, ("a",)), Claim(DP(1.0), ("a",)), Claim(file, ("a",))]
+    told = [
+        {"code": "covers", "variables": ["a"]},
+        {"code": "unclaimed", "variables": ["b"]},
+        {"code": "no_epsilon", "variables": ["x"]},
+        {"code": "ranked"},
+        {"code": "recognition"},
+        {"code": "persons"},
+    ]
+    assert list(limits(law, Facts(), claims)) == told
+    book = SimpleNamespace(**about, codebook=SimpleNamespace(recodes=recodes))
+    assert list(_provenance_limits(book)) == [{"code": "confidential_recodes", "variables": ["p"]}]
+
+
+def test_a_block_is_tied_by_a_rule_that_reaches_beyond_it():
+    book = Codebook(
+        (*(Variable(name, "key", ("x", "y")) for name in "ab"), Variable("c", "key", ("x", "y"))),
+        (Rule({"a": "x", "b": "x"}), Rule({"b": "y", "c": "x"}), Rule({"c": "y", "a": "y"})),
+    )
+    cases = [(("a",), book.rules, True), (("a", "b"), book.rules[:1], False), (("a", "b"), book.rules[:2], True)]
+    cases += [(("c",), book.rules[:1], False), (("a", "b", "c"), book.rules, False), (("a",), (), False)]
+    for names, rules, tied in cases:
+        assert _tied_by_rules(SimpleNamespace(variables=names), replace(book, rules=rules)) == tied
