@@ -329,10 +329,13 @@ def test_rows_that_cancel_are_singular_and_a_few_categories_less_are_dense(monke
         weights[0, 5] += 3
         assert isinstance(TransitionMatrix(weights).form, Dense)
     mixed = np.full(70, 5)
-    mixed[::2] = UNIT // 70  # some rows are flat: what stays is what moves, but for the rest
+    mixed[::2] = UNIT // 70
     held = TransitionMatrix(Constant(UNIT - 69 * mixed, mixed).weights)
     assert isinstance(held.form, Constant)
     assert held.form.off.tolist() == mixed.tolist()
+    flat = np.full(64, 5)
+    flat[::2] = UNIT // 64  # what stays is exactly what moves
+    assert isinstance(TransitionMatrix(Constant(UNIT - 63 * flat, flat).weights).form, Constant)
     monkeypatch.setattr(matrix_storage, "MAX_DENSE", 64)
     assert law.weights.shape == (64, 64)
     with pytest.raises(SpecificationError, match="got 70; wanted at most 64"):

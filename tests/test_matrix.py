@@ -261,6 +261,21 @@ def test_rounding_moves_no_entry_by_more_than_its_share():
     assert set(one.weights.ravel().tolist()) == {UNIT // 10, UNIT // 10 + 1}
 
 
+@pytest.mark.parametrize(
+    ("units", "wanted"),
+    [
+        ((UNIT - 62, 10.75, 20.25, 30.5), (UNIT - 62, 11, 20, 31)),  # 61.5 of 62: the largest remainders
+        ((UNIT - 62, 30.25, 20.75, 10.5), (UNIT - 62, 30, 21, 11)),
+        ((UNIT - 31, 10.5, 20.5, 0.0), (UNIT - 31, 10, 21, 0)),  # of remainders alike, the larger entry; no zero
+        ((UNIT - 31, 20.5, 10.5, 0.0), (UNIT - 31, 21, 10, 0)),
+        ((UNIT - 31, 10.0, 21.0, 0.0), (UNIT - 31, 10, 21, 0)),
+    ],
+)
+def test_units_that_are_left_go_to_the_largest_remainders(units, wanted):
+    found = TransitionMatrix.from_array([[x / UNIT for x in units]] * 4).weights
+    assert found.tolist() == [list(wanted)] * 4
+
+
 def test_columns_that_sum_to_one_and_rows_of_different_entropy(tmp_path):
     half = UNIT // 2
     law = TransitionMatrix(np.array([[UNIT, 0, 0], [0, half, half], [0, half, half]]))
