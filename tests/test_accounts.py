@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,12 +42,13 @@ def largest(blocks, table):
     """The largest product of ratios over the strata, by their names; inf where some law of the stratum has none."""
     found = []
     for r, s in itertools.product(range(2), range(3)):
-        at, total = {"r": r, "s": s}, Fraction(1)
+        at, total, infinite = {"r": r, "s": s}, Fraction(1), False
         for block in blocks:
             law = table[block.variables[-1]][tuple(at[n] for n in block.given)]
             ratio = Fraction(1) if law is None else law.ratio
-            total = math.inf if ratio is None or total == math.inf else total * ratio
-        found.append(total)
+            infinite = infinite or ratio is None
+            total *= ratio or 1
+        found.append(math.inf if infinite else total)
     return max(found)
 
 
@@ -56,6 +58,7 @@ def test_a_record_spends_the_largest_product_of_the_laws_of_one_stratum(seed, mo
     rng = np.random.default_rng(seed)
     kinds = (("r",), "x"), (("r", "s"), "y"), (("s",), "z")
     table, blocks = {}, []
+    laws: list[TransitionMatrix | None]
     for given, name in kinds:
         keys = list(itertools.product(*(range(SIZES[n]) for n in given)))
         laws = [randomised_response(2, float(rng.integers(1, 9)) / 4) for _ in keys]
@@ -70,8 +73,7 @@ def test_a_record_spends_the_largest_product_of_the_laws_of_one_stratum(seed, mo
         wanted = largest(chosen, table)
         has_none = any(block.epsilon == math.inf for block in chosen)
         assert spent_upper(chosen) == (math.inf if has_none or wanted == math.inf else log_upper(wanted))
-        laws = worst_laws(chosen)
-        ratios = [law.ratio for law in laws]
+        ratios = [law.ratio for law in worst_laws(chosen)]
         assert None in ratios if wanted == math.inf else math.prod(r for r in ratios if r) == wanted
     own = [max((law.ratio for law in table[b.variables[-1]].values() if law), key=lambda r: r or 99) for b in blocks]
     monkeypatch.setattr(account, "MAX_STRATA", 5)  # there are six combinations of r and s
@@ -84,12 +86,24 @@ def test_a_record_spends_the_largest_product_of_the_laws_of_one_stratum(seed, mo
         assert spent_upper(blocks) == log_upper(largest(blocks, table))
 
 
+def test_a_variable_with_classes_that_another_block_reads_is_one_stratum_of_both():
+    """ε = 1 and 3 in the classes of a, and 3 and 1 in the strata of b: 4 in either, and not 6."""
+    one, three = randomised_response(2, 1.0), randomised_response(2, 3.0)
+    own = Block("a", join([one, three]))
+    cells = tuple(itertools.product(range(4), range(2)))
+    read = Block(("a", "b"), join([three, three, one, one]), cells, given=("a",))
+    assert spent_upper([own, read]) == log_upper(math.prod(law.ratio or 0 for law in (one, three)))
+    assert spent_upper([own, Block("b", three)]) == log_upper((three.ratio or 0) ** 2)
+    pair = Block(("a", "c"), randomised_response(8, 2.0))
+    assert spent_upper([pair, read]) == log_upper(math.prod(b.ratio or 0 for b in (pair.matrix, three)))
+
+
 def test_a_split_spends_its_worst_subset_and_every_prior_once():
     spent = {"provenance": "dp", "prior_epsilon": 0.25}
     first = Block("a", randomised_response(2, 1.0), **spent)
     subsets = [Block(name, randomised_response(3, e), **spent) for name, e in (("b", 0.5), ("c", 2.0))]
     found = mechanism_account(Mechanism([first], split=Split.of([0.5, 0.5], subsets)))
-    exact = first.matrix.ratio * subsets[1].matrix.ratio
+    exact = math.prod(block.matrix.ratio or 0 for block in (first, subsets[1]))
     assert found.blocks == (first.epsilon,)
     assert found.priors == (0.25,)
     assert found.split == tuple(block.epsilon for block in subsets)
@@ -237,21 +251,22 @@ def test_every_choice_of_pairs_is_composed(monkeypatch):
             map(repr, (sorted(w.items()) for w in wanted))
         )
         assert loss.epsilon_limit == pytest.approx(times * sum(law.epsilon for law in laws))
-    ways = len(pairs_of(alike)) * (len(pairs_of(alike)) + 1) // 2
-    for most in (ways - 1, ways):
+    number = len(pairs_of(alike)) * (len(pairs_of(alike)) + 1) // 2
+    for most in (number - 1, number):
         monkeypatch.setattr(accounting, "MAX_COMBINATIONS", most)
-        if most < ways:
+        if most < number:
             with pytest.raises(PrivacyError, match="too many combinations of rows"):
                 compose([alike, alike])
         else:
-            assert len(compose([alike, alike]).distributions) == ways
+            assert len(compose([alike, alike]).distributions) == number
     monkeypatch.setattr(accounting, "MAX_TIMES", 4)
     for interval in (1e-7, 1 - 2**-53):
         assert compose(noise, 4, interval).distributions[0].pairs.total() == 4
     for wrong in (9e-8, 1.0, math.nan, -1.0):
         with pytest.raises(PrivacyError, match="the interval is too small or too large"):
             compose(noise, 1, wrong)
-    for laws, times in (([], 1), ([noise], 0), ([noise], 5), ([noise], 1.5)):
+    wrong_times: list[Any] = [([], 1), ([noise], 0), ([noise], 5), ([noise], 1.5)]
+    for laws, times in wrong_times:
         with pytest.raises(PrivacyError, match="nothing to compose"):
             compose(laws, times)
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_a_certificate_shows_five_sentences_and_counts_the_others():
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_claims_of_every_schema_are_read(version):
-    data = {
+    data: dict[str, Any] = {
         "schema": f"postrand/certificate/{version}",
         "claims": [{"privacy": {"model": "differential", "epsilon": 1.0}, "variables": ["a", "b"]}],
         "facts": {"order_is_shuffled": False},
@@ -178,6 +179,7 @@ def test_without_claims_the_whole_law_is_claimed_within_its_classes():
     strata = Block("a", join([RR2, randomised_response(2, 3.0)]))
     (claim,) = certify(Mechanism([strata])).claims
     assert claim.within
+    assert isinstance(claim.privacy, DifferentialPrivacy)
     assert claim.privacy.epsilon == pytest.approx(3.0)
     split = Split.of([1.0], [Block("b", TransitionMatrix.identity(2))])
     for mechanism, name in (

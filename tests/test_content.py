@@ -294,8 +294,8 @@ def test_the_content_is_the_documented_sum_record_by_record(monkeypatch):
     one = Content(1, (2, 3), (4, 5))
     assert struct.unpack("<5Q", one.tag()) == (1, 2, 3, 4, 5)
     assert Content.of_tag(one.tag()) == one
-    for held in ({}, {"person": "p"}):
-        assert ContentReader.of_cells((), ("x",), key, None, held).units == held
+    for columns in ({}, {"person": "p"}):
+        assert ContentReader.of_cells((), ("x",), key, None, columns).units == columns
     assert ContentReader.of_cells((), (), key).units == {}
     assert one + Content(7, (2**64 - 1, 2**64 - 3), (2**64 - 4, 2**64 - 1)) == Content(8, (1, 0), (0, 4))
     replace(one, ranked=(0, 0)).check_same_cells(one)

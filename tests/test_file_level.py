@@ -560,12 +560,14 @@ def test_design_prints_both_levels(tmp_path: Path) -> None:
 def test_records_and_delta_are_what_they_can_be() -> None:
     assert FileLevel(1, 5e-324).delta == 5e-324
     assert FileLevel(1, 1 - 2**-53).records == 1
-    for records in (0, -1, 1.5, True, "9"):
+    wrong: list[Any] = [0, -1, 1.5, True, "9"]
+    for records in wrong:
         with pytest.raises(SpecificationError, match="no number of records"):
-            FileLevel(records, 0.5)  # type: ignore[arg-type] -- what a damaged file says
-    for delta in (0.0, 1.0, -0.5, 1.5, math.inf, math.nan, None):
+            FileLevel(records, 0.5)
+    chances: list[Any] = [0.0, 1.0, -0.5, 1.5, math.inf, math.nan, None]
+    for delta in chances:
         with pytest.raises(PrivacyError, match="delta is not a probability"):
-            FileLevel(9, delta)  # type: ignore[arg-type] -- what a damaged file says
+            FileLevel(9, delta)
 
 
 def test_a_level_of_the_file_is_read_as_it_was_written() -> None:
@@ -597,7 +599,12 @@ def test_what_is_asked_of_the_file_is_met_or_refused_with_every_condition() -> N
 def test_levels_are_rounded_up_to_four_digits(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the level, by less than a unit of the fourth digit; the δ that is left unused is a millionth."""
     asked = []
-    monkeypatch.setattr(module, "shuffled_levels", lambda *given: asked.append(given) or {"clones": level, "b": 1e9})
+
+    def levels(*given: Any) -> dict[str, float]:
+        asked.append(given)
+        return {"clones": level, "b": 1e9}
+
+    monkeypatch.setattr(module, "shuffled_levels", levels)
     found = level_of().bounds["clones"]
     unit = Fraction(10) ** (math.floor(math.log10(level)) - 3) if level else Fraction(0)
     assert 0 <= Fraction(found) - Fraction(level) <= unit

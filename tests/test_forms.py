@@ -200,6 +200,7 @@ def test_classes_and_moves_need_no_dense_matrix():
     assert parts(alone) == (TransitionMatrix.identity(1),) * 64
     i, j = moves(one)
     assert (one.weights[i, j] > 0).all()
+    assert len(set(i.tolist())) == 1  # one row that reaches every category
     assert sorted(j) == list(range(64))
     assert [k.tolist() for k in moves(alone)] == [list(range(64))] * 2
 
@@ -352,7 +353,7 @@ def test_the_condition_number_of_two_weights_a_row_is_that_of_the_inverse():
     mean = sum(1 / d for d in spread) / size
     moves = [Fraction(int(o), UNIT) for o in form.off]
     inverse = [
-        sum(abs((k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size))
+        sum(abs(int(k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size))
         for j in range(size)
     ]
     exact = (max(spread) + sum(moves)) * max(inverse)

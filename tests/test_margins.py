@@ -4,6 +4,7 @@ import itertools
 import math
 from decimal import Context, Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -166,7 +167,7 @@ def test_a_cell_is_refused_from_the_bound_of_chernoff_on():
     assert not _on_cells(Table("a", (nobody,), np.array([1000, 0])), 1.0)
 
 
-TURNS = {
+TURNS: dict[str, Any] = {
     "all in one": ((randomised_response(2, 1.0),), np.array([300, 0]), "high"),
     "inside": ((randomised_response(2, 1.0),), np.array([110, 190]), "own"),
     "constant form": ((randomised_response(70, 3.0),), np.eye(70, dtype=int)[5] * 400, "high"),
@@ -204,8 +205,16 @@ def mixture(counts):
 
 def test_the_level_is_divided_among_tables_and_two_tests(monkeypatch):
     asked = []
-    monkeypatch.setattr(margins, "_on_cells", lambda table, bar: asked.append(bar) or table.name == "b")
-    monkeypatch.setattr(margins, "_on_the_whole", lambda table, bar: asked.append(bar) or table.name == "c")
+
+    def refusing(name):
+        def of(table, bar):
+            asked.append(bar)
+            return table.name == name
+
+        return of
+
+    monkeypatch.setattr(margins, "_on_cells", refusing("b"))
+    monkeypatch.setattr(margins, "_on_the_whole", refusing("c"))
     tables = [Table(name, (FLAT,), np.array([1, 2, 3])) for name in "abc"]
     assert impossible(tables, 1e-3) == ["b", "c"]
     assert asked == [math.log(6 / 1e-3)] * 5

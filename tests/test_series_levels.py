@@ -94,12 +94,12 @@ def read(level, total, certified, number=2, **more):
 )
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_total_is_read_unless_it_is_below_the_level(level, total, holds, number):
-    plain = [{"epsilon": e, **({"delta": d} if d else {})} for e, d in (level, total)]
+    first, second = plain = [{"epsilon": e, **({"delta": d} if d else {})} for e, d in (level, total)]
     if not holds:
         with pytest.raises(SpecificationError, match="contradicts the level"):
-            read(*plain, Level(*level), number)
+            read(first, second, Level(*level), number)
         return
-    found = read(*plain, Level(*level), number)
+    found = read(first, second, Level(*level), number)
     assert found == Series("p", number, "first" if number == 1 else "wave", "0f" * 32, Level(*level), Level(*total))
     assert series_from_dict(found.to_dict(), Level(*level)) == found
     assert [found.to_dict()[name] for name in ("level", "total")] == plain
