@@ -92,10 +92,10 @@ def test_a_variable_with_classes_that_another_block_reads_is_one_stratum_of_both
     own = Block("a", join([one, three]))
     cells = tuple(itertools.product(range(4), range(2)))
     read = Block(("a", "b"), join([three, three, one, one]), cells, given=("a",))
-    assert spent_upper([own, read]) == log_upper(math.prod(law.ratio or 0 for law in (one, three)))
-    assert spent_upper([own, Block("b", three)]) == log_upper((three.ratio or 0) ** 2)
+    assert spent_upper([own, read]) == log_upper(Fraction(one.ratio or 0) * (three.ratio or 0))
+    assert spent_upper([own, Block("b", three)]) == log_upper(Fraction(three.ratio or 0) ** 2)
     pair = Block(("a", "c"), randomised_response(8, 2.0))
-    assert spent_upper([pair, read]) == log_upper(math.prod(b.ratio or 0 for b in (pair.matrix, three)))
+    assert spent_upper([pair, read]) == log_upper(Fraction(pair.matrix.ratio or 0) * (three.ratio or 0))
 
 
 def test_a_split_spends_its_worst_subset_and_every_prior_once():
@@ -103,7 +103,7 @@ def test_a_split_spends_its_worst_subset_and_every_prior_once():
     first = Block("a", randomised_response(2, 1.0), **spent)
     subsets = [Block(name, randomised_response(3, e), **spent) for name, e in (("b", 0.5), ("c", 2.0))]
     found = mechanism_account(Mechanism([first], split=Split.of([0.5, 0.5], subsets)))
-    exact = math.prod(block.matrix.ratio or 0 for block in (first, subsets[1]))
+    exact = Fraction(first.matrix.ratio or 0) * (subsets[1].matrix.ratio or 0)
     assert found.blocks == (first.epsilon,)
     assert found.priors == (0.25,)
     assert found.split == tuple(block.epsilon for block in subsets)

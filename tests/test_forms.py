@@ -350,10 +350,10 @@ def test_the_condition_number_of_two_weights_a_row_is_that_of_the_inverse():
     off[[5, 9]] = UNIT // 63 - 1000
     form = Constant(UNIT - (size - 1) * off, off)
     spread = [Fraction(int(d - o), UNIT) for d, o in zip(form.diagonal, form.off, strict=True)]
-    mean = sum(1 / d for d in spread) / size
+    mean = sum((1 / d for d in spread), Fraction(0)) / size
     moves = [Fraction(int(o), UNIT) for o in form.off]
     inverse = [
-        sum(abs(int(k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size))
+        sum((abs(int(k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size)), Fraction(0))
         for j in range(size)
     ]
     exact = (max(spread) + sum(moves)) * max(inverse)
