@@ -23,6 +23,7 @@ from postrand.privacy import ApproximateDifferentialPrivacy, accounting
 from postrand.privacy.accounting import PrivacyLoss, compose
 from postrand.privacy.levels import delta
 from postrand.support.exact import log_upper
+from postrand.support.guesses import guesses_in_words
 
 # -- strata ---------------------------------------------------------------------------------------------------------
 
@@ -94,7 +95,8 @@ def test_a_variable_with_classes_that_another_block_reads_is_one_stratum_of_both
     read = Block(("a", "b"), join([three, three, one, one]), cells, given=("a",))
     assert spent_upper([own, read]) == log_upper(Fraction(one.ratio or 0) * (three.ratio or 0))
     assert spent_upper([own, Block("b", three)]) == log_upper(Fraction(three.ratio or 0) ** 2)
-    pair = Block(("a", "c"), randomised_response(8, 2.0))
+    pair = Block(("a", "c"), randomised_response(8, 2.0))  # reads no stratum: spends the same in each
+    read = Block(("a", "b"), join([one, three, one, one]), cells, given=("a",))
     assert spent_upper([pair, read]) == log_upper(Fraction(pair.matrix.ratio or 0) * (three.ratio or 0))
 
 
@@ -205,6 +207,15 @@ def test_rules_are_listed_where_a_feasible_record_can_be_released_against_them(s
     assert reachable(Mechanism(blocks, book)) == [one for one in book.rules if one in wanted]
 
 
+def test_a_rule_is_tried_with_every_subset_that_shows_its_variables():
+    """The first changes nothing, and the second, which shows more, leads to what cannot be; so does neither alone."""
+    book = Codebook(tuple(Variable(n, "key", ("x", "y")) for n in "abc"), (Rule({"a": "x", "b": "x"}),))
+    kept, drawn = Block(("a", "b"), TransitionMatrix.identity(4)), Block(("a", "b", "c"), randomised_response(8, 1.0))
+    for subsets, wanted in (((kept, drawn), True), ((drawn, kept), True), ((kept, Block("c", NEVER)), False)):
+        found = reachable(Mechanism([], book, split=Split.of([0.5, 0.5], subsets)))
+        assert found == [*book.rules] * wanted
+
+
 # -- composition ----------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +314,7 @@ def test_limits_of_epsilon_and_delta(epsilon):
             ApproximateDifferentialPrivacy(1.0, wrong)
         with pytest.raises(PrivacyError, match=r"epsilon(.|\n)*delta"):
             ApproximateDifferentialPrivacy(epsilon, wrong)
+    assert ApproximateDifferentialPrivacy(1.0, 0.5).promise(3) == guesses_in_words(1.0, 3, 0.5)
     held = ApproximateDifferentialPrivacy(np.float64(5e-324), np.float64(1 - 2**-53))
     assert (type(held.epsilon), type(held.delta)) == (float, float)
 
