@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import release
+from postrand.certification import file_level as module
 from postrand.certification.certificate import Claim, Facts, certify, recertify
 from postrand.certification.file_level import FileLevel, file_level, from_dict, require, restated
 from postrand.cli import main
@@ -550,3 +552,78 @@ def test_design_prints_both_levels(tmp_path: Path) -> None:
         assert result.exit_code == 0
         assert "each record's perturbed values are released under ε-differential privacy" in result.output
         assert words in result.output
+
+
+# -- numbers at their limits -------------------------------------------------------------------------------------------
+
+
+def test_records_and_delta_are_what_they_can_be() -> None:
+    assert FileLevel(1, 5e-324).delta == 5e-324
+    assert FileLevel(1, 1 - 2**-53).records == 1
+    wrong: list[Any] = [0, -1, 1.5, True, "9"]
+    for records in wrong:
+        with pytest.raises(SpecificationError, match="no number of records"):
+            FileLevel(records, 0.5)
+    chances: list[Any] = [0.0, 1.0, -0.5, 1.5, math.inf, math.nan, None]
+    for delta in chances:
+        with pytest.raises(PrivacyError, match="delta is not a probability"):
+            FileLevel(9, delta)
+
+
+def test_a_level_of_the_file_is_read_as_it_was_written() -> None:
+    stated = FileLevel(9, 0.5, 0.25, {"clones": 0.5, "blanket": 0.25})
+    assert stated.bound == "blanket"
+    fails = FileLevel(9, 0.5, fails=({"code": "no_codebook"},))
+    assert fails.to_dict() == {"records": 9, "delta": 0.5, "fails": [{"code": "no_codebook"}]}
+    assert stated.to_dict() == {
+        "records": 9, "delta": 0.5, "epsilon": 0.25, "bound": "blanket", "bounds": {"clones": 0.5, "blanket": 0.25},
+    }  # fmt: skip
+    assert [from_dict(level.to_dict()) for level in (stated, fails)] == [stated, fails]
+    for wrong in (None, {"records": 9}, stated.to_dict() | {"epsilon": "x"}, stated.to_dict() | {"bounds": [1]}):
+        with pytest.raises(SpecificationError, match="malformed"):
+            from_dict(wrong)
+
+
+def test_what_is_asked_of_the_file_is_met_or_refused_with_every_condition() -> None:
+    level = FileLevel(9, 0.5, 0.25, {"clones": 0.25})
+    require(level, 0.25)
+    for unmet in (level, replace(level, epsilon=None)):
+        with pytest.raises(PrivacyError, match=r"file_epsilon: the file's level is above .* wanted 0\.2499"):
+            require(unmet, math.nextafter(0.25, 0))
+    with pytest.raises(PrivacyError, match="goal: the file has no level") as refused:
+        require(replace(level, fails=({"code": "no_codebook"}, {"code": "order"})), 9.0, "goal")
+    assert str(refused.value).count("the file has no level") == 2
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-9, 0.1, 0.12345, 0.99995, 1.0, 123.449, 123.45000001, 7.0000001])
+def test_levels_are_rounded_up_to_four_digits(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the level, by less than a unit of the fourth digit; the δ that is left unused is a millionth."""
+    asked = []
+
+    def levels(*given: Any) -> dict[str, float]:
+        asked.append(given)
+        return {"clones": level, "b": 1e9}
+
+    monkeypatch.setattr(module, "shuffled_levels", levels)
+    found = level_of().bounds["clones"]
+    unit = Fraction(10) ** (math.floor(math.log10(level)) - 3) if level else Fraction(0)
+    assert 0 <= Fraction(found) - Fraction(level) <= unit
+    assert f"{found:.4g}" == repr(found).removesuffix(".0") or level < 1e-4 or found == level
+    assert asked == [(LAW, RECORDS, 1e-7 * (1 - 1e-6))]
+
+
+def test_a_level_is_stated_again_only_if_both_bounds_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = {"clones": 2.0, "blanket": 1.0}
+    monkeypatch.setattr(module, "shuffled_levels", lambda law, n, delta: least)
+    monkeypatch.setattr(
+        module, "shuffled_holds", lambda name, law, n, e, delta: (n, delta) == (9, 0.5) and e >= least[name]
+    )
+    found = file_level(LAW, Facts(), (), 9, 0.5)
+    assert found == FileLevel(9, 0.5, 1.0, least)
+    for wrong in ({"clones": 9.0}, {**least, "better": 9.0}, {}, {**least, "clones": 1.9}, {**least, "blanket": 0.9}):
+        assert restated(LAW, Facts(), (), replace(found, bounds=wrong)) == found
+    stated = {"clones": 8.0, "blanket": 9.0}
+    assert restated(LAW, Facts(), (), replace(found, epsilon=0.1, bounds=stated)) == FileLevel(9, 0.5, 8.0, stated)
+    unordered = restated(LAW, Facts(order_is_shuffled=False), (), found)
+    assert (unordered.epsilon, unordered.records, unordered.delta) == (None, 9, 0.5)
+    assert unordered.fails
