@@ -307,7 +307,7 @@ def tried(
         told[run.said.strip() if not was_killed else "killed"] += 1
         if case.made and digests(place.work) != place.inputs:  # else the next run is as the first
             gone = [n for n in case.made if (place.work / n).exists()]
-            for n in gone:  # the curator sees them, and they are whole
+            for n in gone if len(gone) == len(case.made) else ():  # the curator sees them, and they are whole
                 shutil.rmtree(place.work / n)
             again = place.command(case)
             if (
