@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 READERS = ("openpyxl", "tests.both_verifiers", "tests.fuzz_targets", "postrand.errors", "postrand.engines.journal")
-READERS += ("postrand.app.plans", "postrand.app.projects")
 READERS += tuple(
     f"postrand.{room}" for room in ("codebook", "formats", "metadata", "plan", "recoding", "release", "support")
 )

@@ -16,8 +16,6 @@ import pyarrow as pa
 
 import postrand as pr
 from postrand import formats, release
-from postrand.app.plans import open_plan
-from postrand.app.projects import SCHEMA, plan_of, release_of
 from postrand.codebook.rule_files import read_rules
 from postrand.engines.content import Content
 from postrand.engines.journal import journaled
@@ -371,12 +369,16 @@ def journal(folder: Path, data: bytes) -> Path:
 
 def project_seeds(_: Path) -> list[bytes]:
     files: dict[str, object] = {"survey.csv": TEXT, "codebook.toml": PROJECT_BOOK, "plan.toml": PROJECT_PLAN}
-    files["project.json"] = {"schema": SCHEMA, "made": "2031", "files": {"plan.toml": "", "codebook.toml": ""}}
+    digests = {"plan.toml": "", "codebook.toml": ""}
+    files["project.json"] = {"schema": "postrand/project/1", "made": "2031", "files": digests}
     return [json.dumps(files).encode()]
 
 
 def project(root: Path) -> None:
     """Open a project as the workbench does; its plan and codebook have the digests that it states."""
+    from postrand.app.plans import open_plan  # loads all rooms, which every other target would wait for
+    from postrand.app.projects import plan_of, release_of
+
     stated = root / "project.json"
     with contextlib.suppress(ValueError, RecursionError, OSError):
         held = json.loads(stated.read_bytes())
