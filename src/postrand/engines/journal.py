@@ -61,7 +61,7 @@ def journaled(
             _store(folder, number, kept)
             number += 1
             yield from kept
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or "an I/O error"
         fix = "free space there and run again, or remove the folder to start anew"
         raise ReleaseError(sentence("the journal of the run failed", where=str(folder), got=got, fix=fix)) from None
