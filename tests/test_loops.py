@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.mechanism.matrix import UNIT
-from postrand.support import loops, numba_loops
+from postrand.support import loops, numba_loops, plain_loops
 from tests import sampling_reference as reference
 
 TOP = 2**64 - 1
@@ -87,6 +87,18 @@ def test_the_loops_were_compiled():
     if os.environ.get("CI") == "true":
         assert EXTENSION is not None, "postrand.support._loops is missing: install a C compiler, then `make env`"
     assert (loops.draw is numba_loops.draw) == (EXTENSION is None)
+
+
+@pytest.mark.parametrize("kind", [loops, plain_loops], ids=lambda kind: kind.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("to", ["int8", "int16", "int32", "int64"])
+def test_what_is_looked_up_beyond_a_table_is_its_last_entry(kind, dtype, to):
+    table = np.array([7, -5, 3, 99], dtype=to)
+    ends = [-1, np.iinfo(dtype).min, np.iinfo(dtype).max, 2, 3, 4]
+    indices = np.array([*ends, *np.random.default_rng(1).integers(0, 3, 99)], dtype=dtype)
+    out = np.zeros(indices.size + 1, dtype=to)[1:]  # not aligned
+    kind.look_up(table, indices, out)
+    assert out.tolist() == [[7, -5, 3, 99][i if 0 <= i < 3 else 3] for i in indices.tolist()]
 
 
 @each
@@ -397,6 +409,9 @@ def refusals():
         "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
         "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
         "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
+        "no table": ("look_up", (codes[:0].copy(), codes, out)),
+        "more indices than room": ("look_up", (codes, codes, out[:7].copy())),
+        "room for other numbers": ("look_up", (codes, codes, out.astype(np.int16))),
         "too few arguments": ("draw", (three, 0)),
         "codes that end early": ("draw", (three, 0, block(codes=codes[:7].copy()))),
         "a start beyond the end": ("draw", (three, 1, block())),

@@ -1,4 +1,4 @@
-"""The compiled loops of releases and risk: of ``_loops.c`` where it was compiled, else the same ones by numba.
+"""The compiled loops of releases and risk: of ``_loops.c`` where it was compiled, else the same ones by numba or numpy.
 
 Both take the same arguments and give the same results. The first load at once and take no memory to speak of; numba is
 a compiler, so it is imported when a loop is first called.
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         fill_tables,
         join_digits,
         leverage,
+        look_up,
         match_draws,
         scale_and_sum,
         shuffle_runs,
@@ -28,6 +29,7 @@ __all__ = [
     "fill_tables",
     "join_digits",
     "leverage",
+    "look_up",
     "match_draws",
     "scale_and_sum",
     "shuffle_runs",
@@ -45,6 +47,7 @@ try:
         fill_tables,
         join_digits,
         leverage,
+        look_up,
         match_draws,
         scale_and_sum,
         shuffle_runs,
@@ -58,6 +61,10 @@ except ImportError:  # installed where there was no C compiler
         """Return a loop that numba compiles."""
         if name not in __all__:
             raise AttributeError(name)
+        if name == "look_up":
+            from postrand.support import plain_loops
+
+            return plain_loops.look_up
         from postrand.support import numba_loops  # a second and 100 MB, only for those who have no extension
 
         return getattr(numba_loops, name)
