@@ -395,6 +395,7 @@ def refusals():
     locked.setflags(write=False)
     number, places, starts = words[:, 0].copy(), np.arange(8), np.array([0])
     tail, five, rows = np.ones((3, 2)), np.ones(5), np.zeros((1, 2))
+    text, room = np.full(20, 97, dtype=np.uint8), np.zeros(2, dtype=np.int32)
     tails, wide, three = np.zeros(5, dtype=np.int64), np.zeros((1, 3)), words[None]
 
     def block(kind=loops.ROWS, codes=codes, law=entries, bits=2, released=out):
@@ -409,6 +410,18 @@ def refusals():
         "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
         "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
         "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
+        "ends beyond the data": ("match_texts", (places[:2], text, np.array([0, 9]), text, room[:1])),
+        "ends before the data": ("match_texts", (places[:2], text, np.array([-1, 3]), text, room[:1])),
+        "ends that descend": ("match_texts", (places[:2], text, np.array([3, 2]), text, room[:1])),
+        "known texts beyond theirs": ("match_texts", (places * 9, text, np.array([0, 3]), text, room[:1])),
+        "an end too few": ("match_texts", (places[:2], text, np.array([0, 3]), text, room[:2])),
+        "no end for a text": ("end_texts", (places[:2], room[:2], places[:2].copy())),
+        "the place of no text": ("end_texts", (places[:2], room[:2] + np.int32(1), places[:3].copy())),
+        "narrow ends": ("end_texts", (places[:2], room[:2], np.zeros(3, dtype=np.int8))),
+        "a text too many": ("copy_texts", (places[:2], text, room[:2], text[:17].copy())),
+        "a text too few": ("copy_texts", (places[:2], text, room[:1], text[:18].copy())),
+        "a text that is not there": ("copy_texts", (places[:2], text, room[:1] - np.int32(1), text[:17].copy())),
+        "texts without bytes to spare": ("copy_texts", (places[:2], text[:16].copy(), room[:1], text[:17].copy())),
         "no table": ("look_up", (codes[:0].copy(), codes, out)),
         "more indices than room": ("look_up", (codes, codes, out[:7].copy())),
         "room for other numbers": ("look_up", (codes, codes, out.astype(np.int16))),

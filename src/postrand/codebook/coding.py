@@ -23,6 +23,7 @@ from postrand.support.arrow import is_null as is_null
 from postrand.support.arrow import numpy_dtype as numpy_dtype
 from postrand.support.arrow import to_floats as to_floats
 from postrand.support.arrow import to_numpy as to_numpy
+from postrand.support.texts import places_of
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
@@ -257,6 +258,8 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     if pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.string())
     if not pa.types.is_dictionary(chunk.type):
+        if is_text(arrow_type(variable.type)) and _encode_texts(chunk, lookup, missing, out):
+            return
         chunk = chunk.dictionary_encode()
     try:
         values = chunk.dictionary.to_pylist()
@@ -273,6 +276,18 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     doubtful = table if indices.null_count else table[:-1]
     if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)
+
+
+def _encode_texts(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any]) -> bool:
+    """Write the codes of texts that are all known, without a dictionary; whether it could."""
+    places = places_of(chunk, lookup) if is_text(chunk.type) else None
+    if places is None:
+        return False
+    # Unknown ones are an entry of their own: the last stands for null.
+    gather(np.array([*lookup.values(), _UNKNOWN, _UNKNOWN], dtype=out.dtype), places, out)
+    if chunk.null_count:
+        out[is_null(chunk)] = missing
+    return not (out == _UNKNOWN).any()
 
 
 def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:

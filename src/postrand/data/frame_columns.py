@@ -24,6 +24,7 @@ from postrand.codebook.coding import (
 )
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
+from postrand.support.texts import texts_at
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -123,6 +124,11 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
         raise _refused(old)
     if of_pandas:
         return _categorical(native, made.to_native().array.codes, indices, missing)
+    if old.implementation.is_pandas() and getattr(native.dtype, "storage", "") == "pyarrow" and old.dtype == nw.String:
+        texts = texts_at(values, _places(indices, missing, len(values)), pa.large_string())
+        array = old.implementation.to_native_namespace().array(texts, dtype=native.dtype)
+        made = type(native)(array, index=native.index, name=native.name, copy=False)
+        return nw.from_native(made, series_only=True)
     if missing is not None:
         indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
     if old.implementation.is_polars() and old.dtype == nw.Enum:
@@ -188,7 +194,10 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     """
     values, indices, missing = _levels(column)
     if not pa.types.is_dictionary(field.type):
-        taken = cast(values, field.type).take(from_numpy(indices, missing))
+        if is_text(values.type) and is_text(field.type):
+            taken = texts_at(values, _places(indices, missing, len(values)), field.type)
+        else:
+            taken = cast(values, field.type).take(from_numpy(indices, missing))
         return pa.chunked_array([taken], type=field.type)
     known, levels = dictionary_of(old).to_pylist(), values.to_pylist()
     order = [*known, *(v for v in levels if v not in known)]
@@ -204,6 +213,14 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
         from_numpy(found, missing), dictionary, ordered=field.type.ordered, safe=False
     )
     return pa.chunked_array([made])
+
+
+def _places(indices: NDArray[Any], missing: NDArray[np.bool_] | None, count: int) -> NDArray[np.int32]:
+    """Return where each record's value is; ``count``, which is after the last, where it is missing."""
+    places = indices.astype(np.int32)
+    if missing is not None:
+        places[missing] = count
+    return places
 
 
 def _reaches(places: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None, most: int) -> bool:

@@ -1,5 +1,5 @@
 /* The compiled loops of a release and its dossier: draws, alias tables, digests of cells, permutations of ranks, weights
-   of links; and the module, with those of risk, which are in _risk_loops.c.
+   of links; and the module, with those of risk and of texts, which are in _risk_loops.c and _text_loops.c.
 
    The same loops, with the same names, arguments and results, are in numba_loops.py, where they are explained; they
    serve where this file was not compiled. tests/test_loops.py compares the two, and both with plain Python.
@@ -469,6 +469,9 @@ static PyMethodDef functions[] = {
     FUNCTION(leverage, "leverage(covariance, index, out)"),
     FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
     FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
+    FUNCTION(match_texts, "match_texts(known_ends, known, ends, data, places)"),
+    FUNCTION(end_texts, "end_texts(known_ends, places, ends)"),
+    FUNCTION(copy_texts, "copy_texts(known_ends, known, places, data)"),
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from postrand.support._loops import Block as Block
     from postrand.support._loops import (
+        copy_texts,
         draw,
+        end_texts,
         fill_tables,
         join_digits,
         leverage,
         look_up,
         match_draws,
+        match_texts,
         scale_and_sum,
         shuffle_runs,
         sum_products,
@@ -25,12 +28,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "copy_texts",
     "draw",
+    "end_texts",
     "fill_tables",
     "join_digits",
     "leverage",
     "look_up",
     "match_draws",
+    "match_texts",
     "scale_and_sum",
     "shuffle_runs",
     "sum_products",
@@ -41,14 +47,20 @@ __all__ = [
 ROWS, ONE_ROW, STAY_OR_MOVE = range(3)
 """The kinds of law that ``draw`` knows: tables of all rows, one row for all, and none; ``_loops.c`` has the same."""
 
+COMPILED = True
+"""Whether the loops are those in C; those of texts are in C alone."""
+
 try:
     from postrand.support._loops import (
+        copy_texts,
         draw,
+        end_texts,
         fill_tables,
         join_digits,
         leverage,
         look_up,
         match_draws,
+        match_texts,
         scale_and_sum,
         shuffle_runs,
         sum_products,
@@ -56,6 +68,7 @@ try:
         wildcard_matches,
     )
 except ImportError:  # installed where there was no C compiler
+    COMPILED = False
 
     def __getattr__(name: str) -> Any:
         """Return a loop that numba compiles."""
