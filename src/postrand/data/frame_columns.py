@@ -129,11 +129,21 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
         array = old.implementation.to_native_namespace().array(texts, dtype=native.dtype)
         made = type(native)(array, index=native.index, name=native.name, copy=False)
         return nw.from_native(made, series_only=True)
+    if old.implementation.is_polars() and old.dtype == nw.Enum and missing is None and hasattr(native.cat, "to"):
+        return nw.from_native(_of_numbers(made.to_native(), indices), series_only=True).alias(old.name)
     if missing is not None:
         indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
     if old.implementation.is_polars() and old.dtype == nw.Enum:
         return _gathered(made.to_native(), indices).alias(old.name)
     return made[indices].alias(old.name)
+
+
+def _of_numbers(levels: Any, indices: NDArray[Any]) -> Any:
+    """Return the values of a polars Enum at these places, none missing, over the memory of their numbers."""
+    own = levels.to_physical().to_numpy()
+    return type(levels)(_mapped(np.append(own, own[:1]), indices.view(f"u{indices.itemsize}"), None)).cat.to(
+        levels.dtype
+    )
 
 
 def _gathered(levels: Any, indices: NDArray[Any]) -> nw.Series[Any]:

@@ -75,7 +75,7 @@ except ImportError:  # installed where there was no C compiler
         if name not in __all__:
             raise AttributeError(name)
         if name == "look_up":
-            from postrand.support import plain_loops
+            from postrand.support import plain_loops  # nothing for those who have the extension
 
             return plain_loops.look_up
         from postrand.support import numba_loops  # a second and 100 MB, only for those who have no extension
