@@ -127,10 +127,13 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     if old.implementation.is_pandas() and getattr(native.dtype, "storage", "") == "pyarrow" and old.dtype == nw.String:
         texts = texts_at(values, _places(indices, missing, len(values)), pa.large_string())
         array = old.implementation.to_native_namespace().array(texts, dtype=native.dtype)
-        made = type(native)(array, index=native.index, name=native.name, copy=False)
-        return nw.from_native(made, series_only=True)
+        new: nw.Series[Any] = nw.from_native(
+            type(native)(array, index=native.index, name=native.name, copy=False), series_only=True
+        )
+        return new
     if old.implementation.is_polars() and old.dtype == nw.Enum and missing is None and hasattr(native.cat, "to"):
-        return nw.from_native(_of_numbers(made.to_native(), indices), series_only=True).alias(old.name)
+        new = nw.from_native(_of_numbers(made.to_native(), indices), series_only=True)
+        return new.alias(old.name)
     if missing is not None:
         indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
     if old.implementation.is_polars() and old.dtype == nw.Enum:
