@@ -410,7 +410,7 @@ def refusals():
         "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
         "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
         "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
-        "ends beyond the data": ("match_texts", (places[:2], text, np.array([0, 9]), text, room[:1])),
+        "ends beyond the data": ("match_texts", (places[:2], text, np.array([0, 21]), text, room[:1])),
         "ends before the data": ("match_texts", (places[:2], text, np.array([-1, 3]), text, room[:1])),
         "ends that descend": ("match_texts", (places[:2], text, np.array([3, 2]), text, room[:1])),
         "known texts beyond theirs": ("match_texts", (places * 9, text, np.array([0, 3]), text, room[:1])),
