@@ -1,0 +1,319 @@
+"""The parts of a verification, each alone: canonical texts, the manifest's statements, outcomes and verdicts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from postrand import __version__
+from postrand.errors import DataError, ReleaseError, UncheckedError
+from postrand.release import canonical_json, rendering, verification
+from postrand.release.checks import (
+    Audit,
+    Check,
+    Verification,
+    check_rendering,
+    check_schema,
+    check_writer,
+    load,
+    no_release,
+    number_of,
+    plain_files,
+    published,
+    same_files,
+    same_rendering,
+    settled,
+)
+from postrand.support import wordings
+
+SHA = "0123456789abcdef" * 4
+
+
+# -- canonical JSON ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "place"),
+    [
+        ({"a": {"b": [{"c": 1}]}}, {"a": {"b": [{"c": 2}]}}, "a.b[0].c"),
+        ({"x": {"a": 1}}, {"x": ["a"]}, "x"),
+        ({"x": ["a"]}, {"x": {"a": 1}}, "x"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the top level"),
+        ({"a": [1, 2]}, {"a": [1]}, "a"),
+        ([[1], [2, 3]], [[1], [2, 4]], "[1][1]"),
+        ({"a": 1}, {"a": 1.0}, "a"),
+        ({"a": True}, {"a": 1}, "a"),
+        ([1], [1], ""),
+        ({"a": {"b": None}}, {"a": {"b": None}}, ""),
+    ],
+)
+def test_the_first_difference_is_named_by_its_place(found: Any, wanted: Any, place: str) -> None:
+    assert canonical_json.first_difference(found, wanted) == place
+
+
+def test_the_canonical_text_is_this_one() -> None:
+    value = {"a": [1, "é"], "b": [[], {}], "c": {}, "d": [{"e": None}, [1.5, [True]]], "f": (1, (2,))}
+    text = (
+        '{\n  "a": [1, "é"],\n  "b": [\n    [],\n    {}\n  ],\n  "c": {},\n  "d": [\n    {\n      "e": null\n    },\n'
+        '    [\n      1.5,\n      [true]\n    ]\n  ],\n  "f": [\n    1,\n    [2]\n  ]\n}\n'
+    )
+    assert canonical_json.dump(value).decode() == text
+    assert canonical_json.parse(text.encode(), "here") == canonical_json.plain(value)
+    for names in ({"a": 1, 2: 3}, {1: 2}):
+        with pytest.raises(ReleaseError, match="a name is not text"):
+            canonical_json.dump(names)
+
+
+def test_a_text_may_be_as_long_as_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = canonical_json.dump({"a": "x" * 30})
+    (tmp_path / "a.json").write_bytes(text)
+    monkeypatch.setattr(canonical_json, "MAX_BYTES", len(text))
+    assert canonical_json.dump({"a": "x" * 30}) == text
+    assert canonical_json.read(tmp_path / "a.json") == {"a": "x" * 30}
+    monkeypatch.setattr(canonical_json, "MAX_BYTES", len(text) - 1)
+    with pytest.raises(ReleaseError, match="too long"):
+        canonical_json.dump({"a": "x" * 30})
+    with pytest.raises(ReleaseError):
+        canonical_json.read(tmp_path / "a.json")
+    for name, words in (("none.json", "none.json is missing"), ("a.json/b.json", "b.json cannot be read")):
+        with pytest.raises(ReleaseError, match=words):
+            canonical_json.read(tmp_path / name)
+
+
+# -- what the manifest states ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "", "x", SHA.upper(), SHA[1:], SHA + "0", f"{SHA}\n", [SHA]])
+def test_the_program_of_the_pages_is_named_by_a_digest(wrong: Any) -> None:
+    check_rendering({"rendering_sha256": SHA}, True)
+    check_rendering({"rendering_sha256": wrong}, False)
+    with pytest.raises(ReleaseError, match="'rendering_sha256'"):
+        check_rendering({"rendering_sha256": wrong}, True)
+
+
+def test_pages_are_the_same_only_of_the_same_version_and_program() -> None:
+    here = {"package": {"version": __version__}, "rendering_sha256": rendering.digest()}
+    assert same_rendering(here)
+    assert not same_rendering({**here, "package": {"version": "0.0.1"}})
+    assert not same_rendering({**here, "rendering_sha256": SHA})
+
+
+@pytest.mark.parametrize(
+    ("version", "library"),
+    [
+        ("0.1.0", 3), ("0.1.0", "other 1"), ("0.1.0", "pyarrow\n1"), ("0.1.0", ""), ("0.1.0", "pyarrow" + "x" * 40),
+        (3, "pyarrow 1.0"), (None, "pyarrow 1.0"), ("0.0.9", "pyarrow 1.0"), ("0.1", "pyarrow 1.0"),
+        ("x", "pyarrow 1.0"), ("1", "pyarrow 1.0"), ("0.1.0 ", "pyarrow 1.0"),
+    ],
+)  # fmt: skip
+def test_an_impossible_writer_is_refused(version: Any, library: Any) -> None:
+    for good in ("0.1.0", "0.1.1", "0.2", "1.0rc1", "12.3.4.post1.dev2+local.1"):
+        check_writer({"package": {"version": good}, "written_with": "pyarrow 1.0"}, ["pyarrow", "duckdb"])
+    with pytest.raises(ReleaseError):
+        check_writer({"package": {"version": version}, "written_with": library}, ["pyarrow", "duckdb"])
+    with pytest.raises(ReleaseError, match="missing or invalid"):
+        check_writer({"package": ["0.1.0"], "written_with": "pyarrow 1.0"}, ["pyarrow"])
+
+
+def test_versions_are_ordered_by_their_numbers() -> None:
+    texts = ["0.9", "0.9.1", "0.10", "0.10.1rc2", "1.0.0"]
+    assert [number_of(text) for text in texts] == [(0, 9), (0, 9, 1), (0, 10), (0, 10, 1), (1, 0, 0)]
+    assert number_of("v1") == number_of("1") == ()
+
+
+def test_a_schema_is_one_of_those_known_and_its_number_is_the_last_part() -> None:
+    known = ("postrand/release/1", "postrand/release/2")
+    assert [check_schema({"schema": name}, known, "here") for name in known] == [1, 2]
+    with pytest.raises(ReleaseError, match="use a newer postrand"):
+        check_schema({"schema": "postrand/release/3"}, known, "here")
+    for other in ("postrand/ledger/1", None, "", "postrand/release"):
+        with pytest.raises(ReleaseError, match="give a folder of the wanted kind"):
+            check_schema({"schema": other}, known, "here")
+
+
+def test_every_file_that_differs_is_named_and_so_is_what_else_the_manifest_says() -> None:
+    listed = {"a": {"bytes": 1}, "b": {"bytes": 2}, "c": {"bytes": 3}}
+    same_files({"files": listed, "data": "a"}, {"files": dict(listed), "data": "a"})
+    present = {"a": {"bytes": 1}, "c": {"bytes": 4}, "d": {"bytes": 5}}
+    with pytest.raises(ReleaseError) as caught:
+        same_files({"files": listed}, {"files": present})
+    assert [problem.rstrip(".") for problem in caught.value.problems] == [
+        "'b' is listed in the manifest, but missing",
+        "'d' is not listed in the manifest",
+        "'c' is not the file that was released",
+    ]
+    for more in ({"more": 1}, {"data": "b"}):
+        with pytest.raises(
+            ReleaseError, match=f"contains more than it should; got {'data' if 'data' in more else 'the top'}"
+        ):
+            same_files({"files": listed, "data": "a"} | more, {"files": listed, "data": "a"})
+
+
+def test_the_published_digest_is_compared_whatever_its_case(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(b"{}\n")
+    digest = "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356"
+    for text in (digest, digest.upper(), f" {digest}\n"):
+        published(tmp_path, text)
+    for text in (digest[:-1] + "7", digest[1:], ""):
+        with pytest.raises(ReleaseError, match="not the published one"):
+            published(tmp_path, text)
+
+
+# -- the files of a folder ---------------------------------------------------------------------------------------------
+
+
+def test_names_are_those_of_plain_files_and_of_the_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").touch()
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "part-00000.parquet").touch()
+    assert plain_files(tmp_path) == ("a.txt", "manifest.json", "data/part-00000.parquet")
+    (tmp_path / "data" / "inner").mkdir()
+    with pytest.raises(ReleaseError, match="'data/inner' is not a plain file"):
+        plain_files(tmp_path)
+    (tmp_path / "data" / "inner").rmdir()
+    (tmp_path / "data" / "part-00000.parquet").unlink()
+    with pytest.raises(ReleaseError, match="'data' is not a plain file"):
+        plain_files(tmp_path)
+    (tmp_path / "data").rmdir()
+    (tmp_path / "other").symlink_to("a.txt")
+    with pytest.raises(ReleaseError, match="'other' is not a plain file"):
+        plain_files(tmp_path)
+
+
+def test_why_there_is_no_release_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name, words in (
+        ("none", "no such release"),
+        ("file", "a release is a folder"),
+        ("link", "a release is a folder"),
+    ):
+        (problem,) = no_release(tmp_path / name)
+        assert words in problem
+    (problem,) = no_release(tmp_path)
+    assert "manifest.json is missing" in problem
+    os.symlink(tmp_path / "nowhere", tmp_path / "manifest.json")
+    assert no_release(tmp_path) == []
+    with pytest.raises(ReleaseError, match=r"manifest\.json is missing"):
+        load(tmp_path, "manifest.json")
+
+
+# -- outcomes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict", "code", "words"),
+    [
+        (["passed", "said"], "verified", 0, "it claims to be; statements marked 'said' rest"),
+        (["passed"], "verified", 0, "The release is what it claims to be."),
+        (["passed", "not run"], "incomplete", 9, "but a check could not run here: c1."),
+        (["not run", "not run", "said"], "incomplete", 9, "but 2 checks could not run here: c0, c1."),
+        (["passed", "not run", "failed"], "failed", 7, "THE RELEASE DOES NOT VERIFY."),
+    ],
+)
+def test_the_verdict_follows_from_the_outcomes(outcomes: list[Any], verdict: str, code: int, words: str) -> None:
+    checks = tuple(
+        Check(
+            f"c{k}",
+            outcome,
+            "" if outcome in ("failed", "not run") else "check.files",
+            problems=(f"p{k}",) * (outcome in ("failed", "not run")),
+        )
+        for k, outcome in enumerate(outcomes)
+    )
+    found = Verification(Path("here"), checks)
+    assert (found.verdict, found.exit_code, found.ok) == (verdict, code, verdict == "verified")
+    assert str(found).endswith(words) or words in str(found)
+    marked = {"failed": "failed", "incomplete": "not run"}.get(verdict)
+    assert found.problems == tuple(f"here, c{k}: p{k}" for k, outcome in enumerate(outcomes) if outcome == marked)
+    assert len(found.stated) == outcomes.count("said")
+    told = found.to_dict()
+    assert (told["ok"], told["verdict"], len(told["checks"])) == (found.ok, verdict, len(checks))
+
+
+def test_a_check_is_told_by_its_code_or_by_its_problems() -> None:
+    passed = Check("a", "passed", "check.margins", {"tables": 3})
+    sentence = wordings.say("check.margins", tables=3)
+    assert passed.to_dict() == {
+        "name": "a", "ok": True, "outcome": "passed", "code": "check.margins", "values": {"tables": 3},
+        "sentence": sentence,
+    }  # fmt: skip
+    failed = Check("b", "failed", problems=("one.", "two."))
+    assert failed.to_dict() == {
+        "name": "b", "ok": False, "outcome": "failed", "problems": ["one.", "two."], "sentence": "one. two."
+    }  # fmt: skip
+    assert [Check("c", outcome, "check.files").ok for outcome in ("said", "not run")] == [None, None]
+
+
+def test_a_problem_that_names_the_folder_is_not_named_twice() -> None:
+    checks = (Check("a", "failed", problems=("here: one",)), Check("b", "failed", problems=("two",)))
+    assert Verification(Path("here"), checks).problems == ("here: one", "here, b: two")
+    assert Verification(Path("/"), checks[1:]).problems == ("/, b: two",)
+
+
+def test_checks_that_stand_on_others_do_not_run() -> None:
+    audit = Audit()
+    ran: list[str] = []
+
+    def fails(what: type[Exception]) -> None:
+        raise what("no")
+
+    assert audit.attempt("first", lambda: ran.append("first") or 1, "check.files") == 1
+    assert audit.attempt("zero", lambda: 0, "check.files", needs=[0, ""]) == 0  # what counts is whether it is None
+    assert audit.attempt("open", fails, "check.files", UncheckedError) is None
+    assert audit.attempt("after", ran.append, "check.files", "after", needs=[1, None]) is None
+    assert audit.attempt("machine", fails, "check.files", MemoryError) is None
+    assert audit.attempt("bad", fails, "check.files", ReleaseError) is None
+    assert audit.attempt("then", ran.append, "check.files", "then", needs=[None]) is None
+    assert audit.attempt("stated", lambda: 5, lambda five: ("check.margins", {"tables": five})) == 5
+    audit.say("key", "said.facts", facts=["key"])
+    assert ran == ["first"]
+    assert [(c.name, c.outcome, c.code) for c in audit.checks] == [
+        ("first", "passed", "check.files"), ("zero", "passed", "check.files"), ("open", "not run", ""),
+        ("after", "not run", "check.stands_on_open"), ("machine", "not run", ""), ("bad", "failed", ""),
+        ("then", "failed", "check.stands_on"), ("stated", "said", "check.margins"), ("key", "said", "said.facts"),
+    ]  # fmt: skip
+    assert audit.checks[2].problems == audit.checks[5].problems == ("no",)
+    assert "not enough memory" in audit.checks[4].sentence
+    assert audit.outcome(Path("r"), False).verdict == "failed"
+    with pytest.raises(ReleaseError) as caught:
+        audit.outcome(Path("r"), True)
+    assert type(caught.value) is ReleaseError
+    del audit.checks[5:7]
+    with pytest.raises(UncheckedError):
+        audit.outcome(Path("r"), True)
+
+
+def test_bytes_of_another_library_are_not_checked_here() -> None:
+    def differ() -> None:
+        raise DataError("other bytes")
+
+    settled(lambda: None, "a 1", "a 2")
+    with pytest.raises(DataError, match="other bytes"):
+        settled(differ, "a 1", "a 1")
+    with pytest.raises(UncheckedError, match="verify with a 2"):
+        settled(differ, "a 1", "a 2")
+
+
+def test_the_number_of_records_is_compared_where_a_claim_or_a_level_names_it() -> None:
+    of_records = SimpleNamespace(privacy=SimpleNamespace(of_records=None), variables=("a",))
+    plain: Any = SimpleNamespace(privacy=SimpleNamespace(), variables=("a",))
+    level = SimpleNamespace(records=5)
+    for claims, file, wanted in (([plain], None, False), ([of_records, plain], None, True), ([], level, True)):
+        stated: Any = SimpleNamespace(claims=claims, file=file)
+        assert verification._names_records(stated) == wanted
+    for records in (4, 5, 6):
+        summary: Any = SimpleNamespace(records=records)
+        certificate: Any = SimpleNamespace(claims=[plain], file=level)
+        if records == 5:
+            assert verification._possible(certificate, summary) is certificate
+        else:
+            with pytest.raises(ReleaseError, match=f"got 5; wanted {records}"):
+                verification._possible(certificate, summary)
+        certificate.file = None
+        assert verification._possible(certificate, summary) is certificate
