@@ -161,12 +161,19 @@ def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held
     assert not held or not any(piece in shown for piece in (held[:6].decode("latin-1"), held.hex()[:8], "0x", "byte "))
 
 
-@pytest.mark.parametrize("name", [".", "none", "key/below", "n" * 300, "\0", "/dev/zero"])
-def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (".", "the release key"), ("none", "No such file"), ("key/below", "Not a directory"), ("n" * 300, "too long"),
+        ("\0", "not a valid file name"), ("/dev/zero", "the release key"),
+    ],
+)  # fmt: skip
+def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name, words):
     (tmp_path / "key").write_bytes(b"ab" * 32)
     (tmp_path / "key").chmod(0o600)
-    with pytest.raises(UsageError, match="release key"):
+    with pytest.raises(UsageError, match="release key") as caught:
         ReleaseKey.from_file(tmp_path / name)
+    assert words in str(caught.value)
 
 
 def test_every_derived_key_is_rfc_5869_with_its_own_label():
