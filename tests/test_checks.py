@@ -68,7 +68,29 @@ def test_the_canonical_text_is_this_one() -> None:
             canonical_json.dump(names)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{\n  "a": 1,\n  "a": 1\n}\n', "a name is given twice"),
+        ('{\n  "a": NaN\n}\n', "NaN is not a JSON number"),
+        ('{\n  "a": -Infinity\n}\n', "-Infinity is not a JSON number"),
+        ("[1]\n", "the JSON is not an object"),
+        ('{"a": 1}\n', "not in the canonical form"),
+        ('{\n  "a": "\\u00e9"\n}\n', "not in the canonical form"),
+        ('{\n  "a": 1\n}', "not in the canonical form"),
+        ("{\n", "not well-formed JSON"),
+        ('{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_another_form_is_refused_for_what_it_is(text: str, words: str) -> None:
+    with pytest.raises(ReleaseError, match=words):
+        canonical_json.parse(text.encode(), "here")
+    with pytest.raises(ReleaseError, match="not well-formed JSON"):
+        canonical_json.parse(b'{\n  "a": "\xff"\n}\n', "here")
+
+
 def test_a_text_may_be_as_long_as_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert canonical_json.MAX_BYTES == 256 * 1024 * 1024  # as the sentences say
     text = canonical_json.dump({"a": "x" * 30})
     (tmp_path / "a.json").write_bytes(text)
     monkeypatch.setattr(canonical_json, "MAX_BYTES", len(text))

@@ -320,6 +320,9 @@ def test_models_together_are_each_of_them():
     np.testing.assert_array_equal(both.constraints(3).A.toarray(), np.vstack([part.A.toarray() for part in parts]))
     np.testing.assert_array_equal(both.constraints(3).b, np.concatenate([part.b for part in parts]))
     assert Together((weak, strong)).scaled(2.0) == Together((DifferentialPrivacy(18.0), DifferentialPrivacy(0.2)))
+    for wrong in ((DifferentialPrivacy,), (weak, DifferentialPrivacy), (), ("differential",)):
+        with pytest.raises(PrivacyError, match="no"):
+            Together(wrong)
     assert Together(weak).models == (weak,)  # type: ignore[arg-type]  # one model is a list of one
 
 
