@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,11 @@ import pytest
 
 from postrand import __version__
 from postrand.errors import DataError, ReleaseError, UncheckedError
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
+from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition
 from postrand.release import canonical_json, rendering, verification
+from postrand.release.bundle import library_of
 from postrand.release.checks import (
     Audit,
     Check,
@@ -29,6 +34,7 @@ from postrand.release.checks import (
     settled,
 )
 from postrand.support import wordings
+from tests.conftest import ROOT
 
 SHA = "0123456789abcdef" * 4
 
@@ -339,3 +345,166 @@ def test_the_number_of_records_is_compared_where_a_claim_or_a_level_names_it() -
                 verification._possible(certificate, summary)
         certificate.file = None
         assert verification._possible(certificate, summary) is certificate
+
+
+# -- what a verification reads, compares and says ----------------------------------------------------------------------
+
+
+def manifest_with(root: Path, **changed: Any) -> dict[str, Any]:
+    """Write a manifest of a release with a CSV file, and return it."""
+    names = ["codebook.json", "mechanism.json", "certificate.json", "report.html", "description.json", "data.csv"]
+    held = {
+        "schema": "postrand/release/3",
+        "package": {"name": "postrand", "version": "0.1.0"},
+        "rendering_sha256": SHA,
+        "written_with": "pyarrow 1.0",
+        "data": "data.csv",
+        "files": {name: {"bytes": 1, "sha256": SHA} for name in names},
+    }
+    value = {name: entry for name, entry in (held | changed).items() if entry is not None}
+    (root / "manifest.json").write_bytes(canonical_json.dump(value))
+    return value
+
+
+def without(*names: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    kept = ["codebook.json", "mechanism.json", "certificate.json", "report.html", "description.json", "data.csv"]
+    return {name: {"bytes": 1, "sha256": SHA} for name in [*(n for n in kept if n not in names), *more]}
+
+
+PARTS = ("data/part-00000.parquet", "data/part-00001.parquet")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"files": without(more=("notes.txt", "README.txt", "croissant.json"))},
+        {"data": "data", "files": without("data.csv", more=PARTS)},
+        {"data": "table.json", "files": without("data.csv", more=("table.json",)), "written_with": "postrand 0.1.0"},
+        {"schema": "postrand/release/1", "files": without("description.json"), "rendering_sha256": None},
+        {"data": "data.dta", "files": without("data.csv", more=("data.dta",)), "written_with": "pyreadstat 1.2"},
+    ],
+)
+def test_a_manifest_with_all_that_it_needs_is_read(tmp_path: Path, changed: dict[str, Any]) -> None:
+    held = manifest_with(tmp_path, **changed)
+    assert verification._manifest(tmp_path) == held
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"files": None}, "'files' or 'data' is missing"),
+        ({"data": None}, "'files' or 'data' is missing"),
+        ({"data": 3}, "'files' or 'data' is missing"),
+        ({"files": ["data.csv"]}, "'files' or 'data' is missing"),
+        *[({"files": without(name)}, f"'{name}' is not listed") for name in without()],
+        ({"data": "other.csv"}, "'other.csv' is not listed"),
+        ({"data": "data"}, "'data' is not listed"),
+        ({"files": without(more=PARTS)}, "there is also a data folder"),
+        ({"files": without(more=("Data.csv",))}, "Data.csv"),
+        ({"files": without(more=("manifest-json",))}, "manifest-json"),
+        ({"files": without(more=("a b",))}, "a b"),
+        ({"written_with": "pyreadstat 1.2"}, "does not write such data"),
+        (
+            {"data": "data", "files": without("data.csv", more=PARTS), "written_with": "postrand 0.1.0"},
+            "does not write",
+        ),
+        ({"data": "table.json", "files": without("data.csv", more=("table.json",))}, "does not write such data"),
+        ({"package": {"version": "0.0.1"}}, "does not write this schema"),
+        ({"rendering_sha256": None}, "'rendering_sha256'"),
+        ({"schema": "postrand/release/9"}, "unknown schema"),
+    ],
+)
+def test_a_manifest_that_lacks_or_adds_something_is_refused(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    manifest_with(tmp_path, **changed)
+    with pytest.raises(ReleaseError, match=words):
+        verification._manifest(tmp_path)
+
+
+def test_a_derived_file_holds_its_bytes_and_a_json_its_value(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_bytes(b"abc")
+    assert verification._holds(tmp_path, "page.html", b"abc") is True
+    for other in (b"abd", b"ab", b"abcd"):
+        assert verification._holds(tmp_path, "page.html", other) is False
+    assert verification._holds(tmp_path, "none.html", b"abc") is False
+    (tmp_path / "page").mkdir()
+    assert verification._holds(tmp_path, "page", b"") is False
+    text = canonical_json.dump({"schema": "postrand/mechanism/3", "blocks": []})
+    (tmp_path / "mechanism.json").write_bytes(text)
+    assert verification._holds(tmp_path, "mechanism.json", text) is True
+    assert verification._holds(tmp_path, "mechanism.json", text.replace(b"[]", b"[1]")) is False
+
+
+def test_what_nobody_can_check_is_said_and_nothing_else() -> None:
+    def said(drawn: bool = False, **changed: Any) -> dict[str, Any]:
+        facts = SimpleNamespace(**{"key_is_private": False, "order_is_shuffled": False, **changed.pop("facts", {})})
+        certificate: Any = SimpleNamespace(facts=facts, series=changed.pop("series", None))
+        mechanism: Any = SimpleNamespace(designs=changed.pop("designs", []), numerical=changed.pop("numerical", []))
+        rendered, completed = changed.pop("rendered", ()), changed.pop("completed", None)
+        files = dict.fromkeys(["report.html", "table.json", *changed.pop("extra", [])])
+        manifest = {
+            "schema": "postrand/release/3", "package": {"version": __version__}, "data": "table.json",
+            "files": files, "written_with": library_of(Path(), "table.json"), **changed,
+        }  # fmt: skip
+        return dict(verification._said(Path(), manifest, mechanism, certificate, rendered, completed, drawn=drawn))
+
+    both = {"key_is_private": True, "order_is_shuffled": True}
+    assert said() == {"facts": {"facts": ["drawn"]}}
+    assert said(facts=both) == {"facts": {"facts": ["drawn", "key", "order"]}}
+    assert said(True, facts=both) == {"facts": {"facts": ["key"]}}
+    assert said(True, facts={"order_is_shuffled": True}) == said(True) == {}
+    blocks = {o: SimpleNamespace(provenance=o) for o in ("public", "dp", "confidential")}
+    designs = [(("a",), blocks["public"]), (("b", "c"), blocks["confidential"]), (("d",), blocks["dp"])]
+    assert said(True, designs=designs) == {"origins": {"origins": {"public": [["a"]], "dp": [["d"]]}}}
+    assert said(True, designs=designs[1:2]) == {}
+    assert said(True, series=SimpleNamespace(said={"k": 1})) == {"series": {"k": 1}}
+    more = ["notes.txt", "data/part-00000.csv", "copies.parquet", "README.txt"]
+    assert said(True, extra=more) == {"extra": {"files": ["notes.txt", "copies.parquet"]}}
+    assert said(True, extra=more, completed={"file": "copies.parquet"}) == {"extra": {"files": ["notes.txt"]}}
+    assert said(True, schema="postrand/release/2").keys() == {"earlier_words"}
+    old, new = SimpleNamespace(level=None), SimpleNamespace(level=1.0)
+    assert said(True, numerical=[new, old]) == {"earlier_levels": {}}
+    assert said(True, numerical=[new]) == {}
+    assert said(True, rendered=("report.html",)) == {"rendered": {"version": __version__, "files": ["report.html"]}}
+    for changed in ({"package": {"version": "9.9"}}, {"written_with": "postrand 9.9"}):
+        (writer,) = said(True, **changed).values()
+        assert writer == {"version": "9.9" if "package" in changed else __version__, "library": writer["library"]}
+        assert ("9.9" in writer["library"]) == ("written_with" in changed)
+
+
+def test_claims_on_the_file_are_told_apart() -> None:
+    own: Any = SimpleNamespace(privacy=DifferentialPrivacy(1.0), variables=("a",))
+    of_file: Any = SimpleNamespace(privacy=SpontaneousRecognition(0.1, 1), variables=("a", "b"))
+    both: Any = SimpleNamespace(claims=[own, of_file])
+    plain: Any = SimpleNamespace(claims=[own])
+    assert verification._claims_told(both) == ("check.claims_but_files", {})
+    assert verification._claims_told(plain) == ("check.claims", {})
+    code, values = verification._stated_told(both)
+    assert (code, len(values["claims"])) == ("check.stated", 1)
+    assert values["claims"][0] == {
+        "variables": ["a", "b"],
+        "privacy": {"model": "recognition", "alpha": 0.1, "subsets": 1},
+    }
+    assert verification._margins_told(3) == ("check.margins", {"tables": 3})
+
+
+def test_copies_are_listed_and_data_of_a_missing_library_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "completed.json").write_bytes(
+        (ROOT / "tests/fixtures/releases/3/completed/completed.json").read_bytes()
+    )
+    file = json.loads((tmp_path / "completed.json").read_text("utf-8"))["file"]
+    assert verification._copies(tmp_path, {"files": [file]})["file"] == file
+    with pytest.raises(ReleaseError, match=f"'{file}' is not listed"):
+        verification._copies(tmp_path, {"files": ["data.csv"]})
+    monkeypatch.setattr(verification.formats, "is_installed", lambda path: False)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "part-00000.parquet").touch()
+    for data in ("data", "data.csv"):
+        with pytest.raises(UncheckedError, match=r"fix|install x 1"):
+            verification._data(
+                tmp_path, {"data": data, "written_with": "x 1"}, Mechanism({"a": randomised_response(2, 1.0)})
+            )
