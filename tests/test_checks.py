@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from postrand import __version__
-from postrand.errors import DataError, ReleaseError, UncheckedError
+from postrand import __version__, release
+from postrand.engines.database import Table
+from postrand.errors import DataError, ReleaseError, UncheckedError, UsageError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition
@@ -35,6 +37,7 @@ from postrand.release.checks import (
 )
 from postrand.support import wordings
 from tests.conftest import ROOT
+from tests.release_case import edit, make
 
 SHA = "0123456789abcdef" * 4
 
@@ -508,3 +511,107 @@ def test_copies_are_listed_and_data_of_a_missing_library_are_not_read(
             verification._data(
                 tmp_path, {"data": data, "written_with": "x 1"}, Mechanism({"a": randomised_response(2, 1.0)})
             )
+
+
+# -- whole releases ----------------------------------------------------------------------------------------------------
+
+RELEASES = ROOT / "tests" / "fixtures" / "releases"
+NEEDS = {
+    "digests": ["manifest"],
+    "codebook": ["files"],
+    "mechanism": ["codebook"],
+    "certificate": ["mechanism"],
+    "data": ["manifest", "mechanism", "certificate"],
+    "margins": ["data"],
+    "bytes": ["data"],
+    "copies_said": ["data"],
+    "copies": ["copies_said"],
+    "copies_bytes": ["copies"],
+    "derived": ["data", "copies_said"],
+}
+"""What each check of a release with copies stands on."""
+
+
+@pytest.mark.parametrize("name", ["1/survey", "2/mixed", "3/mixed", "3/split", "3/completed"])
+def test_every_check_of_a_good_release_passes_in_its_order(name: str) -> None:
+    found = release.verify(RELEASES / name)
+    base = ["files", "manifest", "digests", "codebook", "mechanism", "certificate", "data", "margins", "bytes"]
+    copies = ["copies_said", "copies", "copies_bytes"] * (name == "3/completed")
+    assert [check.name for check in found.checks if check.outcome == "passed"] == [*base, *copies, "derived"]
+    said = [check.name for check in found.checks if check.outcome == "said"]
+    early = ["earlier_words"] * (name[0] < "3") + ["earlier_levels"] * (name[0] == "1")
+    made = ["copies_made", "model"] * bool(copies)
+    assert said == [*made, "ranks", "facts", "origins", *early, *[n for n in said if n in ("rendered", "writer")]]
+
+
+@pytest.mark.parametrize(
+    ("name", "fails"),
+    [
+        ("codebook.json", ["codebook"]),
+        ("mechanism.json", ["mechanism"]),
+        ("certificate.json", ["certificate"]),
+        ("data.csv", ["data"]),
+        ("completed.json", ["copies_said"]),
+        ("completed.csv", ["copies", "derived"]),
+        ("description.json", ["derived"]),
+        ("r_matrix_1.csv", ["derived"]),
+    ],
+)
+def test_a_file_that_is_missing_fails_its_check_and_all_that_stand_on_it(
+    tmp_path: Path, name: str, fails: list[str]
+) -> None:
+    root = shutil.copytree(RELEASES / "3/completed", tmp_path / "r")
+    (root / name).unlink()
+    wanted = {"digests", *fails}
+    for check, needs in NEEDS.items():
+        if wanted.intersection(needs) - {"digests"}:
+            wanted.add(check)
+    found = release.verify(root, raise_if_failed=False)
+    assert {check.name for check in found.checks if check.outcome == "failed"} == wanted
+    own = {check.name for check in found.checks if check.problems}
+    assert own == {"digests", *fails}
+    assert all(
+        check.code == "check.stands_on" for check in found.checks if check.outcome == "failed" and not check.problems
+    )
+    with pytest.raises(ReleaseError):
+        release.verify(root)
+
+
+def test_a_place_without_a_release_and_a_key_without_a_file_are_refused(tmp_path: Path) -> None:
+    (only,) = release.verify(tmp_path, raise_if_failed=False).checks
+    assert (only.name, only.outcome) == ("files", "failed")
+    with pytest.raises(ReleaseError, match="is not a release"):
+        release.verify(tmp_path)
+    mixed, columns = RELEASES / "3/mixed", RELEASES / "3/permuted"
+    key = bytes(32)
+    with pytest.raises(UsageError, match="a release key alone cannot be checked"):
+        release.verify(mixed, release_key=key)
+    with pytest.raises(UsageError, match="such a folder cannot be drawn again"):
+        release.verify(columns, file=mixed / "data.csv", release_key=key)
+    with pytest.raises(UsageError, match="such a folder is made of a file"):
+        release.verify(columns, file=Table("db", "t"))
+    wrong = release.verify(mixed, manifest_sha256=SHA, raise_if_failed=False)
+    assert [check.name for check in wrong.checks if check.outcome == "failed"] == ["published"]
+
+
+def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp_path: Path) -> None:
+    here = make(tmp_path / "here").path
+    page = (here / "report.html").read_bytes()
+    (here / "report.html").write_bytes(b"other")
+    assert release.rebuild_report(here) == here / "report.html"
+    assert (here / "report.html").read_bytes() == page
+    assert release.rebuild_report(str(here), tmp_path / "page.html").read_bytes() == page
+    with pytest.raises(ReleaseError, match="the report cannot be written"):
+        release.rebuild_report(here, tmp_path / "page.html")
+    edit(here / "manifest.json", lambda data: data["files"]["report.html"].update(sha256=SHA))
+    with pytest.raises(ReleaseError, match="not the one released with postrand"):
+        release.rebuild_report(here)
+    assert release.rebuild_report(here, tmp_path / "again.html").read_bytes() == page
+    for name in ("3/completed", "3/permuted"):
+        release.rebuild_report(RELEASES / name, tmp_path / f"{name[2:]}.html")
+    assert "completed" in (tmp_path / "completed.html").read_text("utf-8")
+    (here / "link").symlink_to(here / "report.html")
+    with pytest.raises(ReleaseError, match="'link' is not a plain file"):
+        release.rebuild_report(here, tmp_path / "more.html")
+    with pytest.raises(ReleaseError, match="'link' is not a plain file"):
+        release.read(here)
