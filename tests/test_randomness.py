@@ -253,7 +253,7 @@ def test_a_saved_key_is_its_owner_s_alone_and_read_again(tmp_path):
         assert load_key(str(path)) == key
     assert caught[0].filename.endswith("randomness.py")
     for kept in (bytearray(key.secret), memoryview(key.secret)):
-        assert ReleaseKey.from_bytes(kept) == key  # type: ignore[arg-type]  # what is no bytes, and holds them
+        assert ReleaseKey.from_bytes(kept) == key
     path.write_bytes(b"ab" * 32 + b" " * 960)
     path.chmod(0o600)
     assert load_key(path).secret == bytes.fromhex("ab" * 32)

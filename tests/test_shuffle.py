@@ -162,7 +162,7 @@ def test_the_grid_of_clones_leaves_out_what_hardly_happens(others, chance):
 
 def test_a_search_ends_close_above_the_least_feasible_point():
     for start in (0.0, 0.5, 3.1, 3.14):
-        tried = []
+        tried: list[float] = []
 
         def feasible(x, tried=tried):
             tried.append(x)
@@ -185,11 +185,11 @@ def test_a_level_holds_and_nine_tenths_of_it_do_not():
         blanket_delta(parts_of(law.blocks) or (), records, 0.2), shuffled_delta(1.5, records, 0.2)
     )
     noise = Mechanism([Block(("a",), TransitionMatrix.from_array(np.full((2, 2), 0.5)))])
-    for name in ("clones", "blanket", "other"):
+    for bound in ("clones", "blanket", "other"):
         for epsilon, holds in ((0.0, True), (2.0, True), (-0.1, False), (math.nan, False)):
-            assert shuffled_holds(name, noise, records, epsilon, delta) is holds
-        assert not shuffled_holds(name, law, records, -0.1, 0.9)
-        assert not shuffled_holds(name, law, records, math.nan, 0.9)
+            assert shuffled_holds(bound, noise, records, epsilon, delta) is holds
+        assert not shuffled_holds(bound, law, records, -0.1, 0.9)
+        assert not shuffled_holds(bound, law, records, math.nan, 0.9)
     assert shuffled_levels(noise, records, delta) == {"clones": 0.0, "blanket": 0.0}
     assert shuffled_delta(noise, records, 0.0) == 0.0
 

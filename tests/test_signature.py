@@ -5,6 +5,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -324,11 +325,12 @@ def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) 
     for entries in ([by(other)], [by(key), by(other)]):
         path.write_bytes(canonical_json.dump(held | {"signatures": entries}))
         assert signers(root) == [base64.b64decode(one["public"]) for one in entries]
-    for wrong in (
+    changed: list[Any] = [
         [by(key, keyid=other.fingerprint)], [by(key, keyid="")], [by(key, more="")], [by(key, public=loose)],
         [by(key), by(key, sig=by(other)["sig"])], [{k: v for k, v in by(key).items() if k != "keyid"}],
         [by(key, public=by(other)["public"], keyid=other.fingerprint)], [by(key), {}], {}, "x", None,
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for wrong in changed:
         path.write_bytes(canonical_json.dump(held | {"signatures": wrong}))
         with pytest.raises(ReleaseError):
             signers(root)
