@@ -421,6 +421,9 @@ def test_a_law_of_powers_of_two_has_an_exact_share_of_bits():
     assert _dyadic_beta([quarters]) == Fraction(3 * Fraction(7, 4) + 2, 4 * 2)
     assert _dyadic_beta([quarters, half, none]) == Fraction(Fraction(29, 16) + 1, 4)
     assert beta_lower([quarters]) == 29 / 32
+    halves = [*(2**k for k in range(52, -1, -1)), 1]
+    bits = sum(Fraction(w * (53 - w.bit_length() + 1), UNIT) for w in halves)
+    assert _dyadic_beta([np.array([[*halves, *[0] * 10]])]) == bits / 6
     assert _dyadic_beta([np.array([[UNIT, 0, 0]])]) is None  # log2 3 is not whole
     assert _dyadic_beta([np.array([[UNIT // 2 + 1, UNIT // 2 - 1]])]) is None
     assert _dyadic_beta([half, np.array([[UNIT // 2 + 1, UNIT // 2 - 1]])]) is None

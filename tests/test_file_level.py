@@ -27,7 +27,7 @@ from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.units import Units
 from postrand.plan import load_plan
 from postrand.plan.file_goal import FileGoal, goal_of
-from postrand.privacy import DifferentialPrivacy, shuffled_delta, shuffled_epsilon, shuffled_levels
+from postrand.privacy import DifferentialPrivacy, ShuffledPrivacy, shuffled_delta, shuffled_epsilon, shuffled_levels
 from postrand.privacy.blanket import blanket_delta, parts_of
 from postrand.privacy.indistinct import dependent, distinguishing, one_of_each
 from postrand.recoding import Recode
@@ -267,6 +267,19 @@ def conditions(law: Mechanism, facts: Facts | None = None, models: Any = ()) -> 
 @pytest.mark.parametrize(("law", "facts", "wanted"), [case[:3] for case in CONDITIONS if case[2]["code"] != "selected"])
 def test_each_condition_is_all_that_fails(law: Mechanism, facts: Facts, wanted: Any) -> None:
     assert conditions(law, facts) == [wanted]
+
+
+@pytest.mark.parametrize(("law", "facts", "wanted"), [case[:3] for case in CONDITIONS])
+def test_what_tells_records_apart_refuses_the_claim_of_the_shuffled_file(
+    law: Mechanism, facts: Facts, wanted: Any
+) -> None:
+    found = list(ShuffledPrivacy(0.3, 1e-6, RECORDS).release_problems(law, law.variables, facts))
+    apart = list(distinguishing(law, facts))
+    assert len(found) == len(apart) == int(wanted in apart)
+    names = wanted.get("variables", [])
+    assert all(name in said for said in found for name in names)
+    (part,) = [said for said in ShuffledPrivacy(0.3, 1e-6, RECORDS).release_problems(law, ("sex",), facts)][:1]
+    assert "does not cover every perturbed variable" in part
 
 
 def test_no_condition_hides_another() -> None:

@@ -38,6 +38,7 @@ from postrand.privacy.differential import LEAST_EPSILON
 from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.shuffle import shuffled_delta
 from postrand.privacy.shuffled import _LARGEST, _local_epsilon
+from postrand.support.exact import format_upper
 
 LAW = TransitionMatrix.from_array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.15, 0.6]])
 EDGES = ((0, 1, 0.5), (1, 2, 2.0), (0, 2, 1.3))
@@ -171,6 +172,17 @@ def test_classes_of_a_law_of_two_numbers_a_row_are_those_of_its_graph(zeros):
 @pytest.mark.parametrize(("model", "name", "wide", "others"), MODELS, ids=lambda x: getattr(x, "name", ""))
 def test_a_limit_of_numpy_is_kept_as_a_plain_number(model, name, wide, others):
     assert type(getattr(model(**{name: np.float32(0.5)}, **others), name)) is float
+    assert type(Bistochastic(np.float64(0.5)).beta) is float
+
+
+@pytest.mark.parametrize(("model", "name", "wide", "others"), MODELS, ids=lambda x: getattr(x, "name", ""))
+def test_a_finding_says_its_level_and_a_promise_is_worse_for_a_larger_one(model, name, wide, others):
+    matrix = randomised_response(3, 1.0) if model is ShuffledPrivacy else LAW
+    found = model(**{name: wide}, **others).check([matrix])
+    assert format_upper(found.level) in found.sentence
+    words = [model(**{name: level}, **others).promise(4) for level in (0.01, 0.5)]
+    numbers = [float(text.partition(" right without the release and at most ")[2].split()[0]) for text in words]
+    assert 50 < numbers[0] < numbers[1] <= 100
 
 
 def test_the_least_epsilon_is_the_least_that_is_designed():
@@ -395,6 +407,12 @@ def test_the_delta_of_one_block_is_exact_and_that_of_many_ends_where_the_terms_d
     for most, wanted in ((36, exact), (35, bound), (9, bound), (3, bound)):
         monkeypatch.setattr(composition, "MAX_TERMS", most)
         assert delta_upper(laws, 0.3) == wanted
+    pair = [randomised_response(2, 0.5)] * 2
+    monkeypatch.setattr(composition, "MAX_TERMS", 200_000)
+    whole = delta_upper(pair, 0.3)
+    for most, wanted in ((4, whole), (3, _by_renyi(pair, 0.3))):  # 1 pair by 1, 2 by 2 terms
+        monkeypatch.setattr(composition, "MAX_TERMS", most)
+        assert delta_upper(pair, 0.3) == wanted
     assert delta_upper([LAW], 0.3) == delta(LAW, 0.3)
     assert delta_upper(laws, LAW.epsilon + 0.5 + 1e-9) == 0.0
     assert delta_upper(laws, LAW.epsilon + 0.5 - 1e-6) > 0

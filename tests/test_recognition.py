@@ -293,6 +293,9 @@ def test_blocks_of_one_or_more_keys_give_the_posteriors_of_their_product():
     for sizes in ((3, 2, 2), (2, 3), (2, 3, 2, 1, 2), (4, 3), (6, 3), (2, 2, 3), (2, 3, 4)):
         with pytest.raises(PrivacyError, match="do not divide the key variables"):
             model.check([identity(size) for size in sizes])
+    turned = KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), counts[:4])
+    with pytest.raises(PrivacyError, match="do not divide the key variables"):
+        SpontaneousRecognition(0.1, 1).on(turned).check([identity(2), identity(2)])
     some = SpontaneousRecognition(0.1, 1).on(
         KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [1, 1], [0, 2]]), counts[-4:])
     )

@@ -160,6 +160,16 @@ def test_the_grid_of_clones_leaves_out_what_hardly_happens(others, chance):
     assert (np.diff(grid) == 1).all() if others < 1024 else grid.size > 512
 
 
+def test_what_is_left_out_below_the_grid_counts_in_full():
+    """At an ε where the rest is smaller: as soon as a number of clones is left out, e^-100 is added."""
+    chance, kinds = math.exp(-0.5), set()
+    for records in range(300, 400, 3):
+        low, _ = _clones(records - 1, chance * (1 - 1e-15))
+        kinds.add(min(low, 2))
+        assert (shuffled_delta(0.5, records, 0.4999) >= math.exp(-100)) == (low > 0)
+    assert kinds == {0, 1, 2}
+
+
 def test_a_search_ends_close_above_the_least_feasible_point():
     for start in (0.0, 0.5, 3.1, 3.14):
         tried: list[float] = []
