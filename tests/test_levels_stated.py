@@ -321,9 +321,10 @@ def test_a_law_is_rounded_inside_its_level_or_not_at_all():
 
 def test_models_together_are_each_of_them():
     weak, strong, other = DifferentialPrivacy(9.0), DifferentialPrivacy(0.1), ConcentratedPrivacy(9.0)
-    both = Together((weak, strong, other))
+    both = Together((other, weak, strong))
     found = both.check([LAW])
     assert not found.holds
+    assert found.level != other.check([LAW]).level
     assert (found.level, found.where) == (strong.check([LAW]).level, strong.check([LAW]).where)
     assert found.sentence == "; ".join(model.check([LAW]).sentence for model in both.models)
     held = Together((other, weak)).check([randomised_response(3, 0.2), LAW])
