@@ -619,3 +619,49 @@ def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp
         release.rebuild_report(here, tmp_path / "more.html")
     with pytest.raises(ReleaseError, match="'link' is not a plain file"):
         release.read(here)
+
+
+@pytest.mark.parametrize(
+    ("fails", "key", "drawn"),
+    [
+        ("", True, True),
+        ("_drawn", True, False),
+        ("with_file", True, True),
+        ("same_values", True, True),
+        ("", False, False),
+    ],
+)
+def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, fails: str, key: bool, drawn: bool
+) -> None:
+    """The three checks by the confidential file are replaced: what follows from their outcomes is tested."""
+    ran: list[str] = []
+
+    def replaced(name: str) -> Any:
+        def check(*arguments: Any) -> bool:
+            ran.append(name)
+            if name == fails:
+                raise ReleaseError("no")
+            return True
+
+        return check
+
+    for name in ("with_file", "same_values", "_drawn"):
+        monkeypatch.setattr(verification, name, replaced(name))
+    found = release.verify(
+        RELEASES / "3/mixed", file="file.csv", release_key=bytes(32) if key else None, raise_if_failed=False
+    )
+    assert ran == ["with_file", "same_values", *["_drawn"] * key]
+    said = {check.name: check for check in found.checks if check.outcome == "said"}
+    facts = said["facts"].values["facts"] if "facts" in said else []
+    assert ("drawn" in facts) == (not drawn)
+    assert found.verdict == ("failed" if fails else "verified")
+    forms = {column.variable: column.form for column in release.read(RELEASES / "3/mixed").mechanism.numerical}
+    again = [f"{name}: {form}" for name, form in forms.items() if form == "permute"]
+    if drawn or not again:
+        assert "ranks" not in said
+    else:
+        assert (said["ranks"].code, said["ranks"].values["columns"]) == ("said.ranks_with_file", again)
+    for name, done in (("3/mixed", bool(forms)), ("3/surveyed", False)):
+        alone = {check.name: check.code for check in release.verify(RELEASES / name).checks}
+        assert alone.get("ranks") == ("said.ranks" if done else None)
