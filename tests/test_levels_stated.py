@@ -173,6 +173,7 @@ def test_classes_of_a_law_of_two_numbers_a_row_are_those_of_its_graph(zeros):
 def test_a_limit_of_numpy_is_kept_as_a_plain_number(model, name, wide, others):
     assert type(getattr(model(**{name: np.float32(0.5)}, **others), name)) is float
     assert type(Bistochastic(np.float64(0.5)).beta) is float
+    assert type(RenyiPrivacy(0.5, np.float64(2.5)).order) is float
 
 
 @pytest.mark.parametrize(("model", "name", "wide", "others"), MODELS, ids=lambda x: getattr(x, "name", ""))
@@ -282,6 +283,7 @@ def test_the_bits_that_are_hidden_are_the_entropies_of_the_rows():
     assert model.check([noise]).figures["bits"] <= 3
     assert model.entropy_floor(8) == pytest.approx(1.5 * math.log(2))
     assert model.promise(1) == model.promise(2) != model.promise(8)
+    assert "between two equally likely values" in model.promise(2)
     assert "among 8 equally likely values" in model.promise(8)
 
 
@@ -313,6 +315,9 @@ def test_a_law_is_rounded_inside_its_level_or_not_at_all():
     assert found is not None
     assert model.check([found]).holds
     assert np.abs(found.array - array).max() < 1e-15 * 4
+    skew = DifferentialPrivacy(1.8).rounded(LAW.array)
+    assert skew is not None
+    assert np.abs(skew.weights - LAW.weights).max() <= 4
     outside = array + 1e-8 * (np.eye(3) - 1 / 3)
     assert model.rounded(outside) is None
     crowded = np.array([[1.0, 0.0], [1.0, 0.0]])
