@@ -310,7 +310,7 @@ def test_no_condition_hides_another() -> None:
     assert fails == [{"code": "no_epsilon", "blocks": [["sex"]]}, {"code": "confidential_prior", "blocks": [["sex"]]}]
 
 
-def test_blocks_of_households_and_recodes_by_the_file_are_named() -> None:
+def test_blocks_of_households_are_named() -> None:
     units = Units("h", 3)
     shared = Mechanism([replace(BLOCKS[0], unit="household"), BLOCKS[1]], BOOK, units=units)
     assert {"code": "shared_household", "variables": ["sex"]} in conditions(shared)
@@ -321,6 +321,9 @@ def test_blocks_of_households_and_recodes_by_the_file_are_named() -> None:
     assert conditions(records) == []
     assert one_of_each(records) == BLOCKS[:1]
     assert one_of_each(LAW) == BLOCKS
+
+
+def test_recodes_by_the_file_are_named_and_public_ones_are_not() -> None:
     ages = [Variable(name, role="key", categories=("0-17", "18+")) for name in ("age", "of_mother")]
     recodes = [Recode.from_dict({"variable": v.name, "bands": [0, 18]}) for v in ages]
     book = Codebook((*BOOK.variables, *ages), recodes=(recodes[0], replace(recodes[1], provenance="confidential")))

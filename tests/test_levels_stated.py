@@ -126,6 +126,7 @@ def test_delta_of_many_laws_by_renyi_is_its_formula_and_an_upper_bound():
         formula = [np.exp((a - 1) * (renyi(laws, a) - epsilon)) * (1 - 1 / a) ** (a - 1) / a for a in _ORDERS[:20]]
         assert min(formula) <= found <= min(formula) * (1 + 1e-6)
         assert delta_upper(laws, epsilon) <= found
+    assert _by_renyi([TransitionMatrix.identity(2)], 4.0) == 1.0
 
 
 @pytest.mark.parametrize(
