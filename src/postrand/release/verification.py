@@ -157,8 +157,7 @@ def verify(
     if release_key is not None and file is None:
         raise UsageError(sentence("a release key alone cannot be checked", fix="give the confidential file too"))
     names = audit.attempt("files", plain_files, "check.files", root)
-    if problems := no_release(root):
-        raise_all(ReleaseError, problems if raise_if_failed else ())
+    if no_release(root):
         return audit.outcome(root, raise_if_failed)
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         if release_key is not None:
