@@ -1,4 +1,4 @@
-"""Hold the licences of all locked packages against those that are allowed: ``python -m tests.licences``."""
+"""Hold the licences of all locked packages against those that are allowed: ``python -m tests.licences [LOCK]``."""
 
 import re
 import sys
