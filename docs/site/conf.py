@@ -27,12 +27,13 @@ napoleon_use_rtype = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "postrand"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_search_summary = False  # it would fetch pages, which a browser refuses where the site is a folder of files
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system
-html_sidebars = {"index": []}
+html_sidebars = {name: [] for name in ("index", "genindex", "py-modindex", "search")} | {"**": ["section.html"]}
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
