@@ -102,8 +102,8 @@ mutants: env  ## change the trusted core in small ways, and see whether a test f
 docs: env $(DOCS)/.done  ## make the documentation site in site/, where every warning is an error, and look at it in a browser
 	rm -rf site
 	$(BIN)/python -m docs.site.pages build/site
-	PYTHONPATH=$(DOCS) $(BIN)/python -m sphinx -q -E --fail-on-warning --keep-going -c docs/site -d build/doctrees build/site site
-	PYTHONPATH=$(DOCS) $(BIN)/python -m tests.licences docs
+	PYTHONPATH=$(DOCS):src $(BIN)/python -m sphinx -q -E --fail-on-warning --keep-going -c docs/site -d build/doctrees build/site site
+	PYTHONPATH=$(DOCS):src $(BIN)/python -m tests.licences docs
 	$(BIN)/pytest -q -p no:cacheprovider tests/site_checks.py
 	@echo "open site/index.html: it needs no server and no network"
 

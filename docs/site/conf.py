@@ -52,11 +52,11 @@ def known(app, env, node, content):
     """
     name = node["reftarget"].removeprefix("~").lstrip(".")
     held = env.domains.python_domain.objects
-    ends = sorted((full for full in held if full == name or full.endswith(f".{name}")), key=lambda full: (len(full), full))
+    ends = sorted(
+        (full for full in held if full == name or full.endswith(f".{name}")), key=lambda full: (len(full), full)
+    )
     if ends:
-        return env.domains.python_domain.resolve_xref(
-            env, node["refdoc"], app.builder, "obj", ends[0], node, content
-        )
+        return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", ends[0], node, content)
     return nodes.inline("", "", content) if exists(name, node.get("py:module")) else None
 
 
