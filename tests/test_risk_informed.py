@@ -108,6 +108,12 @@ def test_after_perturbation_against_other_releases(monkeypatch):
     assert found.some_member is not None
     some = np.array([1 - (1 - a.correct.reshape(200, 3)).prod(axis=1) for a in attacks]).mean(axis=1)
     assert abs(some.mean() - found.some_member.mean) < 4.9 * some.std() * np.sqrt(1 / 60 + 1 / found.releases)
+    monkeypatch.setattr("postrand.risk.informed.DRAWN", 2399)  # a larger file: fewer releases, all of them targets
+    fewer = informed(keys, law, household=household)
+    assert (fewer.releases, fewer.anyone.links) == (3, 1800)
+    low, high = fewer.anyone.interval(600)
+    assert ((right >= low) & (right <= high)).sum() >= 48
+    assert high - low > np.subtract(*found.anyone.interval(600)[::-1])
     monkeypatch.setattr("postrand.risk.informed.WORK", 1000)  # a large file: targets are drawn
     monkeypatch.setattr("postrand.risk.informed.FEWEST_TARGETS", 200)
     few = informed(keys, law, household=household)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,8 +254,9 @@ def write(
             if file_epsilon is not None and certificate.file is not None:
                 require(certificate.file, file_epsilon)
         require_same(differing)
-        for folder in internal:
-            write_dossier(folder, inspect(staging / data_name, mechanism, certificate, summary) if inspect else {})
+        about = staging / data_name, mechanism, certificate, summary
+        if target is not None:  # then the records are soon in a table; else what takes long is asked last
+            _inside(internal, inspect, about)
         finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
         stage(Stage.REPORTS)
         if target is not None:
@@ -266,6 +267,8 @@ def write(
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description(), told)
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
+        if target is None:
+            _inside(internal, inspect, about)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         text = canonical_json.dump(manifest)
         (staging / MANIFEST).write_bytes(text)
@@ -332,6 +335,12 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     return {"schema": CODEBOOK_SCHEMAS[number], **found, "variables": entries}
 
 
+def _inside(folders: Sequence[Path], inspect: Inspect | None, about: tuple[Any, ...]) -> None:
+    """Write the files that ``inspect`` gives of the release, with what it is called with, to the internal folder."""
+    for folder in folders:
+        write_dossier(folder, inspect(*about) if inspect else {})
+
+
 def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write the internal files, readable by their owner only; raises ReleaseError for an unsafe name."""
     raise_all(ReleaseError, name_problems(list(files)))
@@ -346,7 +355,12 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
-    """Raise ReleaseError, before any work, with every reason why these directories cannot be written."""
+    """Raise ReleaseError, before any work, with every reason why these directories cannot be written.
+
+    A dossier that a run has left that was killed before the release got its name is removed.
+    """
+    if dossier is not None:
+        atomic.take_back(Path(dossier), Path(release))
     targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
     nested = atomic.nesting_problems(*targets)
     asked = targets[:1] if nested else targets  # a folder inside the other need not be made

@@ -16,6 +16,7 @@ from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, cell_
 from postrand.risk.law import KeyLaw, Members
 from postrand.risk.readings import inverse_population
 from postrand.risk.weights import cell_inclusion
+from postrand.support import loops
 
 Summary = tuple[float, float, float, float, float]
 """Risk, its standard error, an upper bound for one release, information kept, and the share of records unchanged."""
@@ -231,17 +232,14 @@ def _moved(matrix: FloatArray, rows: IntArray, rng: np.random.Generator, of: Int
     ``of`` (n,) numbers the units whose records have one draw; None: each has its own.
     """
     drawn = rng.random((2, rows.size))
-    stays, where = drawn if of is None else drawn[:, of]
+    drawn = drawn if of is None else np.ascontiguousarray(drawn[:, of])
     size = matrix.shape[0]
     off = matrix * (1 - np.eye(size))
     total = off.sum(axis=1, keepdims=True)
     ladder = np.cumsum(np.divide(off, total, out=np.zeros_like(off), where=total > 0), axis=1)
-    moving = np.flatnonzero(stays >= matrix.diagonal().take(rows))
-    found, of_moving = rows.copy(), rows[moving].astype(np.intp)
-    steps = ladder + np.arange(size)[:, None]
-    place = np.searchsorted(steps.ravel(), of_moving + where[moving], side="right") - of_moving * size
     last = size - 1 - np.argmax(off[:, ::-1] > 0, axis=1)
-    found[moving] = np.minimum(place, last[of_moving])
+    found = rows.copy()
+    loops.move_codes(found, drawn, matrix.diagonal().copy(), ladder + np.arange(size)[:, None], last.astype(np.int64))
     return found
 
 

@@ -23,6 +23,8 @@ WORK = 100_000_000
 ALONE = 256
 """What a target costs in a part of a split that needs no comparisons, in comparisons."""
 MOST_RELEASES, FEWEST_TARGETS = 10, 400
+DRAWN = 3_000_000
+"""Draw so many records at most, over all releases but the first: those of large files vary less."""
 TAILS = 40
 """Beyond so many standard deviations a beta-binomial law with both parameters >= 1/2 has less than 1e-10."""
 
@@ -127,9 +129,9 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     with equal keys, and a link is right with probability 1/f: exact.
 
     With a law, whole releases of the file are drawn and attacked, so that ``rate`` rests on no model: it is the mean
-    over simulated links, whatever the attacker believes. Up to ten releases, every person a target, where that is
-    at most ``WORK`` comparisons; in larger files one release and random targets (at least 400 of each kind,
-    whole households).
+    over simulated links, whatever the attacker believes. Up to ten releases of ``DRAWN`` records together, every person
+    a target, where that is at most ``WORK`` comparisons; in larger files one release and random targets (at least 400
+    of each kind, whole households).
 
     Raises
     ------
@@ -171,7 +173,7 @@ def _after(
 ) -> Informed:
     n = truth.records
     each = comparisons(law, n)
-    many = int(np.clip(WORK // (occupied * each), 1, MOST_RELEASES))
+    many = int(np.clip(min(WORK // (occupied * each), DRAWN // n), 1, MOST_RELEASES))
     most = n if occupied * each <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
     random = _sample(n, most, household, rng)
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]

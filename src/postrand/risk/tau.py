@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_limits
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray
 from postrand.risk.loglinear import LogLinearFit, margin_index
@@ -228,6 +229,8 @@ def inverse_information(fit: LogLinearFit, sizes: list[int]) -> FloatArray:
     whole = upper + np.triu(upper, 1).T
     diagonal = whole.diagonal()
     whole[np.diag_indices(size)] += 1e-9 * diagonal + 1e-10 * float(diagonal.max()) * (diagonal == 0) + 1e-12
-    factor = scipy.linalg.cho_factor(whole, overwrite_a=True)
-    inverse: FloatArray = scipy.linalg.cho_solve(factor, np.eye(size, order="F"), overwrite_b=True)
+    linalg = scipy.linalg  # loaded here: the limit is for what is loaded already
+    with threadpool_limits(1, "blas"):  # on processors that are busy more threads wait for each other
+        factor = linalg.cho_factor(whole, overwrite_a=True)
+        inverse: FloatArray = linalg.cho_solve(factor, np.eye(size, order="F"), overwrite_b=True)
     return inverse.T  # it is symmetric, and so its rows are in the order that the loops want

@@ -139,6 +139,67 @@ PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 
 /* ---- Draws ----------------------------------------------------------------------------------------------------- */
 
+/* How many of the steps, which ascend, are at most `value`. */
+static Py_ssize_t steps_up_to(const double *steps, Py_ssize_t size, double value) {
+    Py_ssize_t first = 0;
+    for (Py_ssize_t left = size, half; left > 1; left -= half) {
+        half = left / 2;
+        first += steps[first + half - 1] <= value ? half : 0;
+    }
+    return first + (steps[first] <= value);
+}
+
+/* Codes are checked as they are read; false where one is not that of a row. */
+#define MOVE(T)                                                                                                        \
+    static int move_##T(const double *restrict stays, const double *restrict where, Py_ssize_t n, T *codes,            \
+                        const double *restrict keep, const double *restrict steps, const int64_t *restrict last,       \
+                        Py_ssize_t size) {                                                                             \
+        for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
+            const Py_ssize_t code = (Py_ssize_t)codes[i];                                                              \
+            if (code < 0 || code >= size)                                                                              \
+                return 0;                                                                                              \
+            if (stays[i] >= keep[code]) {                                                                              \
+                const Py_ssize_t place = steps_up_to(steps + code * size, size, (double)code + where[i]);              \
+                codes[i] = (T)(place < last[code] ? place : last[code]);                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+        return 1;                                                                                                      \
+    }
+
+MOVE(int8_t)
+MOVE(int16_t)
+MOVE(int32_t)
+MOVE(int64_t)
+
+PyObject *move_codes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "codes", CODES, 1, 1},
+                                   {1, "drawn", DOUBLE, 2, 0},
+                                   {2, "keep", DOUBLE, 1, 0},
+                                   {3, "steps", DOUBLE, 2, 0},
+                                   {4, "last", INT64, 1, 0}};
+    Py_buffer views[5];
+    if (counted(count, 5) < 0 || enter(arguments, wanted, 5, views) < 0)
+        return NULL;
+    const Py_ssize_t n = views[0].shape[0], size = views[2].shape[0];
+    const double *stays = views[1].buf, *keep = views[2].buf, *steps = views[3].buf;
+    const int64_t *last = views[4].buf;
+    int inside = views[1].shape[0] == 2 && views[1].shape[1] == n && views[3].shape[0] == size
+                 && views[3].shape[1] == size && views[4].shape[0] == size;
+    if (inside) {
+        Py_BEGIN_ALLOW_THREADS
+        switch (views[0].itemsize) {
+        case 1: inside = move_int8_t(stays, stays + n, n, views[0].buf, keep, steps, last, size); break;
+        case 2: inside = move_int16_t(stays, stays + n, n, views[0].buf, keep, steps, last, size); break;
+        case 4: inside = move_int32_t(stays, stays + n, n, views[0].buf, keep, steps, last, size); break;
+        default: inside = move_int64_t(stays, stays + n, n, views[0].buf, keep, steps, last, size);
+        }
+        Py_END_ALLOW_THREADS
+    }
+    if (!inside)
+        refuse("each record has a code of a row and two numbers, and each row a chance, its steps and a last code");
+    return ended(views, 5);
+}
+
 /* What numpy gives to C of a bit generator, in the capsule of that name (numpy/random/bitgen.h). */
 typedef struct {
     void *state;

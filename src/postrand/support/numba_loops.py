@@ -232,6 +232,26 @@ def sum_products(index, mu, matrix):  # type: ignore[no-untyped-def]  # numba fi
 
 
 @compiled
+def move_codes(codes, drawn, keep, steps, last):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Replace the code x of each record by a released one; it stays where ``drawn[0, i] < keep[x]``.
+
+    Others move to the place of ``x + drawn[1, i]`` among ``steps[x]``, which ascend from x to x + 1: the number of
+    those that are no larger, and ``last[x]`` at most.
+    """
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        if drawn[0, i] >= keep[code]:
+            value, first, left = code + drawn[1, i], 0, keep.size
+            while left > 0:
+                half = left // 2
+                if steps[code, first + half] <= value:
+                    first, left = first + half + 1, left - half - 1
+                else:
+                    left = half
+            codes[i] = min(first, last[code])
+
+
+@compiled
 def match_draws(own, others, expected, single, scale, found, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the matches of drawn files, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
 

@@ -93,6 +93,7 @@ class Dossier:
     policy: PolicyCheck | None = None
     public: str = ""
     """The address of the public report, for links from the pages of the dossier."""
+    beside: Beside = field(default_factory=lambda: Beside())
 
     def text(self, after: risk.RiskReport | None) -> str:
         """Return the dossier as JSON, with the exact figures of the file and of the released one."""
@@ -134,11 +135,10 @@ class Dossier:
             "Variables of households": [_shared(one) for one in self.findings.shared],
             **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
             TABLES: [] if self.figures is None else worth_rows(self.figures.tables, self.figures.own),
-            **(self.split or {"What the same level buys": way_rows(mechanism)}),
+            **(self.split or {"What the same level buys": self.beside.ways}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
-        stage(Stage.CURVES)
-        compared = {f"Privacy and utility: {block.name}": (block.epsilon, c) for block, c in self.curves(mechanism)}
+        compared = {f"Privacy and utility: {name}": found for name, found in self.beside.curves.items()}
         curves = {title: curve for title, (_, curve) in compared.items()}
         tables = {title: [_point(point) for point in curve.points] for title, curve in curves.items()}
         pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
@@ -179,13 +179,29 @@ class Dossier:
             files[DECISION] = report.decision_page(about, self.public)
         return files
 
-    def curves(self, mechanism: Mechanism) -> Iterator[tuple[Block, Comparison]]:
-        """Yield the privacy-utility curve of each small variable that is perturbed alone, for its own frequencies."""
-        alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
-        for block in alone[:MAX_CURVES]:
-            counts = np.array(list(self.data["counts"][block.name].values()), dtype=np.float64)
-            if counts.size == block.matrix.size and counts.any():
-                yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the dossier shows that no risk is measured for: curves, with the ε of their block, and what the ε buys."""
+
+    curves: Mapping[str, tuple[float, Comparison]] = field(default_factory=dict)
+    ways: Sequence[Mapping[str, object]] = ()
+
+    @classmethod
+    def of(cls, known: Known, mechanism: Mechanism) -> Beside:
+        """Compare structures and ways of a release; a curve is for each small variable that is perturbed alone."""
+        stage(Stage.CURVES)
+        curves = {block.name: (block.epsilon, curve) for block, curve in _curves(known, mechanism)}
+        return cls(curves, way_rows(mechanism) if mechanism.split is None else ())
+
+
+def _curves(known: Known, mechanism: Mechanism) -> Iterator[tuple[Block, Comparison]]:
+    """Yield the privacy-utility curves, for the variables' own frequencies."""
+    alone = [b for b in mechanism.blocks if len(b.variables) == 1 and 2 <= b.matrix.size <= MAX_CURVE_SIZE]
+    for block in alone[:MAX_CURVES]:
+        counts = known.table(block.variables).dense().astype(np.float64)
+        if counts.size == block.matrix.size and counts.any():
+            yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
 
 
 def collect(

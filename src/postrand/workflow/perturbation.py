@@ -25,7 +25,7 @@ from postrand.release.completed_files import putting
 from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
-from postrand.workflow.dossier import Dossier
+from postrand.workflow.dossier import Beside, Dossier
 from postrand.workflow.dossier_decision import address
 from postrand.workflow.facts import data_name, record_key_of, released_names
 from postrand.workflow.known import Known
@@ -76,13 +76,16 @@ class Perturbation:
     ) -> Release:
         """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it.
 
-        ``inside`` gives the facts of the dossier; it is asked when the records are written.
+        ``inside`` gives the facts of the dossier; it is asked when the records are written. What the dossier shows
+        beside them is computed before: they can still be on their way.
         """
 
-        def internal(*about: Any) -> Mapping[str, str | bytes]:
+        def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, str | bytes]:
             assert inside is not None
             assert dossier is not None
-            return dataclasses.replace(inside(), public=address(dossier, out)).files(*about)
+            beside = Beside.of(self.known, mechanism)
+            found = dataclasses.replace(inside(), public=address(dossier, out), beside=beside)
+            return found.files(data, mechanism, *about)
 
         def note(manifest: str) -> None:
             for charge in charges:
