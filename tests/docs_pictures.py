@@ -6,7 +6,6 @@ of the pages. A test compares the names below with the files and with what the p
 
 import contextlib
 import io
-import re
 import tempfile
 from pathlib import Path
 
@@ -18,10 +17,17 @@ from tests.conftest import ROOT
 from tests.guides import run_page
 
 KEY = "2006" * 16  # of the tutorials' release: for examples only
-NAMES = ("workbench-risk", "workbench-protect", "report", "decision", "dossier-risk")
+NAMES = (
+    "workbench-risk",
+    "workbench-protect",
+    "report",
+    "report-table",
+    "decision",
+    "decision-sign",
+    "dossier-risk",
+)
 FOLDER = ROOT / "docs" / "pictures"
 COLOURS = 64
-WIDE = {"width": 1100, "height": 760}
 
 
 def main() -> None:
@@ -39,29 +45,28 @@ def main() -> None:
 
 def pages(browser: Browser, folder: Path) -> None:
     """Take the pages that a release and its dossier have."""
-    with opened(browser, (folder / "internal" / "decision.html").as_uri(), viewport=WIDE) as page:
-        keep(page, "decision")
-    with opened(browser, (folder / "release" / "report.html").as_uri(), viewport=WIDE) as page:
-        keep(page, "report")
-    with opened(browser, (folder / "internal" / "dossier.html").as_uri(), viewport=WIDE) as page:
-        page.get_by_role("heading", name="Risk before and after").scroll_into_view_if_needed()
-        page.evaluate("[...document.querySelectorAll('h2')].find(h => h.innerText == 'Risk before and after').scrollIntoView()")
-        keep(page, "dossier-risk")
+    with opened(browser, (folder / "release" / "report.html").as_uri()) as page:
+        keep(page, "report", 1100, 625)
+        keep(page, "report-table", 1100, 225, top="A corrected table: female by educ")
+    with opened(browser, (folder / "internal" / "decision.html").as_uri()) as page:
+        keep(page, "decision", 1100, 765)
+        keep(page, "decision-sign", 1100, 900, top="What is guaranteed, whatever an attacker knows")
+    with opened(browser, (folder / "internal" / "dossier.html").as_uri()) as page:
+        keep(page, "dossier-risk", 1100, 800, top="Risk before and after")
 
 
 def screens(browser: Browser, folder: Path) -> None:
     """Take two screens of the workbench, with the tutorial's plan."""
-    plan = folder / "advice" / "plan-1.toml"
-    with workbench(plan) as url, opened(browser, url, viewport={"width": 1280, "height": 860}) as page:
+    with workbench(folder / "advice" / "plan-1.toml") as url, opened(browser, url) as page:
         expect(page.locator("#status")).to_contain_text("2,986 records")
         page.click("[data-screen=risk]")
         expect(page.locator("#risk")).to_contain_text("Sample uniques")
         settled(page)
-        keep(page, "workbench-risk")
+        keep(page, "workbench-risk", 1280, 785)
         page.click("[data-screen=protect]")
-        expect(page.locator("#check")).to_contain_text(re.compile("Released as it is"), timeout=60_000)
+        expect(page.locator("#check")).to_contain_text("Released as it is", timeout=60_000)
         settled(page)
-        keep(page, "workbench-protect")
+        keep(page, "workbench-protect", 1280, 805)
 
 
 def settled(page: Page) -> None:
@@ -70,9 +75,13 @@ def settled(page: Page) -> None:
     expect(page.locator("main > section:not([hidden]) :is(.busy, .recalculating)")).to_have_count(0, timeout=60_000)
 
 
-def keep(page: Page, name: str) -> None:
-    """Write what the page shows as a small file: a palette in place of full colours."""
+def keep(page: Page, name: str, width: int, height: int, top: str = "") -> None:
+    """Write what the page shows, from the heading ``top`` on, as a small file: a palette in place of full colours."""
     assert name in NAMES
+    page.set_viewport_size({"width": width, "height": height})
+    if top:
+        heading = page.get_by_role("heading", name=top, exact=True)
+        heading.evaluate("found => { found.scrollIntoView(); window.scrollBy(0, -20); }")
     shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     shown.quantize(COLOURS, dither=Image.Dither.NONE).save(FOLDER / f"{name}.png", optimize=True)
 
