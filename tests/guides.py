@@ -20,27 +20,29 @@ ENTRY = r"(?ms)^{name} = (\[.*?\]|[^\n]*)$"
 QUICK = ("--copies", "2", "--sweeps", "50", "--chains", "1", "--classes", "4", "--seed", "1")
 
 
-def run_page(name: str, folder: Path, *, secret: Path | None = None) -> None:
-    """Run a page's commands, edits and Python in ``folder``, the current one.
+def run_page(name: str, folder: Path, *, secret: Path | None = None) -> int:
+    """Run a page's commands, edits and Python in ``folder``, the current one, and return how many blocks that were.
 
     ``text`` after a block is what it prints, ``…`` for what it leaves out. With ``secret``, releases are drawn
     with this release key, so that their figures are those of the page. Completed files are made with a small model.
     """
     variables: dict[str, Any] = {}
-    printed = ""
+    printed, held = "", 0
     for kind, text in BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
         if kind == "python":
             printed = _executed(text, name, variables)
         elif kind == "toml" and text.startswith("# in "):
             edited(folder, text)
         elif kind == "toml" and text.startswith("# new file "):
-            place, _, held = text.partition("\n")
-            (folder / place.removeprefix("# new file ")).write_text(held, encoding="utf-8")
+            place, _, lines = text.partition("\n")
+            (folder / place.removeprefix("# new file ")).write_text(lines, encoding="utf-8")
         elif kind == "sh":
             printed = "".join(command(line, secret) for line in text.strip().splitlines())
         elif kind == "text":
             for part in text.split("…"):
                 assert part.strip("\n") in printed, f"{name}:\n{part}\nis not part of\n{printed}"
+        held += kind in ("python", "sh", "text")
+    return held
 
 
 def command(line: str, secret: Path | None = None) -> str:

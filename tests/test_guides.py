@@ -24,7 +24,7 @@ def released(tmp_path_factory):
     secret.write_text(KEY)
     secret.chmod(0o600)
     with contextlib.chdir(folder):
-        run_page("tutorial.md", folder, secret=secret)
+        assert run_page("tutorial.md", folder, secret=secret)
     return folder
 
 
@@ -32,14 +32,14 @@ def released(tmp_path_factory):
 @pytest.mark.parametrize("name", ROLES)
 def test_each_role_finds_what_its_tutorial_shows(released, monkeypatch, name):
     monkeypatch.chdir(released)
-    run_page(name, released)
+    assert run_page(name, released)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cookbook.md", "other-tools.md"])
 def test_what_a_guide_shows_runs(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    run_page(name, tmp_path)
+    assert run_page(name, tmp_path)
 
 
 def test_every_picture_is_made_by_the_script_and_shown_on_a_page():
@@ -56,9 +56,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"stands in for your file: [^\n]*\n\n```\n(.*?)```", readme, re.DOTALL)
-    for line in block.splitlines():
-        if shlex.split(line, comments=True):
-            command(line)
+    assert all(command(line) for line in block.splitlines() if shlex.split(line, comments=True))
 
 
 def test_advice_says_what_to_do_about_a_limit_that_is_not_met(tmp_path, monkeypatch):
