@@ -36,6 +36,17 @@ def test_each_role_finds_what_its_tutorial_shows(released, monkeypatch, name):
 
 
 @pytest.mark.slow
+def test_the_risks_of_the_officer_s_tutorial_are_those_of_the_dossier(released):
+    page = (ROOT / "docs" / "tutorial-officer.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:right links|largest).*? \| ([\d.]+).*? \| ([\d.]+)", page, re.MULTILINE)
+    dossier = (released / "internal" / "dossier.html").read_text(encoding="utf-8")
+    assert len(rows) == 3
+    assert {
+        figure for row in rows for figure in row if not re.search(rf"[> ]{re.escape(figure)}[ ;<]", dossier)
+    } == set()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cookbook.md", "other-tools.md"])
 def test_what_a_guide_shows_runs(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
