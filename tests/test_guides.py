@@ -1,81 +1,73 @@
-"""The guides: every command and example of the tutorial, the cookbook and the page for users of other tools runs."""
+"""The guides: every command and example of the tutorials, the cookbook and the page for users of other tools runs."""
 
+import contextlib
 import re
 import shlex
-import warnings
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
 from tests.conftest import ROOT
+from tests.docs_pictures import KEY, NAMES
+from tests.guides import command, run_page
 
-PAGES = ("tutorial.md", "cookbook.md", "other-tools.md")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ROLES = ("tutorial-analyst.md", "tutorial-officer.md")
+PICTURES = ROOT / "docs" / "pictures"
 
 
-def edited(folder, text):
-    """Write the lines of an example into the file that its first line names, in place of the entries of these names.
-
-    A line ``categories = ...`` replaces the first entry of this name; a list over several lines is one entry.
-    """
-    place, *lines = text.strip().splitlines()
-    path = folder / place.removeprefix("# in ").strip()
-    held = path.read_text(encoding="utf-8")
-    for line in lines:
-        name = line.partition(" =")[0]
-        held, found = re.subn(rf"(?ms)^{name} = (\[.*?\]|[^\n]*)$", line.replace("\\", r"\\"), held, count=1)
-        assert found, f"{place}: no {name}"
-    path.write_text(held, encoding="utf-8")
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A folder in which the curator's tutorial was run; each page of the others goes on from it."""
+    folder = tmp_path_factory.mktemp("curator")
+    secret = folder / "release.key"
+    secret.write_text(KEY)
+    secret.chmod(0o600)
+    with contextlib.chdir(folder):
+        assert run_page("tutorial.md", folder, secret=secret)
+    return folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ROLES)
+def test_each_role_finds_what_its_tutorial_shows(released, monkeypatch, name):
+    monkeypatch.chdir(released)
+    assert run_page(name, released)
+
+
+@pytest.mark.slow
+def test_the_risks_of_the_officer_s_tutorial_are_those_of_the_dossier(released):
+    page = (ROOT / "docs" / "tutorial-officer.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:right links|largest).*? \| ([\d.]+).*? \| ([\d.]+)", page, re.MULTILINE)
+    dossier = (released / "internal" / "dossier.html").read_text(encoding="utf-8")
+    assert len(rows) == 3
+    assert {
+        figure for row in rows for figure in row if not re.search(rf"[> ]{re.escape(figure)}[ ;<]", dossier)
+    } == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cookbook.md", "other-tools.md"])
 def test_what_a_guide_shows_runs(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    variables: dict[str, Any] = {}
-    for kind, text in BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
-        if kind == "python":
-            exec(compile(text, name, "exec"), variables)
-        elif kind == "toml" and text.startswith("# in "):
-            edited(tmp_path, text)
-        elif kind == "sh":
-            for line in text.strip().splitlines():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    told = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
-                assert told.exit_code == 0, (line, told.output)
+    assert run_page(name, tmp_path)
 
 
-def test_the_tutorial_s_figures_are_those_that_the_commands_print(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    blocks = BLOCK.findall(page)
-    exec(compile(blocks[0][1], "tutorial.md", "exec"), {})
-    line = next(line for _, text in blocks for line in text.splitlines() if line.startswith("postrand assess survey"))
-    told = CliRunner().invoke(main, shlex.split(line)[1:])
-    assert "sample uniques        579" in told.output
-    assert "15.0" in told.output
-    assert "579 of 4,000" in page
+def test_every_picture_is_made_by_the_script_and_shown_on_a_page():
+    shown = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        shown |= set(re.findall(r"!\[.{20,}?\]\(pictures/([\w-]+\.png)\)", page.read_text(encoding="utf-8")))
+    held = {path.name: path.stat().st_size for path in PICTURES.iterdir()}
+    assert shown == set(held) == {f"{name}.png" for name in NAMES}
+    assert max(held.values()) < 150_000
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run_on_the_file_of_the_demo(tmp_path, monkeypatch):
-    import pyarrow.parquet as pq
-
-    from postrand.workflow.demo import survey
-
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo").mkdir()
-    pq.write_table(survey(), tmp_path / "demo" / "gss.parquet")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"in place of yours:\n\n```\n(.*?)```", readme, re.DOTALL)
-    for line in block.splitlines():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            told = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
-        assert told.exit_code == 0, (line, told.output)
+    (block,) = re.findall(r"stands in for your file: [^\n]*\n\n```\n(.*?)```", readme, re.DOTALL)
+    assert all(command(line) for line in block.splitlines() if shlex.split(line, comments=True))
 
 
 def test_advice_says_what_to_do_about_a_limit_that_is_not_met(tmp_path, monkeypatch):
