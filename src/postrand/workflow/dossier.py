@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,7 @@ from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
-from postrand.support.progress import Stage, stage
+from postrand.support.progress import Stage, stage, unheard
 from postrand.support.showing import capital
 from postrand.support.worth_basis import PRIORS
 from postrand.workflow.comparison import PlanFigures, computed
@@ -201,7 +204,14 @@ def _curves(known: Known, mechanism: Mechanism) -> Iterator[tuple[Block, Compari
     for block in alone[:MAX_CURVES]:
         counts = known.table(block.variables).dense().astype(np.float64)
         if counts.size == block.matrix.size and counts.any():
-            yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
+            yield block, _compared(counts.tobytes())
+
+
+@functools.lru_cache(maxsize=2 * MAX_CURVES)
+def _compared(counts: bytes) -> Comparison:
+    """Return the curves of a variable with these counts, the bytes of its floats; those of the last ones are kept."""
+    found = np.frombuffer(counts)
+    return compare(found / found.sum(), CURVE_EPSILONS)
 
 
 def collect(
@@ -231,17 +241,19 @@ def collect(
     }
     truth = TrueFile.read(source, codebook, fraction)
     stage(Stage.RISK)  # the file was read in between
-    measured = None if truth is None else measures(source, codebook, truth)
-    split = split_sections(known, max(certificate.account.split, default=0.0))
+    with ThreadPoolExecutor(1, thread_name_prefix="postrand-attacks") as pool:  # half of the work, and on its own
+        attacked = pool.submit(copy_context().run, unheard()(Exposures.of), truth, mechanism)
+        measured = None if truth is None else measures(source, codebook, truth)
+        split = split_sections(known, max(certificate.account.split, default=0.0))
+        risky = combinations(source, codebook)
+        attacks = attacked.result()
     if split:
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
-    attacks = Exposures.of(truth, mechanism)
     figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.inside)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
-    risky = combinations(source, codebook)
     return Dossier(data, before, risky, findings, truth, fraction, measured, split, attacks, figures, policy)
 
 

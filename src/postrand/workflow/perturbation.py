@@ -20,7 +20,7 @@ from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.release import Release
+from postrand.release import Release, rendering
 from postrand.release.completed_files import putting
 from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
@@ -88,6 +88,7 @@ class Perturbation:
             assert inside is not None
             assert dossier is not None
             beside = Beside.of(self.known, mechanism)
+            rendering.digest()  # for the manifest, which gets it from memory then: the risk can still be on its way
             found = dataclasses.replace(inside(), public=address(dossier, out), beside=beside)
             return found.files(data, mechanism, *about)
 
