@@ -147,7 +147,7 @@ def test_the_dossier_is_computed_beside_the_draws_and_its_error_leaves_nothing(
         where.append(threading.current_thread() is threading.main_thread())
         return usual(*about)
 
-    monkeypatch.setattr(pipeline, "collect", collect)
+    monkeypatch.setattr(dossier, "collect", collect)
     made = {}
     for name, engine in (("beside", None), ("before", "duckdb")):
         run(load_plan(plan), tmp_path / name, dossier=tmp_path / f"{name}-d", engine=engine, release_key=bytes(32))

@@ -6,8 +6,6 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
-from postrand.support.progress import Stage, stage, unheard
+from postrand.support.progress import Stage, stage
 from postrand.support.showing import capital
 from postrand.support.worth_basis import PRIORS
 from postrand.workflow.comparison import PlanFigures, computed
@@ -241,19 +239,17 @@ def collect(
     }
     truth = TrueFile.read(source, codebook, fraction)
     stage(Stage.RISK)  # the file was read in between
-    with ThreadPoolExecutor(1, thread_name_prefix="postrand-attacks") as pool:  # half of the work, and on its own
-        attacked = pool.submit(copy_context().run, unheard()(Exposures.of), truth, mechanism)
-        measured = None if truth is None else measures(source, codebook, truth)
-        split = split_sections(known, max(certificate.account.split, default=0.0))
-        risky = combinations(source, codebook)
-        attacks = attacked.result()
+    measured = None if truth is None else measures(source, codebook, truth)
+    split = split_sections(known, max(certificate.account.split, default=0.0))
     if split:
         data["split"] = split
     data["measures"] = {} if measured is None else measured.to_dict()["measures"]
+    attacks = Exposures.of(truth, mechanism)
     figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.inside)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
+    risky = combinations(source, codebook)
     return Dossier(data, before, risky, findings, truth, fraction, measured, split, attacks, figures, policy)
 
 
