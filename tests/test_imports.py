@@ -56,6 +56,8 @@ ALLOWED = {
     "recode recodes.toml people.parquet": ARRAYS | {"tomlkit"},
     "advise people.parquet --keys sex,area --out advice": ARRAYS | DRAW | {"tomlkit"},
 }
+OF_A_DOSSIER = {f"postrand.{name}" for name in ("workflow.dossier", "workflow.comparison", "risk.informed")}
+"""A fifth of the modules of a release with a dossier stand behind these: one without does not load them."""
 SCRIPT = """
 import atexit, json, sys
 import postrand
@@ -95,6 +97,7 @@ def test_a_command_loads_only_what_it_needs(place, command):
     assert ran.returncode == 0, ran.stderr
     loaded = set(json.loads(ran.stdout.splitlines()[-1]))
     assert {"postrand"} <= loaded
+    assert not command.startswith("protect") or not loaded & {*OF_A_DOSSIER, "postrand.estimate.by_model"}
     assert loaded & SLOW <= ALLOWED[command] | (BY_THEMSELVES if ALLOWED[command] else set())
 
 

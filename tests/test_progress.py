@@ -18,7 +18,7 @@ from postrand import load_plan, release, risk, run
 from postrand.errors import DataError
 from postrand.support import progress
 from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
-from postrand.workflow import dossier, draft, pipeline
+from postrand.workflow import dossier, draft
 from postrand.workflow.comparison import figures_of
 
 RECORDS = 70_000  # more than one batch
@@ -147,7 +147,7 @@ def test_the_dossier_is_computed_beside_the_draws_and_its_error_leaves_nothing(
         where.append(threading.current_thread() is threading.main_thread())
         return usual(*about)
 
-    monkeypatch.setattr(pipeline, "collect", collect)
+    monkeypatch.setattr(dossier, "collect", collect)
     made = {}
     for name, engine in (("beside", None), ("before", "duckdb")):
         run(load_plan(plan), tmp_path / name, dossier=tmp_path / f"{name}-d", engine=engine, release_key=bytes(32))
@@ -158,7 +158,7 @@ def test_the_dossier_is_computed_beside_the_draws_and_its_error_leaves_nothing(
     def refused(*about: Any) -> Any:
         raise DataError("no")
 
-    monkeypatch.setattr(pipeline, "collect", refused)
+    monkeypatch.setattr(dossier, "collect", refused)
     with pytest.raises(DataError, match="no"):
         run(load_plan(plan), tmp_path / "failed", dossier=tmp_path / "failed-d")
     assert not [*tmp_path.glob("*failed*")]

@@ -11,9 +11,12 @@ from postrand.app import documents
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed, Latest
 from postrand.certification.plain_words import household_claims, household_levels, plain_claims
+from postrand.engines.wants import Count
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.release import rendering
+from postrand.report.html import compiled
 from postrand.report.table_worth import two_way, two_way_lines
 from postrand.risk.file import household_numbers
 from postrand.risk.findings import Findings
@@ -21,6 +24,7 @@ from postrand.risk.singled_together import singled_by_all
 from postrand.support.exact import format_upper
 from postrand.support.warned import heard
 from postrand.workflow.design_blocks import check_rules
+from postrand.workflow.dossier import Beside
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import file_warnings
@@ -114,6 +118,16 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     told, worth = _promises(made, found), tuple(two_way_lines(two_way(made.mechanism, _rows(decisions))))
     shares = _together(made.known, found)
     return ReleaseCheck(columns, found, warnings, refusals, *shares, told, *houses, worth, policy)
+
+
+def prepared(decisions: Decisions, folder: Path, latest: Latest) -> None:
+    """Compute what a run needs and no draw decides, while a person reads the check: a run finds it in memory."""
+    made = latest.designed(decisions, folder)
+    wants = [Count(block.variables) for block in made.mechanism.blocks if len(block.variables) == 1]
+    counted = made.known.engine.count_all(made.known.source, made.plan.codebook, wants)
+    Beside.of(replace(made.known, answers=counted), made.mechanism)
+    compiled()
+    rendering.digest()
 
 
 def _rows(decisions: Decisions) -> int:

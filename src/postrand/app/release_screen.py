@@ -96,6 +96,9 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
         one = shown(tab())
         if not isinstance(found, checking.ReleaseCheck) or is_listed(one, part("all")):
             return None
+        if found.is_ready:
+            here, decisions = tab(), part("all")
+            here.beforehand(check_key(decisions), lambda: checking.prepared(decisions, here.folder, here.latest))
         return check_view.check_view(part("all"), found)
 
     @render.ui

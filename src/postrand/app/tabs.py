@@ -64,6 +64,7 @@ class Tab:
         self.explaining: reactive.Value[Any] = reactive.Value(None)
         self._opens = 0
         self._is_running = False
+        self._beforehand: Any = None
         self._results: dict[str, reactive.Value[tuple[Any, Any]]] = {}
         self._pending: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,6 +103,12 @@ class Tab:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def beforehand(self, key: Any, function: Callable[[], Any]) -> None:
+        """Do work of which nothing is shown in the background, once for a key; its problems are told later."""
+        if self._beforehand != key:
+            self._beforehand = key
+            self.start(guarded(function))
 
     async def _work(self, kind: str, key: Any, function: Callable[[], Any]) -> None:
         # A level that moves asks again and again: what waited for a thread and is no longer wanted does nothing.

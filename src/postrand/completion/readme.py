@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.estimate.by_model import FAILED
 from postrand.estimate.pooling_files import COPY, RECORD
 
 WIDTH = 96
@@ -80,6 +79,8 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
     """Return what the tests of the model found."""
     lines = heading("What the tests of the model found")
     if told["problems"]:
+        from postrand.estimate.by_model import FAILED  # a release without copies needs no model
+
         lines.append(wrapped(f"{FAILED}. Do not rely on results for what is named here:"))
         lines += numbered(told["problems"])
     else:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
-from postrand.risk.informed import LEVELS
 from postrand.support.inputs import finite, is_names, is_whole, read_toml
 from postrand.support.measure_names import measure_named
 from postrand.support.showing import few
@@ -186,6 +185,8 @@ def _rule_problems(entry: Mapping[str, Any], where: str) -> Iterator[str]:
 
 
 def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterator[str]:
+    from postrand.risk.informed import LEVELS  # only for a policy: the plan of a release mostly has none
+
     value = entry[OPTIONS[kind][0]]
     got = shown(value, repr)
     if kind == "never" and (not is_names(value) or not value):

@@ -128,6 +128,12 @@ def _worths(
     }
 
 
+def compiled() -> None:
+    """Compile the templates of all pages: otherwise the first page of each kind waits for it."""
+    for name in environment().list_templates(extensions=("html",)):
+        environment().get_template(name)
+
+
 @cache
 def environment() -> Environment:
     """Return the templates of the pages, and how numbers and names are written on them."""

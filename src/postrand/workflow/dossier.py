@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -201,7 +202,14 @@ def _curves(known: Known, mechanism: Mechanism) -> Iterator[tuple[Block, Compari
     for block in alone[:MAX_CURVES]:
         counts = known.table(block.variables).dense().astype(np.float64)
         if counts.size == block.matrix.size and counts.any():
-            yield block, compare(counts / counts.sum(), CURVE_EPSILONS)
+            yield block, _compared(counts.tobytes())
+
+
+@functools.lru_cache(maxsize=2 * MAX_CURVES)
+def _compared(counts: bytes) -> Comparison:
+    """Return the curves of a variable with these counts, the bytes of its floats; those of the last ones are kept."""
+    found = np.frombuffer(counts)
+    return compare(found / found.sum(), CURVE_EPSILONS)
 
 
 def collect(

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
@@ -20,15 +20,16 @@ from postrand.formats import PartsSource, Source
 from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.release import Release
+from postrand.release import Release, rendering
 from postrand.release.completed_files import putting
 from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
-from postrand.workflow.dossier import Beside, Dossier
-from postrand.workflow.dossier_decision import address
 from postrand.workflow.facts import data_name, record_key_of, released_names
 from postrand.workflow.known import Known
+
+if TYPE_CHECKING:  # a run without a dossier does not load it
+    from postrand.workflow.dossier import Dossier
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,13 @@ class Perturbation:
         """
 
         def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, str | bytes]:
+            from postrand.workflow.dossier import Beside  # only for a dossier
+            from postrand.workflow.dossier_decision import address
+
             assert inside is not None
             assert dossier is not None
             beside = Beside.of(self.known, mechanism)
+            rendering.digest()  # for the manifest, which gets it from memory then: the risk can still be on its way
             found = dataclasses.replace(inside(), public=address(dossier, out), beside=beside)
             return found.files(data, mechanism, *about)
 

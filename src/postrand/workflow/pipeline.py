@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from postrand import release
 from postrand.certification import Certificate, certify
@@ -27,18 +28,19 @@ from postrand.support.inputs import finite
 from postrand.support.progress import Listener, Stage, stage, told, unheard
 from postrand.support.randomness import ReleaseKey, as_release_key
 from postrand.support.warned import warn
-from postrand.workflow.comparison import figures_known
 from postrand.workflow.design_blocks import check_rules, check_sizes, design_blocks
-from postrand.workflow.dossier import Dossier, collect
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known, opened
 from postrand.workflow.perturbation import Perturbation, file_warnings
 from postrand.workflow.planned import claims_of, mechanism_of
-from postrand.workflow.policy_check import PolicyCheck, PolicyWarning, check_policy
 from postrand.workflow.series import charges_of, entry_of
 from postrand.workflow.unperturbed import findings
 from postrand.workflow.written import check_fits
+
+if TYPE_CHECKING:  # a run without a dossier or a policy needs none of them, nor what they measure with
+    from postrand.workflow.dossier import Dossier
+    from postrand.workflow.policy_check import PolicyCheck
 
 
 def run(
@@ -124,13 +126,19 @@ def _run(
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
     charges = charges_of(plan, entry, ledger, again=again)
-    collected = functools.partial(collect, known, blocks, certificate, found, mechanism, sampling_fraction)
-    with _beside(known, collected if dossier is not None else None) as inside:
+    about = known, blocks, certificate, found, mechanism, sampling_fraction
+    with _beside(known, None if dossier is None else _collected(*about)) as inside:
         _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))
         made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
         shutil.rmtree(resume, ignore_errors=True)
     return dataclasses.replace(made, findings=found, records=job.content.records)
+
+
+def _collected(*about: Any) -> Callable[[], Dossier]:
+    from postrand.workflow.dossier import collect  # a fifth of the modules of a run: only for a dossier
+
+    return functools.partial(collect, *about)
 
 
 @contextmanager
@@ -170,6 +178,9 @@ def policy_of(
         return None
     if inside is not None and (checked := inside().policy) is not None:
         return checked
+    from postrand.workflow.comparison import figures_known  # only for a policy
+    from postrand.workflow.policy_check import check_policy
+
     return check_policy(figures_known(known, mechanism, certificate, found.sentences, fraction), known.plan.policy)
 
 
@@ -177,6 +188,8 @@ def _check_policy(checked: PolicyCheck | None) -> None:
     """Raise PolicyError if the plan does not meet its policy; if the policy is not enforced, warn of each rule."""
     if checked is None:
         return
+    from postrand.workflow.policy_check import PolicyWarning  # only for a policy
+
     checked.require()
     for text in checked.problems():
         warn(text, PolicyWarning, stacklevel=4)
