@@ -61,17 +61,13 @@ def test_the_tutorial_s_figures_are_those_that_the_commands_print(tmp_path, monk
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run_on_the_file_of_the_demo(tmp_path, monkeypatch):
-    import pyarrow.parquet as pq
-
-    from postrand.workflow.demo import survey
-
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo").mkdir()
-    pq.write_table(survey(), tmp_path / "demo" / "gss.parquet")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"in place of yours:\n\n```\n(.*?)```", readme, re.DOTALL)
-    for line in block.splitlines():
+    (block,) = re.findall(r"stands in for your file.*?\n\n```\n(.*?)```", readme, re.DOTALL)
+    lines = [line for line in block.splitlines() if line.startswith("postrand ")]
+    assert len(lines) == 7
+    for line in lines:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             told = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
