@@ -80,7 +80,10 @@ def table_rows(x, y, labels, shares, top, wide=260, tall=30):
     def at(share):
         return x + wide * (share - low) / (top - low)
 
-    parts = [line([(at(0), y - 6), (at(0), y + tall * len(labels) - 4)], PALE)]
+    parts, foot = [], y + tall * len(labels)
+    for share in (0, 0.2, 0.4, 0.6):
+        parts += [line([(at(share), y - 6), (at(share), foot - 4)], PALE)]
+        parts += [text(at(share), foot + 9, f"{share:.0%}", GREY, "middle", 11)]
     for k, label in enumerate(labels):
         middle = y + tall * k + tall / 2 - 4
         parts += [

@@ -89,8 +89,8 @@ def correction(n):
         shares = [n["table"][name][k] for name in ("true", "released", "corrected")]
         parts.append(text(700, 75 + 38 * k, " → ".join(f"{share:.1%}" for share in shares), GREY, "end", 12))
     parts.append(text(700, 50, "true → released → corrected", GREY, "end", 12))
-    parts += key_of_rows(150, 194)
-    return card("A table: true, released, corrected", 212, parts)
+    parts += key_of_rows(150, 204)
+    return card("A table: true, released, corrected", 222, parts)
 
 
 def two(n):
@@ -255,8 +255,8 @@ def whole(n):
         ]
     parts += [text(300, 28, "A table: work, shares of persons", bold=True, size=14)]
     parts += table_rows(440, 44, rows["labels"], rows, 0.6, 260, 28)
-    parts += key_of_rows(300, 318)
-    return card("What a release does to risk and to a table", 340, parts)
+    parts += key_of_rows(300, 330)
+    return card("What a release does to risk and to a table", 350, parts)
 
 
 def _found(n, names):
