@@ -13,8 +13,9 @@ NEWEST := $(VENV)-newest
 TOOLS := $(VENV)-audit
 WHEEL := $(VENV)-wheel
 SDIST := $(VENV)-sdist
+DOCS := $(VENV)-docs
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services r bench studies papers pictures audit faults fuzz mutants check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services r bench studies papers pictures audit faults fuzz mutants docs check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -117,6 +118,20 @@ fuzz: env  ## fuzz every reader of files, guided by coverage; atheris is install
 mutants: env  ## change the trusted core in small ways, and see whether a test fails (MUTANTS: parts of file names, --sample N)
 	nice -n 19 $(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
+docs: env $(DOCS)/.done  ## make the documentation site in site/, where every warning is an error, and look at it in a browser
+	rm -rf site
+	$(BIN)/python -m docs.site.pages build/site
+	PYTHONPATH=$(DOCS):src $(BIN)/python -m sphinx -q -E --fail-on-warning --keep-going -c docs/site -d build/doctrees build/site site
+	PYTHONPATH=$(DOCS):src $(BIN)/python -m tests.licences docs
+	$(BIN)/pytest -q -p no:cacheprovider tests/site_checks.py
+	@echo "open site/index.html: it needs no server and no network"
+
+# Beside the packages of the environment, and not in it: the reference of Python is made from what is imported there.
+$(DOCS)/.done: locks/docs.txt | $(BIN)/python
+	rm -rf $(DOCS)
+	$(PIP) install --quiet --require-hashes --target $(DOCS) -r locks/docs.txt
+	touch $@
+
 check: env  ## lint, format, types, spelling, licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -148,9 +163,10 @@ lock: env  ## resolve pyproject.toml anew into locks/ (UPGRADE=1 takes the newes
 	$(LOCK) pyproject.toml --constraints locks/dev.txt --extra demo --output-file locks/demo.txt
 	$(LOCK) --constraints locks/dev.txt --group build --output-file locks/build.txt
 	$(LOCK) $(if $(UPGRADE),--upgrade) --group audit --output-file locks/audit.txt
+	$(LOCK) $(if $(UPGRADE),--upgrade) --constraints locks/dev.txt --group docs --output-file locks/docs.txt
 
 clean:  ## remove the environment and the caches
-	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(TOOLS) $(WHEEL) $(SDIST) build dist src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(TOOLS) $(WHEEL) $(SDIST) $(DOCS) build dist site src/postrand.egg-info src/postrand/support/*.so .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("postrand needs Python 3.11 or later; say make PYTHON=python3.x"\

@@ -10,7 +10,7 @@ WINDOWS = sysconfig.get_platform().startswith("win")
 
 LOOPS = Extension(
     "postrand.support._loops",
-    [f"src/postrand/support/{name}.c" for name in ("_loops", "_risk_loops")],
+    [f"src/postrand/support/{name}.c" for name in ("_loops", "_risk_loops", "_text_loops")],
     depends=["src/postrand/support/_loops.h"],
     libraries=[] if WINDOWS else ["m"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],

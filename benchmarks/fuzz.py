@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-READERS = ("openpyxl", "tests.both_verifiers", "tests.fuzz_targets", "postrand.errors")
+READERS = ("openpyxl", "tests.both_verifiers", "tests.fuzz_targets", "postrand.errors", "postrand.engines.journal")
 READERS += tuple(
     f"postrand.{room}" for room in ("codebook", "formats", "metadata", "plan", "recoding", "release", "support")
 )

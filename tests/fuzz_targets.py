@@ -1,5 +1,6 @@
 """Every reader of a file that others wrote: for each, files to start from, and how it is called with other bytes."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -11,10 +12,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 import postrand as pr
 from postrand import formats, release
 from postrand.codebook.rule_files import read_rules
 from postrand.engines.content import Content
+from postrand.engines.journal import journaled
 from postrand.errors import PostrandError
 from postrand.formats import ReadSettings
 from postrand.metadata.ddi_xml import read_ddi
@@ -105,6 +109,25 @@ tables = [["sex", "region"]]
 measure = "unperturbed"
 never = ["pay"]
 """
+PROJECT_PLAN = """
+[source]
+file = "survey.csv"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 1.0
+[[blocks]]
+variables = ["sex"]
+"""
+PROJECT_BOOK = """
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["F", "M"]
+""" + "".join(
+    f'[[variables]]\nname = "{name}"\nrole = "drop"\ntype = "string"\n' for name in ("region", "pay", "day", "note")
+)
+BATCH = pa.RecordBatch.from_pydict({"sex": pa.array([0, 1, 1], pa.uint8())})
 TEXT = 'sex,region,pay,day,note\nF,n,1.5,2020-01-31,\nM,e,,2021-02-28,"a,""b"""\nF,,-3,,é\n'
 DDI = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr><var name="sex"><labl>Sex</labl><catgry missing="Y">
 <catValu>9</catValu><labl>none</labl></catgry><catgry><catValu>1</catValu><labl>F</labl></catgry></var></dataDscr>
@@ -326,6 +349,50 @@ def ledger_seeds(folder: Path) -> list[bytes]:
     return [ledger.path.read_bytes()]
 
 
+def journal_seeds(folder: Path) -> list[bytes]:
+    list(journaled(folder / "seed", "a" * 64, lambda _: iter([(BATCH, None)]), lambda _: None))
+    (part,) = (folder / "seed").glob("*.arrow")
+    return [part.read_bytes(), (folder / "seed" / "run.json").read_bytes()]
+
+
+def journal(folder: Path, data: bytes) -> Path:
+    """Put bytes in the place of a part of a run's journal, with the digest that fits; or of its note."""
+    root = folder / "journal"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(0o700)
+    is_note = data[:1] in b"{["
+    (root / "run.json").write_bytes(data if is_note else b'{"run": "%s"}' % (b"a" * 64))
+    if not is_note:
+        (root / f"000000-{hashlib.sha256(data).hexdigest()[:32]}.arrow").write_bytes(data)
+    return root
+
+
+def project_seeds(_: Path) -> list[bytes]:
+    files: dict[str, object] = {"survey.csv": TEXT, "codebook.toml": PROJECT_BOOK, "plan.toml": PROJECT_PLAN}
+    digests = {"plan.toml": "", "codebook.toml": ""}
+    files["project.json"] = {"schema": "postrand/project/1", "made": "2031", "files": digests}
+    return [json.dumps(files).encode()]
+
+
+def project(root: Path) -> None:
+    """Open a project as the workbench does; its plan and codebook have the digests that it states."""
+    from postrand.app.plans import open_plan  # loads all rooms, which every other target would wait for
+    from postrand.app.projects import plan_of, release_of
+
+    stated = root / "project.json"
+    with contextlib.suppress(ValueError, RecursionError, OSError):
+        held = json.loads(stated.read_bytes())
+        if isinstance(held, dict) and isinstance(files := held.get("files"), dict):
+            present = [name for name in files if re.fullmatch(r"\w+\.toml", name) and (root / name).is_file()]
+            new = {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in present}
+            stated.write_text(json.dumps({**held, "files": {**files, **new}}))
+    found: Any = None
+    try:
+        found = open_plan(plan_of(root), root)
+    finally:
+        release_of(root, found, 1)
+
+
 TARGETS: dict[str, Target] = {
     "codebook": Target(".toml", documented(CODEBOOK), load_codebook),
     "plan": Target(".toml", documented(PLAN), load_plan),
@@ -344,6 +411,10 @@ TARGETS: dict[str, Target] = {
     **{s: Target(s, table_seed(s), every_batch) for s in (".parquet", ".arrow", ".sav", ".dta", ".xpt")},
     **{n: released(n) for n in ("codebook.json", "mechanism.json", "certificate.json", "manifest.json", "data.csv")},
     "description.json": released("description.json"),
+    "journal": Target(
+        "", journal_seeds, lambda root: list(journaled(root, "a" * 64, lambda _: iter(()), lambda _: None)), journal
+    ),
+    "project": Target("", project_seeds, project, unpacked),
     "verifier": Target("", fixture_seeds("split", "averaged", "permuted", "completed"), alone, unpacked),
 }
 

@@ -28,6 +28,7 @@ from postrand.designers.bistochastic import (
 from postrand.errors import DesignError, PrivacyError, SpecificationError
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.privacy import Bistochastic
+from postrand.support.entropy import _dyadic_beta, _floor, beta_lower, column_excess, entropy_rate_lower, format_lower
 
 ALPHA = 1e-6
 
@@ -387,3 +388,64 @@ def test_one_half_is_not_enough_for_proposition_3():
 def test_what_is_no_number_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# -- entropies of exact laws -------------------------------------------------------------------------------------------
+
+
+def nats(rows):
+    """Return the mean entropy of rows of weights in nats, with 50 digits."""
+    with mpmath.workdps(50):
+        entries = [mpmath.mpf(w) / UNIT for row in rows for w in row if w]
+        return -mpmath.fsum(x * mpmath.log(x) for x in entries) / len(rows)
+
+
+def test_entropies_are_bounds_from_below_within_the_stated_tolerance():
+    laws = [randomised_response(size, 1.3).weights for size in (2, 3, 7)] + [np.array([[UNIT // 3, UNIT - UNIT // 3]])]
+    with mpmath.workdps(50):
+        rates = [nats(law.tolist()) for law in laws]
+        for law, rate in zip(laws, rates, strict=True):
+            assert rate * (1 - mpmath.mpf(2) / 10**13) <= entropy_rate_lower(law) <= rate
+        for count in (1, 2, 4):
+            true = mpmath.fsum(rates[:count]) / mpmath.fsum(mpmath.log(law.shape[1]) for law in laws[:count])
+            assert true * (1 - mpmath.mpf(4) / 10**13) <= beta_lower(laws[:count]) <= true
+    assert beta_lower([]) == beta_lower([np.array([[UNIT]])]) == 1.0
+
+
+def test_a_law_of_powers_of_two_has_an_exact_share_of_bits():
+    """By its bits: two of 2 values hide 1 and 0, four of 4 values 1.5, 1.75, ... of 2."""
+    half, none = np.full((2, 2), UNIT // 2), np.eye(2, dtype=np.int64) * UNIT
+    quarters = np.array([[UNIT // 2, UNIT // 4, UNIT // 8, UNIT // 8]] * 3 + [[UNIT // 4] * 4])
+    assert _dyadic_beta([half]) == 1
+    assert _dyadic_beta([half, none]) == Fraction(1, 2)
+    assert _dyadic_beta([quarters]) == Fraction(3 * Fraction(7, 4) + 2, 4 * 2)
+    assert _dyadic_beta([quarters, half, none]) == Fraction(Fraction(29, 16) + 1, 4)
+    assert beta_lower([quarters]) == 29 / 32
+    halves = [*(2**k for k in range(52, -1, -1)), 1]
+    bits = sum(Fraction(w * (53 - w.bit_length() + 1), UNIT) for w in halves)
+    assert _dyadic_beta([np.array([[*halves, *[0] * 10]])]) == bits / 6
+    assert _dyadic_beta([np.array([[UNIT, 0, 0]])]) is None  # log2 3 is not whole
+    assert _dyadic_beta([np.array([[UNIT // 2 + 1, UNIT // 2 - 1]])]) is None
+    assert _dyadic_beta([half, np.array([[UNIT // 2 + 1, UNIT // 2 - 1]])]) is None
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(2, 3), Fraction(1, 10), Fraction(7, 10), Fraction(1, 2)])
+def test_a_share_is_rounded_down_by_less_than_a_float(value):
+    assert Fraction(_floor(value)) <= value < Fraction(math.nextafter(_floor(value), 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(0.99999999, 6, "0.999999"), (0.62, 6, "0.62"), (0.999, 2, "0.99"), (1.0, 6, "1"), (0.0, 6, "0"), (0.1, 1, "0.1")],
+)
+def test_printed_shares_are_rounded_down(value, digits, text):
+    assert format_lower(value, digits) == text
+
+
+def test_the_column_farthest_from_one_is_named_whatever_its_side():
+    law = np.array([[UNIT, 0, 0], [UNIT // 2, UNIT // 4, UNIT // 4], [UNIT // 2, UNIT // 4, UNIT // 4]])
+    assert column_excess(law) == (0, Fraction(1))
+    assert column_excess(law[:, [1, 2, 0]]) == (2, Fraction(1))
+    less = np.array([[UNIT // 2, UNIT // 2, 0], [UNIT // 2, UNIT // 2, 0], [UNIT // 4, UNIT // 2, UNIT // 4]])
+    assert column_excess(less) == (2, Fraction(-3, 4))
+    assert column_excess(np.full((2, 2), UNIT // 2)) == (0, Fraction(0))

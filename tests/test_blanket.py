@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -14,7 +15,20 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.split import Split, Subset
 from postrand.privacy import blanket
-from postrand.privacy.blanket import Part, blanket_delta, choice_of, part_of, parts_of, ratio_of
+from postrand.privacy.blanket import (
+    Part,
+    _atoms,
+    _corners,
+    _lattice,
+    _log_mean,
+    _merged,
+    _tilt,
+    blanket_delta,
+    choice_of,
+    part_of,
+    parts_of,
+    ratio_of,
+)
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
 
 
@@ -286,3 +300,88 @@ def test_many_records_take_seconds():
     begin = time.process_time()
     assert 0 < blanket_delta(parts, 10**8, 0.005) < 1e-8
     assert time.process_time() - begin < 5
+
+
+HALF, THIRD = Part(Fraction(3), Fraction(1, 2)), Part(Fraction(2), Fraction(2, 3))
+NARROW = Part(Fraction(9, 2), Fraction(3, 10))
+"""A part whose two laws cannot be high at different values alone."""
+
+
+@pytest.mark.parametrize(
+    "part", [HALF, THIRD, NARROW, Part(Fraction(5, 2), Fraction(3, 5)), Part(Fraction(1), Fraction(1))]
+)
+def test_the_corners_are_two_laws_that_are_high_together_as_rarely_as_can_be(part):
+    """Weights of sum γ, under which u and w have the mean 1; without one of the like corners, no others do."""
+    found = _corners(part)
+    assert min(found.values()) > 0
+    assert sum(found.values()) == pytest.approx(float(part.mass))
+    for side in (0, 1):
+        assert sum(w * float(part.ratio) ** corner[side] for corner, w in found.items()) == pytest.approx(1)
+    assert len(found) <= 3
+
+
+@pytest.mark.parametrize("choice", [(), ((Fraction(1, 4), THIRD), (Fraction(3, 4), NARROW))])
+def test_the_atoms_are_those_of_a_product(choice):
+    """Their mass, mean and mean square: of independent factors, each is the product over the factors."""
+    parts, grown = [HALF, NARROW, HALF, THIRD], math.exp(0.3)
+
+    def moment(i, j):
+        """Return E[u^i w^j] over the blankets."""
+        of = {part: sum(w * float(part.ratio) ** (i * a + j * b) for (a, b), w in _corners(part).items())
+              for part in (HALF, THIRD, NARROW)}  # fmt: skip
+        return math.prod(of[part] for part in parts) * (sum(float(share) * of[part] for share, part in choice) or 1)
+
+    values, weights = _atoms(parts, 0.3, choice)
+    assert (weights > 0).all()
+    assert weights.sum() == pytest.approx(moment(0, 0))
+    assert weights @ values == pytest.approx(1 - grown)
+    assert weights @ values**2 == pytest.approx(moment(2, 0) - 2 * grown * moment(1, 1) + grown**2 * moment(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("most", "ratios"), [(160, [2, 3, 3, 5]), (159, [3, 5, 6]), (63, [6, 15]), (15, [90]), (0, [90])]
+)
+def test_the_weakest_parts_are_merged_until_the_atoms_are_few_enough(most, ratios):
+    """Atoms: combinations with repetition of four corners, so 4, C(5, 3) = 10 and 4 at first."""
+    masses = {2: Fraction(2, 3), 3: Fraction(1, 2), 5: Fraction(1, 3)}
+    found = _merged([Part(Fraction(q), masses[q]) for q in (5, 3, 2, 3)], most)
+    assert [part.ratio for part in found] == ratios
+    assert math.prod(part.mass for part in found) == Fraction(1, 18)
+
+
+def test_the_lattice_keeps_the_mean_and_only_spreads():
+    """E[(x - t)_+] grows at every t, and the square by a quarter of a step's at most; None for too many points."""
+    draws = np.random.default_rng(8)
+    for _ in range(5):
+        values, weights = draws.normal(0.1, 2, 9), draws.dirichlet(np.ones(9)) * 0.7
+        found = _lattice(values, weights)
+        assert found is not None
+        assert found.step == pytest.approx(blanket._STEP * math.sqrt(weights @ values**2 / weights.sum()))
+        assert (found.at != 0).all()
+        assert found.weights @ found.values == pytest.approx(weights @ values)
+        for t in (-3.0, -0.5, 0.2, 1.0):
+            rest = (weights.sum() - found.weights.sum()) * max(-t, 0.0)
+            spread = found.weights @ np.maximum(found.values - t, 0) + rest
+            assert spread >= weights @ np.maximum(values - t, 0) - 1e-12
+        more = found.weights @ found.values**2 - weights @ values**2
+        assert 0 < more <= weights.sum() * found.step**2 / 4
+    assert _lattice(np.array([1e-9, 1e9]), np.array([1 - 1e-30, 1e-30])) is None
+
+
+@pytest.mark.parametrize("records", [1, 40, 10**6])
+def test_the_logarithm_of_the_mean_is_rounded_up_and_the_tilt_is_the_best(records):
+    lattice = _lattice(*_atoms([HALF, NARROW], 0.4))
+    assert lattice is not None
+    tilt = _tilt(lattice, records)
+    with mpmath.workdps(40):
+        terms = [
+            mpmath.mpf(w) * mpmath.expm1(mpmath.mpf(tilt) * v)
+            for w, v in zip(*map(np.ndarray.tolist, (lattice.weights, lattice.values)), strict=True)
+        ]
+        truth, size = records * mpmath.log1p(sum(terms)), sum(map(abs, terms))
+        assert truth <= _log_mean(lattice, records, tilt) <= truth + records * size * mpmath.mpf(10) ** -13
+
+    def height(tilt):
+        return _log_mean(lattice, records, tilt) - math.log(tilt)
+
+    assert height(tilt) <= min(height(tilt * step) for step in (0.5, 0.9, 0.99, 1.01, 1.1, 2)) + 1e-9

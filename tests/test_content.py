@@ -1,23 +1,28 @@
 """Draws are bound to the content: a changed record, another mechanism or another column of ranks draws anew."""
 
+import struct
+from dataclasses import replace
 from itertools import pairwise, permutations
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
 import postrand as pr
-from postrand.engines import LocalEngine
-from postrand.engines.content import Content
+from postrand.engines import LocalEngine, content
+from postrand.engines.content import Content, ContentReader
+from postrand.engines.split_records import SplitCells
 from postrand.errors import DataError, PrivacyError, UsageError
 from postrand.ranks import RankBand, RankBlocks
 from postrand.ranks.apply import number_bits, permutation
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
+from postrand.support.randomness import content_keys
 from tests.stats import rejects
 from tests.test_cli import call
 from tests.test_engines import BOOK, KEY, ROWS, Collector, Memory, every_engine, mechanism, perturbed, survey
@@ -244,3 +249,56 @@ def test_protect_refuses_another_content_under_one_key_file(tmp_path):
     assert not (tmp_path / "two").exists()
     assert protect("two", "--again").exit_code == 0
     assert [old.release for old in Ledger.beside(key).entries()] == ["one", "two"]
+
+
+def test_the_content_is_the_documented_sum_record_by_record(monkeypatch):
+    """Three groups of digits, units of which some are missing, and ranked values, in plain Python; chunks of three."""
+    monkeypatch.setattr(content, "_CHUNK", 3)
+    rng, n, key = np.random.default_rng(6), 8, pr.ReleaseKey.from_seed(5)
+    bases = (2**33, 2**31, 3, 2**40, 2**60)  # 2^64 together is one group, and more are two
+    keys = content_keys(key)
+    reader = ContentReader((), SplitCells((), (), ()), bases, ("x", "y"), keys, {"person": "p", "household": "h"})
+    codes = [rng.integers(-1, min(base - 1, 2**31 - 1), n).astype(np.int32) for base in bases]
+    records = rng.integers(0, 2**64, n, dtype=np.uint64)
+    names = {unit: rng.integers(0, 2**64, n, dtype=np.uint64) for unit in ("person", "household")}
+    there = {unit: np.array([True, True, False, True] * 2) for unit in names}
+    batch = pa.record_batch({
+        "x": pa.array(rng.normal(size=n), mask=np.array([False, True] * 4)), "y": pa.array(rng.integers(0, 9, n))
+    })  # fmt: skip
+
+    def cipher(aes, low, high):
+        plain = struct.pack("<2Q", low % 2**64, high % 2**64)
+        return struct.unpack("<2Q", Cipher(algorithms.AES256(aes), modes.ECB()).encryptor().update(plain))
+
+    def summed(total, r, added, low=0):
+        v = [sum(pair[half] for pair in added) for half in (0, 1)]
+        drawn = cipher(keys.record, int(records[r]) + v[0], low + v[1])
+        return tuple((a + b) % 2**64 for a, b in zip(total, drawn, strict=True))
+
+    cells = ranked = (0, 0)
+    for r in range(n):
+        digits = [int(column[r]) + 1 for column in codes]
+        added = [cipher(keys.table, digits[2] * 2**40 + digits[3], 1), cipher(keys.table, digits[4], 2)]
+        held = [(2**33 + k, unit) for k, unit in enumerate(("person", "household")) if there[unit][r]]
+        added += [cipher(keys.table, int(names[unit][r]), slot) for slot, unit in held]
+        cells = summed(cells, r, added, digits[0] * 2**31 + digits[1])
+        numbers = [batch.column(name)[r].as_py() for name in ("x", "y")]
+        bits = [None if value is None else struct.unpack("<Q", struct.pack("<d", value))[0] for value in numbers]
+        ranked = summed(ranked, r, [cipher(keys.table, b, 2**32 + k) for k, b in enumerate(bits) if b is not None])
+    units = {unit: (names[unit], there[unit]) for unit in names}
+    assert reader.of_positions(codes[:3], records, codes[3:], units) == Content(n, tuple(cells))
+    assert reader.of_ranked(batch, records) == tuple(ranked)
+    assert replace(reader, ranked=()).of_ranked(batch, records) == (0, 0)
+    assert reader.of_positions([c[:0] for c in codes], records[:0]) == Content(0)
+    assert reader.inputs == ("x", "y", "p", "h")
+    one = Content(1, (2, 3), (4, 5))
+    assert struct.unpack("<5Q", one.tag()) == (1, 2, 3, 4, 5)
+    assert Content.of_tag(one.tag()) == one
+    for columns in ({}, {"person": "p"}):
+        assert ContentReader.of_cells((), ("x",), key, None, columns).units == columns
+    assert ContentReader.of_cells((), (), key).units == {}
+    assert one + Content(7, (2**64 - 1, 2**64 - 3), (2**64 - 4, 2**64 - 1)) == Content(8, (1, 0), (0, 4))
+    replace(one, ranked=(0, 0)).check_same_cells(one)
+    for other in (replace(one, records=2), replace(one, cells=(2, 4)), replace(one, cells=(1, 3))):
+        with pytest.raises(DataError, match="not the same at two readings"):
+            one.check_same_cells(other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand import release
+from postrand.certification import file_level as module
 from postrand.certification.certificate import Claim, Facts, certify, recertify
 from postrand.certification.file_level import FileLevel, file_level, from_dict, require, restated
 from postrand.cli import main
@@ -24,11 +26,13 @@ from postrand.errors import PostrandError, PrivacyError, ReleaseError, Specifica
 from postrand.mechanism import Block, Mechanism, Split, Subset
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import UNIT
+from postrand.mechanism.units import Units
 from postrand.plan import load_plan
 from postrand.plan.file_goal import FileGoal, goal_of
-from postrand.privacy import DifferentialPrivacy, shuffled_delta, shuffled_epsilon, shuffled_levels
+from postrand.privacy import DifferentialPrivacy, ShuffledPrivacy, shuffled_delta, shuffled_epsilon, shuffled_levels
 from postrand.privacy.blanket import blanket_delta, parts_of
-from postrand.privacy.indistinct import distinguishing
+from postrand.privacy.indistinct import dependent, distinguishing, one_of_each
+from postrand.recoding import Recode
 from postrand.release import fields
 from postrand.release.ledger import Ledger
 from postrand.support.randomness import ReleaseKey
@@ -173,73 +177,73 @@ def test_the_prior_of_a_split_is_added_once() -> None:
     assert (found.epsilon or 0) == pytest.approx(min(found.bounds.values()) + 0.25)
 
 
-@pytest.mark.parametrize(
-    ("law", "facts", "wanted", "words"),
-    [
-        (LAW, Facts(order_is_shuffled=False), {"code": "order"}, "original order"),
-        (LAW, Facts(ids_are_released=True), {"code": "ids"}, "ids are released"),
-        (LAW, Facts(key_is_private=False), {"code": "seed"}, "seed"),
-        (LAW, Facts(key_is_reused=True), {"code": "reused_key"}, "same key"),
-        (Mechanism(BLOCKS), Facts(), {"code": "no_codebook"}, "codebook"),
-        (
-            with_book(Variable("note", role="other")),
-            Facts(),
-            {"code": "clear", "variables": ["note"]},
-            "unperturbed: note",
-        ),
-        (with_book(Variable("w", role="weight")), Facts(), {"code": "weight", "variables": ["w"]}, "weights"),
-        (
-            with_book(Variable("h", role="household")),
-            Facts(),
-            {"code": "household", "variables": ["h"]},
-            "belong together",
-        ),
-        (
-            with_book(Variable("h", role="household")),
-            Facts(households_are_renumbered=True),
-            {"code": "household", "variables": ["h"]},
-            "belong together",
-        ),
-        (
-            Mechanism(BLOCKS, Codebook((SEX, KEPT))),
-            Facts(),
-            {"code": "missing", "variables": ["area"]},
-            "missing value: area",
-        ),
-        (
-            Mechanism([STRATA, BLOCKS[1]], BOOK),
-            Facts(),
-            {"code": "strata", "blocks": [["sex", "area"]]},
-            "depends on other",
-        ),
-        (Mechanism([SELECTED, BLOCKS[1]], BOOK), Facts(), {"code": "selected", "blocks": [["sex"]]}, "own counts"),
-        (Mechanism([ZEROS, BLOCKS[1]], BOOK), Facts(), {"code": "no_epsilon", "blocks": [["sex"]]}, "no finite ε: sex"),
-        (
-            Mechanism([replace(BLOCKS[0], provenance="confidential"), BLOCKS[1]], BOOK),
-            Facts(),
-            {"code": "confidential_prior", "blocks": [["sex"]]},
-            "confidential frequencies: sex",
-        ),
-        (
-            Mechanism([BLOCKS[0], replace(BLOCKS[1], budget="confidential")], BOOK),
-            Facts(),
-            {"code": "confidential_prior", "blocks": [["area"]]},
-            "confidential frequencies: area",
-        ),
-        (
-            Mechanism([replace(BLOCKS[0], provenance="unstated"), BLOCKS[1]], BOOK),
-            Facts(),
-            {"code": "unstated_prior", "blocks": [["sex"]]},
-            "not stated: sex",
-        ),
-        (
-            Mechanism([replace(BLOCKS[0], provenance="dp"), BLOCKS[1]], BOOK),
-            Facts(),
-            {"code": "unstated_spending", "blocks": [["sex"]]},
-            "prior spent is not stated: sex",
-        ),
-    ],
-)
+CONDITIONS: list[tuple[Mechanism, Facts, dict[str, Any], str]] = [
+    (LAW, Facts(order_is_shuffled=False), {"code": "order"}, "original order"),
+    (LAW, Facts(ids_are_released=True), {"code": "ids"}, "ids are released"),
+    (LAW, Facts(key_is_private=False), {"code": "seed"}, "seed"),
+    (LAW, Facts(key_is_reused=True), {"code": "reused_key"}, "same key"),
+    (Mechanism(BLOCKS), Facts(), {"code": "no_codebook"}, "codebook"),
+    (
+        with_book(Variable("note", role="other")),
+        Facts(),
+        {"code": "clear", "variables": ["note"]},
+        "unperturbed: note",
+    ),
+    (with_book(Variable("w", role="weight")), Facts(), {"code": "weight", "variables": ["w"]}, "weights"),
+    (
+        with_book(Variable("h", role="household")),
+        Facts(),
+        {"code": "household", "variables": ["h"]},
+        "belong together",
+    ),
+    (
+        with_book(Variable("h", role="household")),
+        Facts(households_are_renumbered=True),
+        {"code": "household", "variables": ["h"]},
+        "belong together",
+    ),
+    (
+        Mechanism(BLOCKS, Codebook((SEX, KEPT))),
+        Facts(),
+        {"code": "missing", "variables": ["area"]},
+        "missing value: area",
+    ),
+    (
+        Mechanism([STRATA, BLOCKS[1]], BOOK),
+        Facts(),
+        {"code": "strata", "blocks": [["sex", "area"]]},
+        "depends on other",
+    ),
+    (Mechanism([SELECTED, BLOCKS[1]], BOOK), Facts(), {"code": "selected", "blocks": [["sex"]]}, "own counts"),
+    (Mechanism([ZEROS, BLOCKS[1]], BOOK), Facts(), {"code": "no_epsilon", "blocks": [["sex"]]}, "no finite ε: sex"),
+    (
+        Mechanism([replace(BLOCKS[0], provenance="confidential"), BLOCKS[1]], BOOK),
+        Facts(),
+        {"code": "confidential_prior", "blocks": [["sex"]]},
+        "confidential frequencies: sex",
+    ),
+    (
+        Mechanism([BLOCKS[0], replace(BLOCKS[1], budget="confidential")], BOOK),
+        Facts(),
+        {"code": "confidential_prior", "blocks": [["area"]]},
+        "confidential frequencies: area",
+    ),
+    (
+        Mechanism([replace(BLOCKS[0], provenance="unstated"), BLOCKS[1]], BOOK),
+        Facts(),
+        {"code": "unstated_prior", "blocks": [["sex"]]},
+        "not stated: sex",
+    ),
+    (
+        Mechanism([replace(BLOCKS[0], provenance="dp"), BLOCKS[1]], BOOK),
+        Facts(),
+        {"code": "unstated_spending", "blocks": [["sex"]]},
+        "prior spent is not stated: sex",
+    ),
+]
+
+
+@pytest.mark.parametrize(("law", "facts", "wanted", "words"), CONDITIONS)
 def test_each_condition_that_fails_is_named(law: Mechanism, facts: Facts, wanted: Any, words: str) -> None:
     found = level_of(law, facts)
     assert found.epsilon is None
@@ -256,6 +260,79 @@ def test_each_condition_that_fails_is_named(law: Mechanism, facts: Facts, wanted
     schema = fields.schema("certificate", 3)
     assert schema is not None
     assert law.codebook is None or not list(problems(json.loads(json.dumps(said.to_dict())), schema, schema))
+
+
+def conditions(law: Mechanism, facts: Facts | None = None, models: Any = ()) -> list[dict[str, Any]]:
+    return [*distinguishing(law, facts or Facts()), *dependent(law, facts or Facts(), models)]
+
+
+@pytest.mark.parametrize(("law", "facts", "wanted"), [case[:3] for case in CONDITIONS if case[2]["code"] != "selected"])
+def test_each_condition_is_all_that_fails(law: Mechanism, facts: Facts, wanted: Any) -> None:
+    assert conditions(law, facts) == [wanted]
+
+
+@pytest.mark.parametrize(("law", "facts", "wanted"), [case[:3] for case in CONDITIONS])
+def test_what_tells_records_apart_refuses_the_claim_of_the_shuffled_file(
+    law: Mechanism, facts: Facts, wanted: Any
+) -> None:
+    found = list(ShuffledPrivacy(0.3, 1e-6, RECORDS).release_problems(law, law.variables, facts))
+    apart = list(distinguishing(law, facts))
+    assert len(found) == len(apart) == int(wanted in apart)
+    names = wanted.get("variables", [])
+    assert all(name in said for said in found for name in names)
+    (part,) = [said for said in ShuffledPrivacy(0.3, 1e-6, RECORDS).release_problems(law, ("sex",), facts)][:1]
+    assert "does not cover every perturbed variable" in part
+
+
+def test_no_condition_hides_another() -> None:
+    """Every kind in one law: each names its own variables or blocks, and no others."""
+    roles = ("key", "record_key", "drop", "weight", "household", "other", "sensitive")
+    more = [Variable(f"v{k}", role=role, categories=("a", "b")) if role in ("key", "other", "sensitive")
+            else Variable(f"v{k}", role=role) for k, role in enumerate(roles)]  # fmt: skip
+    kept, dropped = Variable("kept", role="key", categories=("a", "b"), missing="keep"), KEPT
+    book = Codebook((SEX, dropped, *more, kept))
+    law = Mechanism([SELECTED, replace(BLOCKS[1], provenance="dp")], book)
+    facts = Facts(order_is_shuffled=False, ids_are_released=True, key_is_private=False, key_is_reused=True)
+    assert conditions(law, facts) == [
+        {"code": "order"},
+        {"code": "ids"},
+        {"code": "clear", "variables": ["v0", "v5", "v6", "kept"]},
+        {"code": "weight", "variables": ["v3"]},
+        {"code": "household", "variables": ["v4"]},
+        {"code": "missing", "variables": ["area"]},
+        {"code": "seed"},
+        {"code": "reused_key"},
+        {"code": "selected", "blocks": [["sex"]]},
+        {"code": "confidential_prior", "blocks": [["sex"]]},
+        {"code": "unstated_spending", "blocks": [["area"]]},
+    ]
+    assert conditions(LAW) == []
+    zeros = replace(ZEROS, provenance="confidential")  # its values are reached from one another: nothing is selected
+    fails = conditions(Mechanism([zeros, BLOCKS[1]], BOOK))
+    assert fails == [{"code": "no_epsilon", "blocks": [["sex"]]}, {"code": "confidential_prior", "blocks": [["sex"]]}]
+
+
+def test_blocks_of_households_are_named() -> None:
+    units = Units("h", 3)
+    shared = Mechanism([replace(BLOCKS[0], unit="household"), BLOCKS[1]], BOOK, units=units)
+    assert {"code": "shared_household", "variables": ["sex"]} in conditions(shared)
+    split = Split.of([0.5, 0.5], [replace(block, unit="household") for block in BLOCKS])
+    members = Mechanism((), BOOK, split=split, units=units)
+    assert {"code": "one_member", "variables": ["sex", "area"]} in conditions(members)
+    records = Mechanism((), BOOK, split=Split.of([0.5, 0.5], BLOCKS))
+    assert conditions(records) == []
+    assert one_of_each(records) == BLOCKS[:1]
+    assert one_of_each(LAW) == BLOCKS
+
+
+def test_recodes_by_the_file_are_named_and_public_ones_are_not() -> None:
+    ages = [Variable(name, role="key", categories=("0-17", "18+")) for name in ("age", "of_mother")]
+    recodes = [Recode.from_dict({"variable": v.name, "bands": [0, 18]}) for v in ages]
+    book = Codebook((*BOOK.variables, *ages), recodes=(recodes[0], replace(recodes[1], provenance="confidential")))
+    own = [Block((v.name,), randomised_response(2, 1.0), **PUBLIC) for v in ages]
+    assert conditions(Mechanism([*BLOCKS, *own], book)) == [
+        {"code": "confidential_recodes", "variables": ["of_mother"]}
+    ]
 
 
 def test_numerical_columns_and_claims_on_the_file_s_counts_fail_too() -> None:
@@ -550,3 +627,78 @@ def test_design_prints_both_levels(tmp_path: Path) -> None:
         assert result.exit_code == 0
         assert "each record's perturbed values are released under ε-differential privacy" in result.output
         assert words in result.output
+
+
+# -- numbers at their limits -------------------------------------------------------------------------------------------
+
+
+def test_records_and_delta_are_what_they_can_be() -> None:
+    assert FileLevel(1, 5e-324).delta == 5e-324
+    assert FileLevel(1, 1 - 2**-53).records == 1
+    wrong: list[Any] = [0, -1, 1.5, True, "9"]
+    for records in wrong:
+        with pytest.raises(SpecificationError, match="no number of records"):
+            FileLevel(records, 0.5)
+    chances: list[Any] = [0.0, 1.0, -0.5, 1.5, math.inf, math.nan, None]
+    for delta in chances:
+        with pytest.raises(PrivacyError, match="delta is not a probability"):
+            FileLevel(9, delta)
+
+
+def test_a_level_of_the_file_is_read_as_it_was_written() -> None:
+    stated = FileLevel(9, 0.5, 0.25, {"clones": 0.5, "blanket": 0.25})
+    assert stated.bound == "blanket"
+    fails = FileLevel(9, 0.5, fails=({"code": "no_codebook"},))
+    assert fails.to_dict() == {"records": 9, "delta": 0.5, "fails": [{"code": "no_codebook"}]}
+    assert stated.to_dict() == {
+        "records": 9, "delta": 0.5, "epsilon": 0.25, "bound": "blanket", "bounds": {"clones": 0.5, "blanket": 0.25},
+    }  # fmt: skip
+    assert [from_dict(level.to_dict()) for level in (stated, fails)] == [stated, fails]
+    for wrong in (None, {"records": 9}, stated.to_dict() | {"epsilon": "x"}, stated.to_dict() | {"bounds": [1]}):
+        with pytest.raises(SpecificationError, match="malformed"):
+            from_dict(wrong)
+
+
+def test_what_is_asked_of_the_file_is_met_or_refused_with_every_condition() -> None:
+    level = FileLevel(9, 0.5, 0.25, {"clones": 0.25})
+    require(level, 0.25)
+    for unmet in (level, replace(level, epsilon=None)):
+        with pytest.raises(PrivacyError, match=r"file_epsilon: the file's level is above .* wanted 0\.2499"):
+            require(unmet, math.nextafter(0.25, 0))
+    with pytest.raises(PrivacyError, match="goal: the file has no level") as refused:
+        require(replace(level, fails=({"code": "no_codebook"}, {"code": "order"})), 9.0, "goal")
+    assert str(refused.value).count("the file has no level") == 2
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-9, 0.1, 0.12345, 0.99995, 1.0, 123.449, 123.45000001, 7.0000001])
+def test_levels_are_rounded_up_to_four_digits(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the level, by less than a unit of the fourth digit; the δ that is left unused is a millionth."""
+    asked = []
+
+    def levels(*given: Any) -> dict[str, float]:
+        asked.append(given)
+        return {"clones": level, "b": 1e9}
+
+    monkeypatch.setattr(module, "shuffled_levels", levels)
+    found = level_of().bounds["clones"]
+    unit = Fraction(10) ** (math.floor(math.log10(level)) - 3) if level else Fraction(0)
+    assert 0 <= Fraction(found) - Fraction(level) <= unit
+    assert f"{found:.4g}" == repr(found).removesuffix(".0") or level < 1e-4 or found == level
+    assert asked == [(LAW, RECORDS, 1e-7 * (1 - 1e-6))]
+
+
+def test_a_level_is_stated_again_only_if_both_bounds_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = {"clones": 2.0, "blanket": 1.0}
+    monkeypatch.setattr(module, "shuffled_levels", lambda law, n, delta: least)
+    monkeypatch.setattr(
+        module, "shuffled_holds", lambda name, law, n, e, delta: (n, delta) == (9, 0.5) and e >= least[name]
+    )
+    found = file_level(LAW, Facts(), (), 9, 0.5)
+    assert found == FileLevel(9, 0.5, 1.0, least)
+    for wrong in ({"clones": 9.0}, {**least, "better": 9.0}, {}, {**least, "clones": 1.9}, {**least, "blanket": 0.9}):
+        assert restated(LAW, Facts(), (), replace(found, bounds=wrong)) == found
+    stated = {"clones": 8.0, "blanket": 9.0}
+    assert restated(LAW, Facts(), (), replace(found, epsilon=0.1, bounds=stated)) == FileLevel(9, 0.5, 8.0, stated)
+    unordered = restated(LAW, Facts(order_is_shuffled=False), (), found)
+    assert (unordered.epsilon, unordered.records, unordered.delta) == (None, 9, 0.5)
+    assert unordered.fails

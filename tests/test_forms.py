@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from postrand.designers.bistochastic import round_bistochastic
 from postrand.errors import EstimationError, SpecificationError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, matrix_storage
 from postrand.mechanism.block_data import weights_form
 from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism.matrix_classes import classes_of, moves, parts
+from postrand.mechanism.matrix_classes import classed, classes_of, join, moves, part, parts
 from postrand.mechanism.matrix_storage import CONSTANT_SIZE, MAX_DENSE, Constant, Dense
 from postrand.mechanism.sampling import AliasTables, StayOrMove, draw, sampler
 from postrand.objectives import MutualInformation
@@ -200,8 +200,45 @@ def test_classes_and_moves_need_no_dense_matrix():
     assert parts(alone) == (TransitionMatrix.identity(1),) * 64
     i, j = moves(one)
     assert (one.weights[i, j] > 0).all()
+    assert len(set(i.tolist())) == 1  # one row that reaches every category
     assert sorted(j) == list(range(64))
     assert [k.tolist() for k in moves(alone)] == [list(range(64))] * 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_are_those_of_the_graph_of_what_is_exchanged(seed):
+    """Against a search from category to category, along moves in either direction; laws within classes, and joined."""
+    rng = np.random.default_rng(seed)
+    size = 1 + seed % 7
+    kept = rng.random((size, size)) < 0.2
+    made = np.where(kept | np.eye(size, dtype=bool), rng.random((size, size)) + 0.1, 0.0)
+    law = TransitionMatrix.from_array(made / made.sum(axis=1, keepdims=True))
+    wanted = [-1] * size
+    for start in range(size):
+        found = [start] if wanted[start] < 0 else []
+        while found:
+            i = found.pop()
+            wanted[i] = max(wanted[:start], default=-1) + 1
+            found += [j for j in range(size) if wanted[j] < 0 and (law.weights[i, j] or law.weights[j, i])]
+    assert classes_of(law).tolist() == wanted
+    insides = [[i for i in range(size) if wanted[i] == c] for c in range(max(wanted) + 1)]
+    told = classed(law)
+    assert [inside.tolist() for inside, _ in told] == insides
+    assert [own.weights.tolist() for _, own in told] == [law.weights[np.ix_(i, i)].tolist() for i in insides]
+    assert parts(law) == tuple(own for _, own in told)
+    order = [i for inside in insides for i in inside]
+    assert join([own for _, own in told]) == TransitionMatrix(law.weights[np.ix_(order, order)])
+    assert np.array(moves(law)).T.tolist() == np.argwhere(law.weights > 0).tolist()
+
+
+def test_one_unit_joins_two_classes_and_a_whole_class_is_a_law():
+    weights = np.diag([UNIT - 1, UNIT, UNIT])
+    weights[0, 1] = 1
+    assert classes_of(TransitionMatrix(weights)).tolist() == [0, 0, 1]
+    law = randomised_response(70, 1.0)
+    assert part(law, np.arange(70)) == law
+    assert part(TransitionMatrix.identity(70), np.array([3])) == TransitionMatrix.identity(1)
+    assert part(TransitionMatrix(weights), np.array([0, 1])).weights.tolist() == [[UNIT - 1, 1], [0, UNIT]]
 
 
 def test_a_law_of_fifty_thousand_categories_takes_room_for_two_weights_each():
@@ -236,6 +273,7 @@ def test_each_law_is_written_in_one_form():
         ([UNIT, UNIT + 1], [0, -1], "too large or negative"),
         ([UNIT, -1], [0, UNIT + 1], "too large or negative"),
         ([UNIT] * 4097, [UNIT // 4096 + 1] * 4097, "too large or negative"),
+        ([UNIT] * 5, [0, 0, 0, 0, 2**62], "too large or negative"),  # 4 of them are 2^64: nothing in 64 bits
         ([UNIT, UNIT - 1], [0, 0], "row 1 does not sum"),
         ([UNIT] * 64, [1] * 64, "row 0 does not sum"),
     ],
@@ -271,3 +309,52 @@ def _eliminated(rows, x):
             if i != k and held[i][k]:
                 held[i] = [a - held[i][k] * b for a, b in zip(held[i], held[k], strict=True)]
     return [row[-1] for row in held]
+
+
+def test_rows_that_cancel_are_singular_and_a_few_categories_less_are_dense(monkeypatch):
+    """``δ = 2^-10`` in half of the rows and ``-2^-10`` in the others: the mean of 1/δ is 0, and so is an eigenvalue."""
+    told = np.where(np.arange(64) < 32, 2**43, -(2**43))
+    off = (UNIT - told) // 64
+    law = TransitionMatrix.constant(off + told, off)
+    assert law.condition == math.inf
+    assert np.linalg.matrix_rank(law.array) == 63
+    with pytest.raises(EstimationError, match="condition number inf"):
+        law.factor()
+    for size, kind in ((63, Dense), (64, Constant)):
+        weights = np.full((size, size), 5)
+        np.fill_diagonal(weights, UNIT - 5 * (size - 1))
+        assert isinstance(TransitionMatrix(weights).form, kind)
+        weights[0, 0], weights[0, 1] = weights[0, 1], weights[0, 0]
+        assert isinstance(TransitionMatrix(weights).form, Dense)
+        weights[0, 1] -= 3
+        weights[0, 5] += 3
+        assert isinstance(TransitionMatrix(weights).form, Dense)
+    mixed = np.full(70, 5)
+    mixed[::2] = UNIT // 70
+    held = TransitionMatrix(Constant(UNIT - 69 * mixed, mixed).weights)
+    assert isinstance(held.form, Constant)
+    assert held.form.off.tolist() == mixed.tolist()
+    flat = np.full(64, 5)
+    flat[::2] = UNIT // 64  # what stays is exactly what moves
+    assert isinstance(TransitionMatrix(Constant(UNIT - 63 * flat, flat).weights).form, Constant)
+    monkeypatch.setattr(matrix_storage, "MAX_DENSE", 64)
+    assert law.weights.shape == (64, 64)
+    with pytest.raises(SpecificationError, match="got 70; wanted at most 64"):
+        held.weights  # noqa: B018 -- asked for what it raises
+
+
+def test_the_condition_number_of_two_weights_a_row_is_that_of_the_inverse():
+    """In rational numbers: the largest column sum of M times that of ``D - D off 1ᵀ D / mean``."""
+    size = 64
+    off = np.where(np.arange(size) % 3 == 0, UNIT // 700, UNIT // 100)
+    off[[5, 9]] = UNIT // 63 - 1000
+    form = Constant(UNIT - (size - 1) * off, off)
+    spread = [Fraction(int(d - o), UNIT) for d, o in zip(form.diagonal, form.off, strict=True)]
+    mean = sum((1 / d for d in spread), Fraction(0)) / size
+    moves = [Fraction(int(o), UNIT) for o in form.off]
+    inverse = [
+        sum((abs(int(k == j) / spread[k] - moves[k] / spread[k] / spread[j] / mean) for k in range(size)), Fraction(0))
+        for j in range(size)
+    ]
+    exact = (max(spread) + sum(moves)) * max(inverse)
+    assert TransitionMatrix.constant(form.diagonal, off).condition == pytest.approx(float(exact), rel=1e-11)

@@ -8,30 +8,35 @@ import os
 import random
 import re
 import shutil
+import socket
 import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from postrand import release
+from postrand.app.projects import release_of
 from postrand.codebook.rules import linked
 from postrand.completion.totals import _read as read_totals
 from postrand.engines.content import Content
 from postrand.errors import PostrandError
+from postrand.formats import _bounds, parquet, read
 from postrand.formats import csv as csv_format
-from postrand.formats import read
+from postrand.formats._buffers import unpacked_of
+from postrand.formats._pages import pages_of
 from postrand.release.ledger import Ledger, Terms
 from postrand.release.ledger_lines import Entry
 from postrand.release.signature import SigningKey, load_public, signers
 from tests.both_verifiers import ALONE
 from tests.conftest import ROOT
-from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, every_batch, workbook
+from tests.fuzz_targets import CODEBOOK, DDI, PLAN, POLICY, TARGETS, TEXT, attempt, every_batch, unpacked, workbook
 from tests.release_case import make
 
 NESTED = (b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 9) for i in range(9))
@@ -295,14 +300,105 @@ def test_a_table_that_claims_more_than_its_bytes_hold_is_not_read(tmp_path: Path
     write_arrow(tmp_path / "a.arrow", endless, pa.ipc.IpcWriteOptions(allow_64bit=True))
     with pytest.raises(PostrandError, match="more than 1,000 values for each of its bytes"):
         read(tmp_path / "a.arrow")
-    few = pa.array([None] * 9, pa.binary((1 << 25) - 1))
-    batch = pa.RecordBatch.from_arrays([few], names=["a"])
-    write_arrow(tmp_path / "b.arrow", batch, pa.ipc.IpcWriteOptions(compression="zstd"))
-    with pytest.raises(PostrandError, match="unpacks to more than 1,000 times"):
+    few = pa.RecordBatch.from_arrays([pa.array([None] * 9, pa.binary((1 << 25) - 1))], names=["a"])
+    write_arrow(tmp_path / "b.arrow", few, pa.ipc.IpcWriteOptions(compression="zstd"))
+    with pytest.raises(PostrandError, match="unpacks to more than 100 times"):
         read(tmp_path / "b.arrow")
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), pa.array([bytes(1 << 20)]))
     pq.write_table(pa.table({"a": long}), tmp_path / "a.parquet", compression="zstd", store_schema=False)
     assert sum(batch.nbytes for batch in read(tmp_path / "a.parquet").batches()) < 1 << 22  # spelt out, 10 GB
+
+
+ENCODINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"use_dictionary": False},
+    {"use_dictionary": False, "data_page_version": "2.0", "column_encoding": {"a": "DELTA_BYTE_ARRAY"}},
+    {"use_dictionary": ["n.list.element"], "column_encoding": {"a": "DELTA_LENGTH_BYTE_ARRAY"}},
+)
+
+
+@pytest.mark.parametrize("options", ENCODINGS)
+def test_pages_say_what_they_unpack_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    texts = [None, *("x" * 9000 + str(i % 50) for i in range(99))]
+    table = pa.table({"a": texts, "n": [[1, 2]] * 100, "k": range(100)})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, compression="zstd", row_group_size=40, **options)
+    groups = [pq.ParquetFile(path).metadata.row_group(i) for i in range(3)]
+    chunks = [group.column(i) for group in groups for i in range(3)]
+    found = pages_of(path)
+    assert found.values == sum(chunk.num_values for chunk in chunks) == 400
+    headers = sum(chunk.total_uncompressed_size for chunk in chunks) - found.unpacked
+    assert 0 < headers < 100 * len(chunks)
+    for room in (1 << 28, 1 << 17):  # all records at a time, and few
+        monkeypatch.setattr(parquet, "UNPACKED", room)
+        batches = list(read(path).batches())
+        assert [text for batch in batches for text in batch.column("a").to_pylist()] == texts
+        assert {tuple(batch.schema.names) for batch in batches} == {("a", "k")}
+    with pytest.raises(PostrandError, match="lists or records is not read"):
+        list(read(path).batches(["n"]))
+    whole = path.read_bytes()
+    monkeypatch.setattr(_bounds, "UNPACKED", found.unpacked - 1)
+    monkeypatch.setattr(parquet, "HELD", 0)
+    with pytest.raises(PostrandError, match="a part of the file unpacks to more"):
+        read(path)
+    monkeypatch.undo()
+    for cut in range(0, len(whole) - 4, max(1, len(whole) // 40)):  # whatever is missing in the midst
+        path.write_bytes(whole[:cut] + whole[cut + 3 :])
+        with contextlib.suppress(PostrandError):
+            list(read(path).batches())
+
+
+@pytest.mark.parametrize("packed", ["zstd", "lz4", None])
+def test_buffers_say_what_they_unpack_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str | None) -> None:
+    texts = pa.array(["x" * 9000 + str(i % 50) for i in range(100)])
+    batch = pa.RecordBatch.from_arrays([texts, texts.dictionary_encode()], names=["a", "b"])
+    path = tmp_path / "a.arrow"
+    write_arrow(path, batch, pa.ipc.IpcWriteOptions(compression=packed))
+    wanted = texts.nbytes + batch.column(1).indices.nbytes + batch.column(1).dictionary.nbytes
+    assert 0 <= unpacked_of(path) - wanted < 200  # offsets and padding
+    monkeypatch.setattr(_bounds, "UNPACKED", 1 << 14)
+    refused = pytest.raises(PostrandError, match="unpacks to more than 100 times")
+    with refused if packed else contextlib.nullcontext():
+        read(path)
+
+
+SAID_OF_DATA = r"contains folders|a pipe or a device|no such file|not a readable|the file is empty"
+
+
+def test_a_folder_of_data_with_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for kind in ("folder", "pipe", "device", "socket", "dangling", "loop", "unreadable"):
+        for name in (f"{kind}/b.csv", f"{kind}=1/year=2020/b.csv"):
+            path = tmp_path / name
+            path.parent.mkdir(parents=True)
+            (path.parent / "a.csv").write_text(TEXT)
+            with socket.socket(socket.AF_UNIX) as bound:
+                (bound.bind if kind == "socket" else NO_FILES[kind])(path if kind != "socket" else str(path))
+            with pytest.raises(PostrandError, match=SAID_OF_DATA):
+                read(tmp_path / f"{kind}=1" if "=" in name else path.parent)
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.csv"])
+def test_a_folder_that_links_lead_to_twice_is_refused(tmp_path: Path, pattern: str) -> None:
+    """Two links at each step are 2^40 ways; one doubles the records."""
+    for year in (1, 2):
+        (tmp_path / f"year={year}").mkdir()
+        (tmp_path / f"year={year}" / "a.csv").write_text(TEXT)
+    assert read(tmp_path / pattern).schema.names[-1] == "year"
+    for name in ("x=1", "x=2"):
+        (tmp_path / "year=1" / name).symlink_to(tmp_path)
+    with pytest.raises(PostrandError, match="a link leads to a folder a second time"):
+        read(tmp_path / pattern)
+
+
+@pytest.mark.parametrize("name", ["project.json", "plan.toml"])
+def test_a_project_with_what_is_no_file_has_no_release(tmp_path: Path, name: str) -> None:
+    for kind in ("folder", "pipe", "device", "dangling", "loop", "unreadable"):
+        root = unpacked(tmp_path, next(iter(TARGETS["project"].seeds(tmp_path))))
+        (root / name).unlink()
+        NO_FILES[kind](root / name)
+        assert release_of(root, cast("Any", None), 1) is None
 
 
 @pytest.mark.parametrize("size", [b"A1:A1", b"A1:XFD1048576"])

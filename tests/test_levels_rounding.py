@@ -1,11 +1,15 @@
 """Rényi and zero-concentrated levels never round down: against sums with 40 digits, and within the stated tolerance."""
 
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
 
+from postrand.errors import PrivacyError
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.privacy.levels import _on_chord, renyi, zcdp
+from postrand.privacy.levels import _divergence, _on_chord, delta, renyi, zcdp
+from postrand.support.exact import exp_lower
 
 
 def rows_of(matrix):
@@ -121,3 +125,64 @@ def test_zcdp_of_a_tiny_level_is_half_of_its_square_rounded_up():
         p = mpmath.mpf(int(matrix.weights[0, 0])) / UNIT
         truth = mpmath.log(p / (1 - p)) ** 2 / 2
         assert truth <= zcdp(matrix) <= truth * (1 + mpmath.mpf(2) ** -48)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "tolerance"),
+    [(randomised_response(2, epsilon), 3e-6) for epsilon in (0.1, 1.0, 6.0)]
+    + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)],
+)
+def test_rho_of_two_values_is_the_largest_ratio_and_of_blocks_the_sum(matrix, tolerance):
+    with mpmath.workdps(40):
+        truth = largest_ratio(matrix)
+        assert truth <= zcdp(matrix) <= truth * (1 + tolerance)
+        rows = rows_of(matrix)
+        assert 0 <= _divergence(matrix) / max(divergence(p, q, 1) for p in rows for q in rows) - 1 < tolerance / 10
+    assert zcdp([matrix, TransitionMatrix.from_array(np.full((3, 3), 1 / 3))]) == pytest.approx(
+        zcdp(matrix), rel=tolerance
+    )
+    assert zcdp([matrix, TransitionMatrix.identity(2)]) == np.inf
+
+
+def test_delta_is_exact_where_rows_differ_by_single_units():
+    """By all pairs with rational numbers: the pair that is largest in floats is often not the largest."""
+    rng = np.random.default_rng(12)
+    for epsilon in (0.0, 0.1, 1.0, 3.0):
+        grown = exp_lower(epsilon)
+        for _ in range(6):
+            base = np.floor(rng.dirichlet(np.ones(4)) * UNIT).astype(np.int64)
+            rows = base + rng.integers(-3, 4, (5, 4))
+            rows[2:, 0] //= 25
+            rows[:, 3] += UNIT - rows.sum(axis=1)
+            exact = [
+                sum(max(Fraction(int(a)) - grown * int(b), Fraction(0)) for a, b in zip(own, other, strict=True)) / UNIT
+                for i, own in enumerate(rows)
+                for k, other in enumerate(rows)
+                if i != k
+            ]
+            square = np.hstack([rows, np.zeros((5, 1), dtype=np.int64)])
+            found = Fraction(delta(TransitionMatrix(square), epsilon))
+            assert max(exact) <= found
+            assert found <= max(exact) * (1 + Fraction(1, 2**52))
+
+
+def test_delta_of_levels_beyond_floats_counts_what_excludes_values():
+    half = TransitionMatrix.from_array([[0.5, 0.5, 0], [0.25, 0.5, 0.25], [0, 0.5, 0.5]])
+    for epsilon in (36.0, 50.0, 700.0, 701.0, 1e6):
+        assert delta(half, epsilon) == 0.5
+    assert delta(randomised_response(3, 30.0), 29.0) > 0
+    assert 0 <= delta(TransitionMatrix.identity(1), 0.0) < 1e-59
+
+
+def test_a_level_of_renyi_of_any_order_is_at_most_epsilon_and_that_of_noise_zero():
+    matrix = randomised_response(3, 2.0)
+    for order in (250.0, 299.0, 301.0, 1e6, 1e300):
+        assert matrix.epsilon * (1 - 5 / order) <= renyi(matrix, order) <= matrix.epsilon
+    noise = TransitionMatrix.from_array(np.full((4, 4), 0.25))
+    assert 0 <= renyi(noise, 2.0) < 1e-12
+    for wrong in (1.0, 0.5, np.inf, np.nan, True, "2"):
+        with pytest.raises(PrivacyError, match="order is not above 1"):
+            renyi(matrix, wrong)
+    for below in (-1e-300, np.nan, np.inf, "1"):
+        with pytest.raises(PrivacyError, match="epsilon is not a finite number"):
+            delta(matrix, below)

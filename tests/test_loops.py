@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.mechanism.matrix import UNIT
-from postrand.support import loops, numba_loops
+from postrand.support import loops, numba_loops, plain_loops
 from tests import sampling_reference as reference
 
 TOP = 2**64 - 1
@@ -87,6 +87,18 @@ def test_the_loops_were_compiled():
     if os.environ.get("CI") == "true":
         assert EXTENSION is not None, "postrand.support._loops is missing: install a C compiler, then `make env`"
     assert (loops.draw is numba_loops.draw) == (EXTENSION is None)
+
+
+@pytest.mark.parametrize("kind", [loops, plain_loops], ids=lambda kind: kind.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("to", ["int8", "int16", "int32", "int64"])
+def test_what_is_looked_up_beyond_a_table_is_its_last_entry(kind, dtype, to):
+    table = np.array([7, -5, 3, 99], dtype=to)
+    ends = [-1, np.iinfo(dtype).min, np.iinfo(dtype).max, 2, 3, 4]
+    indices = np.array([*ends, *np.random.default_rng(1).integers(0, 3, 99)], dtype=dtype)
+    out = np.zeros(indices.size + 1, dtype=to)[1:]  # not aligned
+    kind.look_up(table, indices, out)
+    assert out.tolist() == [[7, -5, 3, 99][i if 0 <= i < 3 else 3] for i in indices.tolist()]
 
 
 @each
@@ -405,6 +417,7 @@ def refusals():
     locked.setflags(write=False)
     number, places, starts = words[:, 0].copy(), np.arange(8), np.array([0])
     tail, five, rows = np.ones((3, 2)), np.ones(5), np.zeros((1, 2))
+    text, room = np.full(20, 97, dtype=np.uint8), np.zeros(2, dtype=np.int32)
     tails, wide, three = np.zeros(5, dtype=np.int64), np.zeros((1, 3)), words[None]
 
     def block(kind=loops.ROWS, codes=codes, law=entries, bits=2, released=out):
@@ -419,6 +432,21 @@ def refusals():
         "heads out of order": ("weigh_cells", (tail, tails, five, five, np.array([3, 1]), tail[:2].copy(), rows)),
         "other targets": ("weigh_cells", (tail, tails, five, five, starts, wide, rows)),
         "narrow weights": ("weigh_cells", (tail, tails, five.astype("f4"), five, starts, rows, rows.copy())),
+        "ends beyond the data": ("match_texts", (places[:2], text, np.array([0, 21]), text, room[:1])),
+        "ends before the data": ("match_texts", (places[:2], text, np.array([-1, 3]), text, room[:1])),
+        "ends that descend": ("match_texts", (places[:2], text, np.array([3, 2]), text, room[:1])),
+        "known texts beyond theirs": ("match_texts", (places * 9, text, np.array([0, 3]), text, room[:1])),
+        "an end too few": ("match_texts", (places[:2], text, np.array([0, 3]), text, room[:2])),
+        "no end for a text": ("end_texts", (places[:2], room[:2], places[:2].copy())),
+        "the place of no text": ("end_texts", (places[:2], room[:2] + np.int32(1), places[:3].copy())),
+        "narrow ends": ("end_texts", (places[:2], room[:2], np.zeros(3, dtype=np.int8))),
+        "a text too many": ("copy_texts", (places[:2], text, room[:2], text[:17].copy())),
+        "a text too few": ("copy_texts", (places[:2], text, room[:1], text[:18].copy())),
+        "a text that is not there": ("copy_texts", (places[:2], text, room[:1] - np.int32(1), text[:17].copy())),
+        "texts without bytes to spare": ("copy_texts", (places[:2], text[:16].copy(), room[:1], text[:17].copy())),
+        "no table": ("look_up", (codes[:0].copy(), codes, out)),
+        "more indices than room": ("look_up", (codes, codes, out[:7].copy())),
+        "room for other numbers": ("look_up", (codes, codes, out.astype(np.int16))),
         "too few arguments": ("draw", (three, 0)),
         "codes that end early": ("draw", (three, 0, block(codes=codes[:7].copy()))),
         "a start beyond the end": ("draw", (three, 1, block())),

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from decimal import Context, Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ from postrand import release
 from postrand.codebook import Codebook, Variable
 from postrand.engines.summary import _tested, check_margins, summarise
 from postrand.errors import DataError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, margins
 from postrand.mechanism.margins import (
     LEVEL,
     Table,
@@ -49,7 +51,7 @@ def draw_pair(rng, true, one, two):
     return sum(cells).reshape(true.shape)
 
 
-# -- the bound itself -------------------------------------------------------------------------------------------------
+# -- the bound itself ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("law", [randomised_response(2, 1.0), FLAT, TransitionMatrix.identity(2)], ids=[*"abc"])
@@ -130,7 +132,112 @@ def test_laws_are_applied_as_their_arrays(law):
     assert np.allclose(_back(both, x), law.array @ x @ other.array.T, rtol=1e-12)
 
 
-# -- power ------------------------------------------------------------------------------------------------------------
+# -- where the decision turns, in closed form --------------------------------------------------------------------------
+
+
+def exact_log(x):
+    return float(Decimal(x).ln(Context(prec=40)))
+
+
+def test_a_cell_is_refused_from_the_bound_of_chernoff_on():
+    """``n kl(N_j / n, h_j)``, or with l_j, to 40 digits, against the bar and the two bounds of each cell."""
+    law = TransitionMatrix(np.array([[6, 1, 1], [2, 5, 1], [4, 1, 3]]) * (UNIT // 8))  # 1/4..3/4, 1/8..5/8, 1/8..3/8
+    for counts, x, p in (
+        ((900, 50, 50), 0.9, 0.75),
+        ((100, 450, 450), 0.1, 0.25),
+        ((300, 690, 10), 0.01, 0.125),
+        ((1000, 0, 0), 1.0, 0.75),
+        ((0, 500, 500), 0.0, 0.25),
+    ):
+        n, tail = sum(counts), [(a, b) for a, b in ((x, p), (1 - x, 1 - p)) if a]
+        nats = n * sum(a * exact_log(a / b) for a, b in tail)
+        table = Table("a", (law,), np.array(counts))
+        for kind in (law, law.array):
+            table = Table("a", (kind,), np.array(counts))
+            assert _on_cells(table, nats - math.log(6) - 1e-6)
+            assert not _on_cells(table, nats - math.log(6) + 1e-6)
+        many = Table("a", (law,), np.array(counts) * 10**4)
+        assert not _on_cells(many, 10**4 * nats - math.log(6))  # rounded against rejection, however many records
+        assert _on_cells(many, 10**4 * (nats - 1e-9) - math.log(6))
+    inside = Table("a", (law,), np.array([500, 250, 250]))
+    assert not _on_cells(inside, -math.log(6) + 1e-6)
+    assert not _on_cells(Table("a", (law, law), np.array([[1000, 0], [0, 0]])), 1.0)
+    nobody = TransitionMatrix(np.array([[UNIT, 0], [UNIT, 0]]))
+    assert _on_cells(Table("a", (nobody,), np.array([999, 1])), 1e9)
+    assert not _on_cells(Table("a", (nobody,), np.array([1000, 0])), 1.0)
+
+
+TURNS: dict[str, Any] = {
+    "all in one": ((randomised_response(2, 1.0),), np.array([300, 0]), "high"),
+    "inside": ((randomised_response(2, 1.0),), np.array([110, 190]), "own"),
+    "constant form": ((randomised_response(70, 3.0),), np.eye(70, dtype=int)[5] * 400, "high"),
+    "two blocks": ((randomised_response(2, 1.0), randomised_response(3, 2.0)), np.array([[0, 90, 0], [0] * 3]), "high"),
+    "kinds of records": ((np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]),), np.array([200, 0, 0]), "high"),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_table_is_refused_from_the_evidence_on(name):
+    """The largest likelihood is known: of the shares themselves, or of records that are all alike in the seen cell."""
+    laws, counts, kind = TURNS[name]
+    n, seen = int(counts.sum()), counts[counts > 0].tolist()
+    if kind == "own":
+        largest = sum(k * exact_log(k / n) for k in seen)
+    else:
+        at = np.argwhere(counts > 0)[0]
+        arrays = [law.array if isinstance(law, TransitionMatrix) else law for law in laws]
+        largest = n * sum(exact_log(array[:, j].max()) for array, j in zip(arrays, at, strict=True))
+    evidence = mixture(counts.ravel().tolist()) - largest
+    table = Table("a", laws, counts)
+    assert _on_the_whole(table, evidence - 1 - 1e-3)
+    assert not _on_the_whole(table, evidence - 1 + 1e-3)  # one nat is left against rejection
+
+
+def mixture(counts):
+    """``ln m(N)``, one record after the other: the next is in cell j with ``(N_j + 1/2) / (n + K/2)``."""
+    total, held = 0.0, [0] * len(counts)
+    for j, count in enumerate(counts):
+        for _ in range(count):
+            total += math.log((held[j] + 0.5) / (sum(held) + len(counts) / 2))
+            held[j] += 1
+    return total
+
+
+def test_the_level_is_divided_among_tables_and_two_tests(monkeypatch):
+    asked = []
+
+    def refusing(name):
+        def of(table, bar):
+            asked.append(bar)
+            return table.name == name
+
+        return of
+
+    monkeypatch.setattr(margins, "_on_cells", refusing("b"))
+    monkeypatch.setattr(margins, "_on_the_whole", refusing("c"))
+    tables = [Table(name, (FLAT,), np.array([1, 2, 3])) for name in "abc"]
+    assert impossible(tables, 1e-3) == ["b", "c"]
+    assert asked == [math.log(6 / 1e-3)] * 5
+    assert impossible([], 1e-3) == []
+    del asked[:]
+    assert impossible(tables[:1]) == []
+    assert asked == [math.log(2 / 1e-9)] * 2
+
+
+def test_only_large_dense_laws_are_tested_by_cells_alone(monkeypatch):
+    counts = np.array([0, 0, 900])
+    table, constant = Table("a", (FLAT,), counts), Table("a", (LARGE,), np.eye(70, dtype=int)[50] * 400)
+    bar = math.log(2 / LEVEL)
+    for most, wanted in ((3, True), (2, False)):
+        monkeypatch.setattr(margins, "MAX_CELLS", most)
+        assert _on_the_whole(table, bar) == wanted
+        assert _on_the_whole(Table("a", (FLAT.array,), counts), bar)
+        assert _on_the_whole(constant, bar)
+    monkeypatch.setattr(margins, "_STEPS", 0)
+    assert not _on_the_whole(constant, bar)  # what is not decided is not refused
+
+
+# -- power -----------------------------------------------------------------------------------------------------------
 
 
 def test_unperturbed_records_under_a_law_that_gives_every_category_a_fifth_are_impossible():
@@ -218,7 +325,7 @@ def test_zeros_are_allowed_where_the_law_has_them_and_only_there():
     assert impossible([Table("a", (law,), np.array([1_000, 0, 30]))]) == ["a"]
 
 
-# -- in a release -----------------------------------------------------------------------------------------------------
+# -- in a release ----------------------------------------------------------------------------------------------------
 
 
 def unperturbed(tmp_path: Path) -> Path:
@@ -313,6 +420,10 @@ def test_tables_are_named_after_their_blocks():
     blocks = LAW.blocks[:2]
     names = [t.name for t in tables_of(blocks, map(none, (2, 5)), [(0, 1, none((2, 5)))])]
     assert names == ["'sex'", "'region'", "'sex' by 'region'"]
+    (one,) = tables_of(blocks, [None, none(5)], [])
+    assert (one.name, one.laws) == ("'region'", (blocks[1].matrix,))
+    with pytest.raises(ValueError, match="zip"):
+        tables_of(blocks, [none(2)], [])
 
 
 def test_a_law_said_to_protect_more_than_it_did_does_not_verify(tmp_path):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from postrand.errors import EstimationError, PrivacyError, SpecificationError
-from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, randomised_response
+from postrand.errors import EstimationError, PrivacyError, SpecificationError, UsageError
+from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, load_matrix, randomised_response
 from postrand.support.exact import within
 
 
@@ -91,6 +91,10 @@ def test_zero_columns_do_not_count_but_mixed_columns_are_infinite():
         ([0.5, 0.5], "must be square"),
         ([[0.5, 0.4], [0.5, 0.5]], "row 0 does not sum to 1"),
         ([[1.1, -0.1], [0.5, 0.5]], "a probability is negative"),
+        ([[0.5, 0.5], [-0.1, 1.1]], "row 1, column 0: a probability is negative; got -0.1"),
+        ([[0.5, 0.5], [0.5, 0.5 + 1.1e-9]], "row 1 does not sum to 1"),
+        ([[0.5, 0.5], [0.5, 0.5 - 1.1e-9]], "row 1 does not sum to 1"),
+        (np.zeros((0, 0)), "must be square"),
         ([[np.nan, 1], [0.5, 0.5]], "not finite"),
     ],
 )
@@ -104,6 +108,9 @@ def test_arrays_that_are_no_channel_are_refused(array, message):
     [
         (np.eye(2) * UNIT, "not integers"),
         (np.array([[UNIT + 1, -1], [0, UNIT]]), "outside 0..2"),
+        (np.array([[UNIT, 1, -1]] * 3), "outside 0..2"),
+        (np.array([[UNIT, 0], [UNIT, 1]]), "row 1 does not sum"),
+        (np.full((2049, 2049), UNIT), "row 0 does not sum"),  # 2^64 more than 2^53: the sum of 64 bits is right
         (np.array([[UNIT - 1, 0], [0, UNIT]]), "row 0 does not sum"),
         (np.array([[2**63, 2**63], [0, UNIT]], dtype=np.uint64), "outside 0..2"),
     ],
@@ -117,6 +124,48 @@ def test_weights_that_are_no_law_are_refused(weights, message):
 def test_epsilons_that_no_law_holds_are_refused(epsilon):
     with pytest.raises(PrivacyError):
         check_epsilon(epsilon, 4)
+
+
+@pytest.mark.parametrize("size", [2, 5, 1000])
+def test_the_largest_epsilon_is_that_of_one_unit_off_the_diagonal(size):
+    largest = TransitionMatrix.constant(np.full(size, UNIT - size + 1), np.full(size, 1))
+    limit = math.log(UNIT - size + 1)
+    assert largest.ratio == UNIT - size + 1
+    assert randomised_response(size, limit).diagonal.max() <= largest.diagonal.max()
+    with pytest.raises(PrivacyError, match="epsilon is too large"):
+        randomised_response(size, math.nextafter(limit, 99))
+
+
+def test_sizes_and_sums_are_right_up_to_their_limits():
+    assert TransitionMatrix.identity(100_000).size == 100_000
+    for size in (0, 100_001, 2.5, True):
+        with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
+            TransitionMatrix.identity(size)
+    for error in (9e-10, -9e-10):
+        assert TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5 + error]]).weights.sum(axis=1).tolist() == [UNIT] * 2
+    with pytest.raises(SpecificationError) as refused:
+        TransitionMatrix.from_array(np.full((12, 12), 0.5))
+    assert str(refused.value).count("does not sum to 1") == 10
+
+
+def test_a_law_is_inverted_up_to_a_condition_number_of_a_million_millions():
+    """``[[1/2 + d, 1/2 - d], [1/2 - d, 1/2 + d]]`` has the condition number 1/(2d)."""
+    laws = [TransitionMatrix.from_array([[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]]) for d in (2.0**-40, 2.0**-41)]
+    assert [law.condition for law in laws] == pytest.approx([2.0**39, 2.0**40])
+    assert laws[0].factor().condition < 1e12 < laws[1].condition
+    with pytest.raises(EstimationError, match=r"condition number 1.1e"):
+        laws[1].factor()
+
+
+def test_the_ratio_is_the_largest_of_all_columns_though_their_ends_agree():
+    """Largest weights all alike, or smallest ones, or both: the first column decides only where both are."""
+    eighth = UNIT // 8
+    for rows, ratio in (
+        ([[2, 2, 4], [3, 4, 1], [4, 2, 2]], 4),  # every column has 4 at most; only the last has 1
+        ([[1, 2, 5], [2, 1, 5], [2, 5, 1]], 5),  # every column has 1 at least; the first has 2 at most
+        ([[2, 2, 4], [4, 2, 2], [2, 4, 2]], 2),
+    ):
+        assert TransitionMatrix(np.array(rows) * eighth).ratio == ratio
 
 
 def test_a_value_cannot_be_changed_behind_its_back():
@@ -179,6 +228,9 @@ def test_matrices_are_equal_only_with_the_same_weights():
     turned = TransitionMatrix(np.roll(large.weights, 1, axis=0))
     assert (large == randomised_response(70, 1.0), large == randomised_response(70, 1.1)) == (True, False)
     assert (large == turned, turned == large) == (False, False)
+    moved = large.weights.copy()
+    moved[3, [5, 6]] += (1, -1)  # the diagonal is the same
+    assert (large == TransitionMatrix(moved), TransitionMatrix(moved) == large) == (False, False)
 
 
 def test_weights_in_another_unit_are_refused():
@@ -197,3 +249,47 @@ def test_the_digest_is_that_of_the_documented_bytes():
     diagonal, off = constant.weights.diagonal(), int(constant.weights[0, 1])
     parts = diagonal.astype("<i8").tobytes() + np.full(5_000, off, dtype="<i8").tobytes()
     assert constant.digest() == hashlib.sha256(b"postrand-matrix 5000 constant\n" + parts).hexdigest()
+
+
+def test_rounding_moves_no_entry_by_more_than_its_share():
+    """Of rows in rational numbers: two units and a half at most, also of the largest entry."""
+    rows = np.random.default_rng(8).integers(1, 1000, (40, 40))
+    found = TransitionMatrix.from_array(rows / rows.sum(axis=1, keepdims=True)).weights
+    for row, law in zip(rows.tolist(), found.tolist(), strict=True):
+        assert max(abs(Fraction(x * UNIT, sum(row)) - w) for x, w in zip(row, law, strict=True)) <= 2.5
+    one = TransitionMatrix.from_array([[0.1] * 10] * 10)
+    assert set(one.weights.ravel().tolist()) == {UNIT // 10, UNIT // 10 + 1}
+
+
+@pytest.mark.parametrize(
+    ("units", "wanted"),
+    [
+        ((UNIT - 62, 10.75, 20.25, 30.5), (UNIT - 62, 11, 20, 31)),  # 61.5 of 62: the largest remainders
+        ((UNIT - 62, 30.25, 20.75, 10.5), (UNIT - 62, 30, 21, 11)),
+        ((UNIT - 31, 10.5, 20.5, 0.0), (UNIT - 31, 10, 21, 0)),  # of remainders alike, the larger entry; no zero
+        ((UNIT - 31, 20.5, 10.5, 0.0), (UNIT - 31, 21, 10, 0)),
+        ((UNIT - 31, 10.0, 21.0, 0.0), (UNIT - 31, 10, 21, 0)),
+    ],
+)
+def test_units_that_are_left_go_to_the_largest_remainders(units, wanted):
+    found = TransitionMatrix.from_array([[x / UNIT for x in units]] * 4).weights
+    assert found.tolist() == [list(wanted)] * 4
+
+
+def test_columns_that_sum_to_one_and_rows_of_different_entropy(tmp_path):
+    half = UNIT // 2
+    law = TransitionMatrix(np.array([[UNIT, 0, 0], [0, half, half], [0, half, half]]))
+    assert law.is_bistochastic
+    assert law.entropy_rate == pytest.approx(2 / 3 * math.log(2), rel=1e-12)
+    assert law.entropy_rate <= 2 / 3 * math.log(2)
+    assert law.beta == pytest.approx(2 / 3 * math.log(2) / math.log(3), rel=1e-12)
+    skewed = TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])
+    assert not skewed.is_bistochastic
+    with pytest.raises(PrivacyError, match=r"column 0 does not sum to 1.*an excess of 0\.25"):
+        skewed.beta  # noqa: B018 -- asked for what it raises
+    law.save(tmp_path / "law.json")
+    assert load_matrix(tmp_path / "law.json") == law
+    with pytest.raises(UsageError):
+        law.save(tmp_path / "law.json")
+    skewed.save(tmp_path / "law.json", replace=True)
+    assert load_matrix(tmp_path / "law.json") == skewed

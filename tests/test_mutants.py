@@ -19,7 +19,7 @@ LIMIT = 2
 def level(x, y=1):
     if x < LIMIT and not y:
         raise ValueError(sentence("small", got=3))
-    return math.nextafter(max(x, y), math.inf)
+    return math.nextafter(max(x, y, *zip(x, y, strict=True)), math.inf)
 """
 
 RECORDED = """
@@ -60,11 +60,12 @@ def test_conditions_numbers_roundings_and_refusals_are_changed(tmp_path):
         "not y => y",
         "max => min",
         "math.inf => -math.inf",
-        "return math.nextafter(max(x, y), math.inf) => return None",
+        "return math.nextafter(max(x, y, *zip(x, y, strict=True)), math.inf) => return None",
         "raise ValueError(sentence('small', got=3)) => left out",
     ):
         assert ("level", change) in made
     assert not any("3 =>" in what for _, what in made if what.startswith("3"))
+    assert not any(what.startswith("True") for _, what in made)  # strict: an assertion
 
 
 @pytest.mark.parametrize("place", range(5))

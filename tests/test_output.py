@@ -11,8 +11,9 @@ import pytest
 
 import postrand as pr
 from postrand.errors import ReleaseError
-from postrand.release import read
-from postrand.release.atomic import appearing
+from postrand.release import check_targets, read
+from postrand.release.atomic import PRIVATE, PUBLIC, appearing, appearing_together
+from postrand.support import system
 from postrand.support.randomness import KeyFileWarning
 from tests.release_case import make
 from tests.test_cli import call, started, survey  # noqa: F401 -- fixtures
@@ -108,6 +109,31 @@ def test_of_two_runs_into_one_folder_one_makes_it_and_the_other_is_told(tmp_path
         assert (first / "data.csv").exists()  # a run that goes on is not taken for one that was killed
     assert os.listdir(tmp_path) == ["out"]
     assert (tmp_path / "out" / "data.csv").read_text() == "second"
+
+
+def test_a_dossier_whose_release_did_not_appear_is_taken_back(tmp_path):
+    """As where a run was killed between the two names; whatever else is there stays."""
+    dossier, release = tmp_path / "dossier", tmp_path / "release"
+    with appearing_together((dossier, PRIVATE), (release, PUBLIC)) as (first, last):
+        for folder in (first, last):
+            (folder / "held").touch()
+        names = last.name, f".release.{first.stat().st_ino:016x}.partial"
+    assert names[0] == names[1]
+    last.mkdir()  # of that number, and just made
+    check = pytest.raises(ReleaseError, match="release: the output directory exists")
+    with check:
+        check_targets(release, dossier)
+    release.rename(tmp_path / "moved")
+    told = pytest.raises(ReleaseError, match="dossier: the output directory exists")
+    with told:
+        check_targets(release, dossier)
+    (last / "held").touch()
+    with told, system.held(last):
+        check_targets(release, dossier)  # another run is between the two
+    check_targets(release, dossier)
+    assert sorted(os.listdir(tmp_path)) == [last.name, "moved"]
+    with appearing(release):
+        assert not last.exists()
 
 
 def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ from postrand.designers import MutualInformation, UniformOffDiagonal
 from postrand.designers.budget import BudgetShare
 from postrand.designers.by_class import Weights
 from postrand.errors import DataError, DesignError, PrivacyError, ReleaseError, SpecificationError, UsageError
+from postrand.formats import File, ReadSettings
 from postrand.mechanism.matrix import randomised_response
 from postrand.plan.values import BlockPlan
 from postrand.privacy.histogram import noisy_counts
@@ -525,6 +527,25 @@ def test_records_are_drawn_anew_by_their_ids_in_their_order_and_in_folders(folde
     assert verify(root, record_key="id", **options).ok
     wrong = verify(root, **options, raise_if_failed=False)
     assert [c.name for c in wrong.checks if c.ok is False] == ["drawn"]
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+def test_records_are_drawn_anew_by_ids_of_a_text_file_whatever_their_type_was(folder, kind):
+    """Ids leave no trace in a release, and a text file does not say whether they are numbers."""
+    table = pq.read_table(folder / "people.parquet").slice(0, 200).append_column("id", pa.array(range(1000, 1200)))
+    options = pa_csv.WriteOptions(delimiter=";", quoting_style="none")
+    pa_csv.write_csv(table, folder / "people.csv", options)
+    more = f'[[variables]]\nname = "id"\nrole = "record_key"\ntype = "{kind}"\n[[rules]]'
+    book = CODEBOOK.replace("[[rules]]", more)
+    (folder / "codebook.toml").write_text(book)
+    root = protect(folder, HEAD.replace('"people.parquet"', '"people.csv"\nseparator = ";"') + BOTH).path
+    assert "id" not in read_release(root).codebook
+    options = {"file": File(folder / "people.csv", ReadSettings(";")), "record_key": "id", "raise_if_failed": False}
+    assert verify(root, release_key=ReleaseKey.from_seed(2), **options).ok
+    (failed,) = (c.name for c in verify(root, release_key=ReleaseKey.from_seed(3), **options).checks if c.ok is False)
+    assert failed == "drawn"
+    call = ["verify", str(root), "--file", str(folder / "people.csv"), "--json"]  # how it is read is found out
+    assert CliRunner().invoke(main, call).exit_code == 0
 
 
 def test_a_key_alone_is_refused(folder):

@@ -1,5 +1,6 @@
 """Keys and keyed words: golden vectors from another AES and HKDF, and what keys never show."""
 
+import hmac
 import json
 import runpy
 from pathlib import Path
@@ -10,11 +11,16 @@ import pytest
 
 from postrand.errors import DataError, UsageError
 from postrand.support.randomness import (
+    KeyFileWarning,
     ReleaseKey,
     WordStream,
     as_release_key,
+    content_keys,
     derive,
+    derive_members,
+    derive_unit,
     duplicate_keys,
+    load_key,
     record_keys,
     words,
 )
@@ -155,9 +161,102 @@ def test_a_key_file_with_anything_else_is_refused_and_never_shown(tmp_path, held
     assert not held or not any(piece in shown for piece in (held[:6].decode("latin-1"), held.hex()[:8], "0x", "byte "))
 
 
-@pytest.mark.parametrize("name", [".", "none", "key/below", "n" * 300, "\0", "/dev/zero"])
-def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (".", "the release key"), ("none", "No such file"), ("key/below", "Not a directory"), ("n" * 300, "too long"),
+        ("\0", "not a valid file name"), ("/dev/zero", "the release key"),
+    ],
+)  # fmt: skip
+def test_a_key_that_cannot_be_read_is_one_of_our_errors(tmp_path, name, words):
     (tmp_path / "key").write_bytes(b"ab" * 32)
     (tmp_path / "key").chmod(0o600)
-    with pytest.raises(UsageError, match="release key"):
+    with pytest.raises(UsageError, match="release key") as caught:
         ReleaseKey.from_file(tmp_path / name)
+    assert words in str(caught.value)
+
+
+def test_every_derived_key_is_rfc_5869_with_its_own_label():
+    """HKDF-SHA256 by hmac alone: extract with the salt, then one block of 32 bytes."""
+    key = ReleaseKey.from_bytes(bytes(range(32)))
+
+    def expanded(label: bytes) -> bytes:
+        extracted = hmac.digest(b"postrand/1", key.secret, "sha256")
+        return hmac.digest(extracted, label + b"\x01", "sha256")
+
+    assert ReleaseKey.from_seed(7).secret == hmac.digest(
+        hmac.digest(b"postrand/1", b"7", "sha256"), b"seed\x01", "sha256"
+    )
+    plain, bound = derive(key, "aa"), derive(key, "aa", b"tag")
+    assert (plain.draw, plain.order) == (expanded(b"draw aa"), expanded(b"order aa"))
+    assert (bound.draw, bound.order) == (expanded(b"draw aa content tag"), expanded(b"order aa content tag"))
+    content = content_keys(key)
+    assert (content.table, content.record) == (expanded(b"content table"), expanded(b"content record"))
+    unit = derive_unit(key, "aa", b"tag", "person")
+    label = b"of unit person aa content tag"
+    assert (unit.numbered, unit.alone) == (expanded(b"numbered " + label), expanded(b"alone " + label))
+    assert derive_members(key) == expanded(b"members of unit household")
+    assert all(text not in repr((plain, content, unit)) for text in ("b'", "draw=", "table=", "alone="))
+
+
+def test_words_of_several_slots_are_those_of_each_slot_however_the_stream_was_used():
+    """Slots at once, parts of them, fewer records, and the same slots again for other records."""
+    stream, keys = WordStream(bytes(range(32)), 8, 3), np.arange(5, 13, dtype=np.uint64)
+
+    def wanted(part, first, slots):
+        return np.stack([words(bytes(range(32)), part, slot) for slot in range(first, first + slots)])
+
+    for part, first, slots in ((keys, 0, 3), (keys[::-1], 0, 3), (keys[:3], 0, 2), (keys[3:6], 4, 3), (keys, 4, 1)):
+        stream.load(np.ascontiguousarray(part))
+        np.testing.assert_array_equal(stream.words(first, slots), wanted(part, first, slots))
+        np.testing.assert_array_equal(stream.words(first + 1, slots), wanted(part, first + 1, slots))
+    assert words(bytes(32), np.array([], dtype=np.uint64), 0).shape == (0, 2)
+
+
+def test_record_keys_of_every_type_of_integer_and_text():
+    for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()):
+        assert record_keys(pa.array([1, -2], kind)).tolist() == [1, 2**64 - 2]
+    for kind, most in ((pa.uint8(), 2**8), (pa.uint16(), 2**16), (pa.uint32(), 2**32), (pa.uint64(), 2**64)):
+        assert record_keys(pa.array([0, most - 1], kind)).tolist() == [0, most - 1]
+    text = record_keys(pa.array(["abc", "é"]))
+    assert (record_keys(pa.array(["abc", "é"], pa.string_view())) == text).all()
+    for empty in (
+        pa.array([], pa.int64()),
+        pa.array([], pa.string()),
+        pa.chunked_array([], pa.int64()),
+        pa.chunked_array([], pa.string()),
+    ):
+        found = record_keys(empty)
+        assert (found.shape, found.dtype) == ((0,), np.uint64)
+    with pytest.raises(DataError, match="a record key is missing"):
+        record_keys(pa.array(["a", None]))
+
+
+@pytest.mark.parametrize(("involved", "shown"), [(2, False), (4, False), (5, True), (12, True)])
+def test_counts_of_five_or_more_duplicates_are_shown(involved, shown):
+    assert (f"({involved} records" in str(duplicate_keys(involved))) == shown
+
+
+def test_a_saved_key_is_its_owner_s_alone_and_read_again(tmp_path):
+    key, path = ReleaseKey.fresh(), tmp_path / "key"
+    key.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes() == key.secret.hex().encode() + b"\n"
+    assert load_key(path) == key
+    with pytest.raises(UsageError):
+        key.save(path)
+    with pytest.raises(UsageError, match="grew from a seed"):
+        ReleaseKey.from_seed(1).save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    path.chmod(0o640)
+    with pytest.warns(KeyFileWarning, match=r"other users can read this file.*chmod 600 key") as caught:
+        assert load_key(str(path)) == key
+    assert caught[0].filename.endswith("randomness.py")
+    for kept in (bytearray(key.secret), memoryview(key.secret)):
+        assert ReleaseKey.from_bytes(kept) == key
+    path.write_bytes(b"ab" * 32 + b" " * 960)
+    path.chmod(0o600)
+    assert load_key(path).secret == bytes.fromhex("ab" * 32)
+    path.write_bytes(b"ab" * 32 + b" " * 960 + b"x")  # only so much is read
+    assert load_key(path).secret == bytes.fromhex("ab" * 32)
+    assert ReleaseKey.from_seed(0) != ReleaseKey.from_seed(1)

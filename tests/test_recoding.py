@@ -401,3 +401,14 @@ def test_a_large_hierarchy_is_read_quickly(tmp_path):
     (tmp_path / "codes.csv").write_text("".join(f"{n};{n // 2};*\n" for n in range(40_000)))
     entry = {"variable": "job", "hierarchy": "codes.csv", "level": 1}
     assert len(Recode.from_dict(entry, folder=tmp_path).kind.categories()) == 20_000
+
+
+def test_a_stated_provenance_stays_stated_in_a_codebook_and_is_none_in_a_release(tmp_path):
+    stated, silent = ({"variable": "age", "bands": [0, 18], **more} for more in ({"provenance": "public"}, {}))
+    variables = [{"name": "age", "role": "key", "categories": ["0-17", "18+"]}]
+    for number, entry in enumerate((stated, silent)):
+        book = Codebook.from_dict({"variables": variables, "recodes": [entry]})
+        book.save(tmp_path / f"{number}.toml")
+        assert ('provenance = "public"' in (tmp_path / f"{number}.toml").read_text()) is (entry is stated)
+        assert load_codebook(tmp_path / f"{number}.toml") == book
+        assert "provenance" not in book.to_dict()["recodes"][0]

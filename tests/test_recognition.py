@@ -15,7 +15,15 @@ from postrand.designers.recognition.programme import Cells
 from postrand.errors import PrivacyError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
-from postrand.privacy import MODELS, DifferentialPrivacy, KeyTypes, PrivacyModel, SpontaneousRecognition, Together
+from postrand.privacy import (
+    MODELS,
+    DifferentialPrivacy,
+    KeyTypes,
+    PrivacyModel,
+    SpontaneousRecognition,
+    Together,
+    recognition,
+)
 from postrand.support import options
 
 seeds = st.integers(0, 2**32 - 1)
@@ -256,3 +264,97 @@ def test_together_is_the_conjunction():
         Together((0.1,))
     with pytest.raises(PrivacyError, match="no privacy model"):
         Together(())
+
+
+def small_law(rng, size):
+    """Return weights of few bits, so that a product of laws is a law too."""
+    parts = np.diff([0, *sorted(rng.integers(0, 2**8, size - 1)), 2**8])
+    return np.stack([rng.permutation(parts) for _ in range(size)]).astype(np.int64)
+
+
+def test_blocks_of_one_or_more_keys_give_the_posteriors_of_their_product():
+    """By brute force on the joint matrix, for every size of sets, with every way to divide the keys in order."""
+    rng, shape = np.random.default_rng(3), (2, 3, 2)
+    sex, age, race = (small_law(rng, size) for size in shape)
+    counts = np.array([5, 0, 7, 1, 30, 2, 0, 9, 4, 4, 8, 1])
+    joint = np.kron(np.kron(sex, age), race)
+    ways = [[sex, age, race], [np.kron(sex, age), race], [sex, np.kron(age, race)], [joint]]
+    for size in (1, 2, 3):
+        model = SpontaneousRecognition(0.02, size).on(counts.reshape(shape))
+        wanted = brute_force(joint, counts, shape, size)
+        assert wanted > model.limit
+        for way in ways:
+            laws = [TransitionMatrix(block * (UNIT // int(block[0].sum()))) for block in way]
+            assert model.largest(laws).posterior == wanted
+            found = model.check(laws)
+            assert (found.holds, found.recomputable) == (False, False)
+            assert Fraction(found.level) >= wanted > Fraction(np.nextafter(found.level, 0))
+    identity = TransitionMatrix.identity
+    for sizes in ((3, 2, 2), (2, 3), (2, 3, 2, 1, 2), (4, 3), (6, 3), (2, 2, 3), (2, 3, 4)):
+        with pytest.raises(PrivacyError, match="do not divide the key variables"):
+            model.check([identity(size) for size in sizes])
+    turned = KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), counts[:4])
+    with pytest.raises(PrivacyError, match="do not divide the key variables"):
+        SpontaneousRecognition(0.1, 1).on(turned).check([identity(2), identity(2)])
+    some = SpontaneousRecognition(0.1, 1).on(
+        KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [1, 1], [0, 2]]), counts[-4:])
+    )
+    for laws in ([identity(2), identity(2)], [identity(2), identity(3)]):
+        with pytest.raises(PrivacyError, match="do not divide the key variables"):
+            some.check(laws)
+
+
+def test_the_rows_for_designers_are_the_conditions_of_rare_types():
+    """CHR (1) written out: one row for each rare type and each value of a set of keys."""
+    rng, shape, alpha = np.random.default_rng(4), (2, 3), 0.2
+    counts, law = np.array([1, 4, 5, 0, 6, 30]), rng.dirichlet(np.ones(6), 6)
+    model = SpontaneousRecognition(alpha, 1).on(counts.reshape(shape))
+    assert model.rare_types().tolist() == [0, 1]  # 5 of 1/0.2 is not rare
+    cells = [[0, 1, 2], [3, 4, 5], [0, 3], [1, 4], [2, 5]]
+    wanted = [law[m, cell].sum() - alpha * counts @ law[:, cell].sum(axis=1) for m in (0, 1) for cell in cells]
+    found = model.constraints(6)
+    np.testing.assert_allclose(np.sort(found.A @ law.ravel()), np.sort(wanted))
+    assert not found.b.any()
+
+
+def test_sums_over_many_records_are_exact():
+    """Counts of 2^35 times weights of 2^53: beyond 64 bits."""
+    counts = np.array([2**35, 3, 2**35 - 1], dtype=np.int64)
+    mass = np.array([[UNIT, 0], [UNIT // 3, UNIT - UNIT // 3], [UNIT - 1, 1]], dtype=np.int64)
+    wanted = [sum(int(u) * int(w) for u, w in zip(counts, column, strict=True)) for column in mass.T]
+    assert recognition._exact_sum(counts, mass).tolist() == wanted
+    assert recognition._exact_sum(counts, mass.astype(object)).tolist() == wanted
+    assert recognition._float_upper(Fraction(1, 4)) == 0.25
+    for value in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 10)):
+        assert (
+            Fraction(recognition._float_upper(value))
+            >= value
+            > Fraction(np.nextafter(recognition._float_upper(value), 0))
+        )
+
+
+def test_a_file_of_one_over_alpha_records_is_large_enough():
+    model = SpontaneousRecognition(0.3, 1)
+    model.require(4)
+    SpontaneousRecognition(0.25, 1).require(4)
+    for wrong, alpha in ((3, 0.3), (3, 0.25)):
+        with pytest.raises(PrivacyError, match=r"wanted n >= 4"):
+            SpontaneousRecognition(alpha, 1).require(wrong)
+    with pytest.raises(PrivacyError, match=r"model\.on"):
+        _ = model.file
+
+
+def test_a_part_of_the_file_and_a_claim_that_is_only_stated():
+    file = KeyTypes(("a", "b"), np.array([[0, 0], [0, 1], [1, 1]]), np.array([5, 6, 7]), given=("b",))
+    model = SpontaneousRecognition(0.9, 1).on(file)
+    assert model.part(np.array([0, 2])).file.counts.tolist() == [5, 7]
+    held = model.check([TransitionMatrix.identity(3)])
+    assert (held.holds, held.level, held.figures, held.where) == (True, 0.9, {"given": ["b"]}, "keys a, b")
+    stated = model.stated(("a", "b"), ("b",))
+    assert (stated.holds, stated.recomputable, stated.figures) == (True, False, {"given": ["b"]})
+    assert model.stated(("a", "b")).figures == {}
+    with pytest.raises(PrivacyError, match="larger than the number of keys"):
+        SpontaneousRecognition(0.9, 2).stated(("a", "b"), ("b",))
+    assert "at most 90 are theirs" in model.promise(3)
+    with pytest.raises(PrivacyError, match="no key 'c'"):
+        SpontaneousRecognition(0.9, (("c",),), file)

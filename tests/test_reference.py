@@ -24,7 +24,7 @@ from postrand.privacy import MODELS
 from postrand.ranks.laws import RANK_LAWS
 from postrand.recoding import entries
 from postrand.recoding.base import kinds
-from tests import api_page
+from tests import api_page, cli_page
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -177,5 +177,6 @@ def test_the_example_of_three_models_says_what_design_says(tmp_path):
         assert line in found
 
 
-def test_the_reference_of_the_interface_is_that_of_the_docstrings():
-    assert api_page.PAGE.read_text(encoding="utf-8") == api_page.page()  # else: python -m tests.api_page
+@pytest.mark.parametrize("made", [api_page, cli_page])
+def test_the_references_of_python_and_of_the_command_line_are_current(made):
+    assert made.PAGE.read_text(encoding="utf-8") == made.page()  # else: python -m tests.api_page, tests.cli_page

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.errors import DataError
+from postrand.mechanism import Block, Split, sampling
+from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism.sampling import CHUNK, AliasTables, draw, perturb_codes
+from postrand.mechanism.matrix_storage import Constant
+from postrand.mechanism.sampling import CHUNK, AliasTables, StayOrMove, draw, perturb_codes
+from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
 from postrand.support import jit
 from postrand.support.randomness import words
 from tests import sampling_reference as reference
@@ -103,6 +107,77 @@ def test_codes_outside_the_matrix_are_refused():
             draw(tables, np.array([0, wrong], dtype=np.int8), np.zeros(2, dtype=np.uint64))
         with pytest.raises(DataError, match=r"-1\.\.2"):
             perturb_codes([tables], KEY, row_numbers(2), [np.array([0, wrong], dtype=np.int8)])
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_every_block_is_drawn_from_its_own_word_however_many_there_are(blocks, in_place, monkeypatch):
+    """Chunks of three records, and two slots at a time: word b of a record is lane b mod 2 of slot b div 2."""
+    monkeypatch.setattr(sampling, "CHUNK", 3)
+    monkeypatch.setattr(sampling, "SLOTS", 2)
+    rng, keys = np.random.default_rng(blocks), row_numbers(8, 2**64 - 4)
+    tables = [AliasTables.of(random_law(size)) for size in range(2, 2 + blocks)]
+    codes = [
+        rng.integers(-1, table.size, 8).astype([np.int8, np.int16, np.int32][b % 3]) for b, table in enumerate(tables)
+    ]
+    wanted = [draw(table, codes[b], words(KEY, keys, b // 2)[:, b % 2]) for b, table in enumerate(tables)]
+    before = [column.copy() for column in codes]
+    found = perturb_codes(tables, KEY, keys, codes, in_place=in_place)
+    assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(found, wanted, strict=True))
+    assert len(found) == blocks
+    for column, old, new in zip(codes, before, found, strict=True):
+        assert (column is new) == in_place
+        assert np.array_equal(column, new if in_place else old)
+    strided = [np.repeat(column, 2)[::2] for column in before]
+    again = perturb_codes(tables, KEY, keys, strided)
+    assert all(np.array_equal(a, b) for a, b in zip(again, wanted, strict=True))
+    if blocks:
+        with pytest.raises(ValueError, match="zip"):
+            perturb_codes(tables[1:], KEY, keys, before)
+
+
+def test_released_codes_have_lines_of_the_cache_of_their_own():
+    shapes = [(64, np.int8), (65, np.int8), (3, np.int32), (32, np.int16), (1, np.int8)]
+    made = sampling._room_for([np.zeros(n, dtype=kind) for n, kind in shapes])
+    assert [(column.size, column.dtype) for column in made] == shapes
+    starts = [column.__array_interface__["data"][0] for column in made]
+    assert [start - starts[0] for start in starts] == [0, 64, 192, 256, 320]
+
+
+def test_a_subset_is_chosen_by_the_upper_bits_of_its_own_word():
+    keys = row_numbers(5, 77)
+    for blocks in range(4):
+        chooses, draws = split_words(KEY, keys, blocks)
+        for word, found in ((blocks, chooses), (blocks + 1, draws)):
+            assert np.array_equal(found, words(KEY, keys, word // 2)[:, word % 2])
+    assert [part.size for part in split_words(KEY, keys[:0], 1)] == [0, 0]
+    tops = [0, 1, 4, 5, UNIT - 1]
+    for low in (0, 2047):
+        places = chosen(np.array([1, 5, 5, UNIT]), np.array([top << 11 | low for top in tops], dtype=np.uint64))
+        assert places.tolist() == [0, 1, 1, 3, 3]  # a subset without weight is never chosen
+    shown = [(k, at.tolist()) for k, at in grouped(np.array([3, 0, 3, 3], dtype=np.uint16), 5)]
+    assert shown == [(0, [1]), (3, [0, 2, 3])]
+    assert not list(grouped(np.array([], dtype=np.uint16), 2))
+    assert isinstance(subset_sampler(randomised_response(64, 1.0)), StayOrMove)
+    assert isinstance(subset_sampler(randomised_response(63, 1.0)), AliasTables)
+    split = Split.of([0.25, 0.75], [Block(name, randomised_response(2, 1.0)) for name in "ab"])
+    assert cumulated(split).tolist() == [UNIT // 4, UNIT]
+
+
+def test_tables_cannot_be_changed():
+    law = randomised_response(300, 1.0)
+    assert isinstance(law.form, Constant)
+    for made in (AliasTables.of(law), ConstantTables.of(law.form)):
+        assert not made.entries.flags.writeable
+
+
+def test_codes_are_checked_up_to_the_ends_of_each_type():
+    table = AliasTables.of(random_law(128))
+    for codes in ([-1, 127], []):
+        assert draw(table, np.array(codes, dtype=np.int16), row_numbers(len(codes))).size == len(codes)
+    for wrong in (128, -2):
+        with pytest.raises(DataError, match=r"wanted -1\.\.127"):
+            draw(table, np.array([5, wrong], dtype=np.int16), row_numbers(2))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.errors import PrivacyError
+from postrand.mechanism import Block, Mechanism
+from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.privacy.blanket import blanket_delta, parts_of
+from postrand.privacy.shuffle import (
+    _clones,
+    _least,
+    shuffled_delta,
+    shuffled_epsilon,
+    shuffled_holds,
+    shuffled_levels,
+)
 
 
 def enumerated(local_epsilon, records):
@@ -108,3 +119,102 @@ def test_a_million_million_records_take_little_memory_and_time(local):
     assert seconds < 10
     assert epsilon < 1e-3 or local > 10
     assert np.isfinite(epsilon)
+
+
+def by_clones(local, records, epsilon):
+    """Return δ(ε) of the pair of the docstring, summed over all numbers of clones: A given C = c by repeated halves."""
+    same, grown, chance = 1 / (1 + math.exp(-local)), math.exp(epsilon), math.exp(-local)
+    heads, total = np.ones(1), 0.0
+    for c, weight in enumerate(binom.pmf(np.arange(records), records - 1, chance)):
+        high, low = np.append(0, heads), np.append(heads, 0)
+        first, second = same * high + (1 - same) * low, (1 - same) * high + same * low
+        total += weight * np.maximum(first - grown * second, 0).sum()
+        if c > records * chance and weight < 1e-25:
+            break
+        heads = (high + low) / 2
+    return total
+
+
+@pytest.mark.parametrize(("local", "records"), [(1.0, 1), (1.0, 2), (0.3, 5), (4.0, 30), (1.0, 2_000), (1.0, 4_000)])
+def test_delta_is_the_sum_over_all_numbers_of_clones(local, records):
+    """The last has more numbers of clones than the grid: rounded down to it, a little above."""
+    few = records < 3_000
+    for epsilon in (0.0, 0.02, 0.7 * local):
+        exact, found = by_clones(local, records, epsilon), shuffled_delta(local, records, epsilon)
+        assert exact * (1 - 1e-9) <= found <= exact * (1 + (1e-8 if few else 0.02)) + 1e-13
+    assert shuffled_delta(local, records, local) == 0
+    assert shuffled_delta(local, records, 0.999 * local) > 0 or records > 100
+
+
+@pytest.mark.parametrize(("others", "chance"), [(0, 0.5), (3, 0.9), (1023, 0.5), (10**6, 0.3), (10**12, 1e-3)])
+def test_the_grid_of_clones_leaves_out_what_hardly_happens(others, chance):
+    low, grid = _clones(others, chance)
+    assert (grid[0], grid.size <= 1025) == (low, True)
+    assert (np.diff(grid) == (grid[-1] - low) / max(grid.size - 1, 1)).all()
+    assert grid[-1] <= others
+    assert 0 <= low <= others * chance
+    mean = others * chance
+    assert low >= mean - 1.0001 * math.sqrt(200 * mean) - 2
+    assert not low or binom.logcdf(low, others, chance) < -100
+    assert grid[-1] == others or binom.logsf(grid[-1], others, chance) < -90
+    assert (np.diff(grid) == 1).all() if others < 1024 else grid.size > 512
+
+
+def test_what_is_left_out_below_the_grid_counts_in_full():
+    """At an ε where the rest is smaller: as soon as a number of clones is left out, e^-100 is added."""
+    chance, kinds = math.exp(-0.5), set()
+    for records in range(300, 400, 3):
+        low, _ = _clones(records - 1, chance * (1 - 1e-15))
+        kinds.add(min(low, 2))
+        assert (shuffled_delta(0.5, records, 0.4999) >= math.exp(-100)) == (low > 0)
+    assert kinds == {0, 1, 2}
+
+
+def test_a_search_ends_close_above_the_least_feasible_point():
+    for start in (0.0, 0.5, 3.1, 3.14):
+        tried: list[float] = []
+
+        def feasible(x, tried=tried):
+            tried.append(x)
+            return x >= math.pi
+
+        found = _least(feasible, 100.0, 1e-6, start)
+        assert math.pi <= found <= math.pi * (1 + 1e-6)
+        assert len(tried) < 35
+    assert _least(lambda x: x >= math.pi, 100.0, 1e-6, 20.0) == pytest.approx(math.pi, rel=1e-6)
+    assert _least(lambda x: False, 7.0, 1e-6) == pytest.approx(7.0)
+
+
+def test_a_level_holds_and_nine_tenths_of_it_do_not():
+    law, records, delta = Mechanism({"a": randomised_response(3, 1.0), "b": randomised_response(2, 0.5)}), 300, 1e-4
+    for name, level in shuffled_levels(law, records, delta).items():
+        assert shuffled_holds(name, law, records, level, delta)
+        assert not shuffled_holds(name, law, records, 0.9 * level, delta)
+    assert not shuffled_holds("other", law, records, 99.0, delta)
+    assert shuffled_delta(law, records, 0.2) == min(
+        blanket_delta(parts_of(law.blocks) or (), records, 0.2), shuffled_delta(1.5, records, 0.2)
+    )
+    noise = Mechanism([Block(("a",), TransitionMatrix.from_array(np.full((2, 2), 0.5)))])
+    for bound in ("clones", "blanket", "other"):
+        for epsilon, holds in ((0.0, True), (2.0, True), (-0.1, False), (math.nan, False)):
+            assert shuffled_holds(bound, noise, records, epsilon, delta) is holds
+        assert not shuffled_holds(bound, law, records, -0.1, 0.9)
+        assert not shuffled_holds(bound, law, records, math.nan, 0.9)
+    assert shuffled_levels(noise, records, delta) == {"clones": 0.0, "blanket": 0.0}
+    assert shuffled_delta(noise, records, 0.0) == 0.0
+
+
+def test_the_number_of_records_and_the_levels_have_limits():
+    assert shuffled_delta(1.0, 10**12, 0.5) == 0 or shuffled_delta(1.0, 10**12, 0.5) < 1e-30
+    for call in (
+        lambda: shuffled_delta(1.0, 10**12 + 1, 0.5),
+        lambda: shuffled_delta(1.0, 0, 0.5),
+        lambda: shuffled_delta(0.0, 5, 0.5),
+        lambda: shuffled_delta(1.0, 5, -1e-9),
+        lambda: shuffled_epsilon(1.0, 5, 1.0),
+        lambda: shuffled_epsilon(1.0, 5, 0.0),
+    ):
+        with pytest.raises(PrivacyError):
+            call()
+    assert 1 - 1e-9 < shuffled_delta(900.0, 5, 701.0) <= 1  # beyond floats: as if nobody else were there
+    assert shuffled_delta(701.5, 5, 701.0) == pytest.approx(1 - math.exp(-0.5))

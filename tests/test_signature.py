@@ -5,6 +5,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,8 @@ from postrand import release
 from postrand.cli import main
 from postrand.errors import ReleaseError, UsageError
 from postrand.release import canonical_json, fields
-from postrand.release.signature import SigningKey, encoded, load_public, signers
+from postrand.release import signature as signatures
+from postrand.release.signature import SigningKey, check_signature, encoded, envelope_of, load_public, signers
 from postrand.release.signing import sign
 from tests.both_verifiers import ALONE
 from tests.conftest import ROOT
@@ -221,3 +223,117 @@ def test_protect_signs_and_verify_takes_the_signer(office: Path, tmp_path: Path)
     for name, code in (("office", 0), ("other", 7)):
         assert CliRunner().invoke(main, ["verify", out, "--signer", str(office / f"{name}.pub")]).exit_code == code
     assert canonical_json.parse((Path(out) / "signatures.json").read_bytes(), "")["payloadType"] == ALONE.PAYLOAD_TYPE
+
+
+def test_a_public_key_is_one_frame_around_the_32_bytes_of_an_ed25519_key(office: Path, tmp_path: Path) -> None:
+    path, good = tmp_path / "k.pub", (office / "office.pub").read_text()
+    der = base64.b64decode(good.splitlines()[1])
+    path.write_text(good.replace("\n", "\r\n\n") + "\n")
+    assert load_public(path) == der[12:]
+    spread = "\n".join(good.splitlines()[1][k : k + 16] for k in range(0, 60, 16))
+    path.write_text("-----BEGIN PUBLIC KEY-----\n" + spread + "\n-----END PUBLIC KEY-----")
+    assert load_public(path) == der[12:]
+
+    def framed(content: bytes, begin: str = "BEGIN PUBLIC KEY", end: str = "END PUBLIC KEY") -> str:
+        return f"-----{begin}-----\n{base64.b64encode(content).decode()}\n-----{end}-----\n"
+
+    wrong = [
+        framed(der[:-1]), framed(der + b"0"), framed(der[12:]), framed(b"\x31" + der[1:]), framed(b""),
+        framed(der, begin="BEGIN PRIVATE KEY"), framed(der, end="END PRIVATE KEY"), good.splitlines()[1],
+        framed(der).replace("=", "").replace("M", "?", 1), "x " + framed(der), framed(der) + "x", "",
+    ]  # fmt: skip
+    for text in wrong:
+        path.write_text(text)
+        with pytest.raises(UsageError, match="no public key"):
+            load_public(path)
+    for name in ("none", "\0"):
+        with pytest.raises(UsageError, match="the key cannot be read"):
+            load_public(tmp_path / name)
+
+
+def test_a_key_is_shown_in_the_form_of_other_programs_and_its_secret_not_at_all(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    key = SigningKey(bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+    assert key.public.hex() == VECTORS[0][0]
+    assert key.sign(b"").hex() == VECTORS[0][2]
+    assert load_pem(key).public_bytes_raw() == key.public
+    assert "9d61" not in repr(key)
+    key.save(tmp_path / "k")
+    assert SigningKey.load(tmp_path / "k") == key
+    held = key._key().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"word")
+    )
+    (tmp_path / "k").write_bytes(held)
+    with pytest.raises(UsageError, match="without a password"):
+        SigningKey.load(tmp_path / "k")
+
+
+def load_pem(key: SigningKey) -> Ed25519PublicKey:
+    """Return the public key as another program reads it."""
+    from cryptography.hazmat.primitives import serialization
+
+    found = serialization.load_pem_public_key(key.public_pem.encode())
+    assert isinstance(found, Ed25519PublicKey)
+    return found
+
+
+def test_at_most_so_many_keys_sign_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert signatures.MOST == 16  # as the page of the format says
+    monkeypatch.setattr(signatures, "MOST", 2)
+    root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
+    first, second, third = (SigningKey.new() for _ in range(3))
+    assert signers(root) == check_signature(root, None) == []
+    with pytest.raises(ReleaseError, match="the release is not signed;"):
+        check_signature(root, first.public)
+    for key in (first, second):
+        (root / "signatures.json").write_bytes(envelope_of(root, key))
+    assert signers(root) == [first.public, second.public]
+    assert check_signature(root, None) == [first.fingerprint, second.fingerprint]
+    assert check_signature(root, second.public) == [second.fingerprint]
+    with pytest.raises(
+        ReleaseError, match=f"named signer; got {first.fingerprint}, {second.fingerprint}; wanted sha256"
+    ):
+        check_signature(root, third.public)
+    for key, words in ((third, "16 keys have signed already"), (second, "already signed by this key")):
+        with pytest.raises(UsageError, match=words):
+            envelope_of(root, key)
+    held = json.loads((root / "signatures.json").read_bytes())
+    monkeypatch.setattr(signatures, "MOST", 1)
+    with pytest.raises(ReleaseError, match="not the envelope of a signature"):
+        signers(root)
+    (root / "signatures.json").write_bytes(canonical_json.dump(held | {"signatures": held["signatures"][:1]}))
+    assert signers(root) == [first.public]
+
+
+def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) -> None:
+    """Texts of base64 in one form alone, entries of three names alone, and a name that is that of the key."""
+    root = shutil.copytree(office / "release", tmp_path / "r")
+    path = root / "signatures.json"
+    held = json.loads(path.read_bytes())
+    (entry,), key = held["signatures"], SigningKey.load(office / "office.key")
+    other = SigningKey.load(office / "other.key")
+
+    def by(signer: SigningKey, **changed: str) -> dict[str, str]:
+        sig = base64.b64encode(signer.sign(encoded(base64.b64decode(held["payload"])))).decode()
+        public = base64.b64encode(signer.public).decode()
+        return {"keyid": signer.fingerprint, "sig": sig, "public": public} | changed
+
+    assert by(key) == entry
+    loose = entry["public"][:-2] + chr(ord(entry["public"][-2]) + 1) + "="  # other bits that are not read
+    assert base64.b64decode(loose) == key.public
+    for entries in ([by(other)], [by(key), by(other)]):
+        path.write_bytes(canonical_json.dump(held | {"signatures": entries}))
+        assert signers(root) == [base64.b64decode(one["public"]) for one in entries]
+    changed: list[Any] = [
+        [by(key, keyid=other.fingerprint)], [by(key, keyid="")], [by(key, more="")], [by(key, public=loose)],
+        [by(key), by(key, sig=by(other)["sig"])], [{k: v for k, v in by(key).items() if k != "keyid"}],
+        [by(key, public=by(other)["public"], keyid=other.fingerprint)], [by(key), {}], {}, "x", None,
+    ]  # fmt: skip
+    for wrong in changed:
+        path.write_bytes(canonical_json.dump(held | {"signatures": wrong}))
+        with pytest.raises(ReleaseError):
+            signers(root)
+    path.write_bytes(canonical_json.dump(held | {"payloadType": "application/json"}))
+    with pytest.raises(ReleaseError, match="not the envelope of a signature"):
+        signers(root)

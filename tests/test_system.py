@@ -91,5 +91,8 @@ def test_the_container_has_no_rights_and_locked_versions() -> None:
     assert [line.split()[1] for line in last if line.startswith("USER")] == ["1000"]
     assert not [line for line in last if line.startswith("RUN") and "pip" in line]
     installs = [line for line in lines if "pip install" in line]
+    copied = [name for line in lines if re.match("COPY [^-]", line) for name in line.split()[1:-1]]
+    assert copied
+    assert all((ROOT / name).exists() and name != "." for name in copied)  # a clone can have other files beside it
     assert all("--require-hashes" in line or "--no-deps" in line for line in installs)
     assert all((ROOT / name).is_file() for line in installs for name in re.findall(r"-r (\S+)", line))

@@ -1,5 +1,6 @@
 """The digest of a table against its definition, record by record in plain Python."""
 
+import datetime
 import hashlib
 import json
 import struct
@@ -10,6 +11,7 @@ import pytest
 
 from postrand.engines import table_digest
 from postrand.engines.table_digest import TableDigest
+from postrand.errors import UsageError
 
 
 def written(value: object) -> bytes:
@@ -60,3 +62,48 @@ def test_batches_and_the_pieces_they_are_cut_into_change_nothing():
                 table.add(batch.slice(start, size))
             found.append((table.records, table.hexdigest()))
     assert found[0] == found[1]
+
+
+INSTANT = datetime.datetime(2026, 3, 4, 5, 6, 7, 890_123)
+MICROSECONDS = 1_772_600_767_890_123  # of INSTANT since 1970, by hand: 20,516 days and 5:06:07.890123
+OF_DAY = "18367890123"  # 5:06:07.890123
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (pa.binary(), b"\xff:", b"\xff:"),
+        (pa.large_binary(), b"\xff\x00", b"\xff\x00"),
+        (pa.string(), "é", "é".encode()),
+        (pa.large_string(), "é", "é".encode()),
+        (pa.bool_(), True, b"true"),
+        (pa.int8(), -7, b"-7"),
+        (pa.uint64(), 2**64 - 1, b"18446744073709551615"),
+        (pa.float32(), 0.5, struct.pack(">d", 0.5)),
+        (pa.float64(), -0.0, struct.pack(">d", -0.0)),
+        (pa.timestamp("ns"), INSTANT, str(MICROSECONDS).encode()),
+        (pa.timestamp("us", "Europe/Vienna"), INSTANT.replace(tzinfo=datetime.UTC), str(MICROSECONDS).encode()),
+        (pa.timestamp("s"), INSTANT.replace(microsecond=0), str(MICROSECONDS - 890_123).encode()),
+        (pa.time64("ns"), INSTANT.time(), OF_DAY.encode()),
+        (pa.time32("ms"), INSTANT.time().replace(microsecond=890_000), b"18367890000"),
+        (pa.date32(), INSTANT.date(), b"20516"),
+        (pa.date64(), INSTANT.date(), b"20516"),
+    ],
+    ids=str,
+)
+def test_values_of_every_type_are_written_as_documented(kind, value, text):
+    rows = (str(len(text)).encode() + b":" + text, b"-")
+    wanted = hashlib.sha256(b'postrand table\0["a"]\0' + b"".join(sorted(hashlib.sha256(r).digest() for r in rows)))
+    with TableDigest(["a"]) as table:
+        table.add(pa.record_batch({"a": pa.array([value, None], kind)}))
+        assert table.records == 2
+        assert table.hexdigest() == wanted.hexdigest()
+
+
+def test_a_type_that_no_table_holds_is_refused():
+    with TableDigest(["a"]) as table, pytest.raises(UsageError, match="a column has a type"):
+        table.add(pa.record_batch({"a": pa.array([[1], [2]])}))
+    with TableDigest(["a"]) as table:
+        table.add(pa.record_batch({"a": pa.array([], pa.int64())}))
+        assert table.records == 0
+        assert table.hexdigest() == hashlib.sha256(b'postrand table\0["a"]\0').hexdigest()

@@ -1,7 +1,7 @@
 """Small faults for functions and constants of a module: what is changed, where, and how.
 
 A mutant is one change of the syntax tree. Words are not changed (text, messages, names), nor what is no statement of a
-function or constant of a module: decorators, annotations, default values.
+function or constant of a module: decorators, annotations, default values. Neither are assertions: ``strict`` of zip.
 """
 
 import ast
@@ -162,6 +162,8 @@ def _expressions(parent: ast.AST, top: ast.stmt) -> Iterator[tuple[ast.AST, Any,
             if isinstance(node, ast.stmt | ast.JoinedStr | ast.ExceptHandler) or not isinstance(node, ast.AST):
                 continue
             if isinstance(node, ast.Call) and _called(node) in WORDS:
+                continue
+            if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: an assertion that lengths agree
                 continue
             if isinstance(node, ast.expr):
                 yield parent, place, node

@@ -14,10 +14,12 @@ from postrand import formats
 from postrand.app.decisions import Decisions
 from postrand.app.finished import Finished
 from postrand.errors import PostrandError, UsageError, sentence
+from postrand.support.system import open_plain
 
 PROJECT = "project.json"
 SCHEMA = "postrand/project/1"
 _TEXTS = ("plan.toml", "codebook.toml")
+_LONGEST = 1 << 26
 
 
 def typed_path(text: str) -> Path:
@@ -111,18 +113,27 @@ def release_of(folder: Path, decisions: Decisions, number: int, room: Path | Non
     from postrand import release  # not for the first screen
 
     try:
-        stated = json.loads((folder / PROJECT).read_text("utf-8"))
-        same = all(_digest(folder / name) == stated["files"][name] for name in _TEXTS)
+        stated = json.loads(_held(folder / PROJECT))
+        texts = [_held(folder / name) for name in _TEXTS]
+        same = [hashlib.sha256(text).hexdigest() for text in texts] == [stated["files"][name] for name in _TEXTS]
         found = release.read(folder / "release") if same else None
-    except (OSError, ValueError, KeyError, TypeError, PostrandError):
+        made = str(stated.get("made", ""))[:40]
+        plan, codebook = (text.decode("utf-8") for text in texts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, PostrandError):
         return None
     if found is None:
         return None
-    texts = [(folder / name).read_text("utf-8") for name in _TEXTS]
-    plan, codebook = texts
-    made = str(stated.get("made", ""))[:40]
     saved = str(folder)
     return Finished(number, folder, found, decisions, plan, codebook, None, made, saved, is_borrowed=True, room=room)
+
+
+def _held(path: Path) -> bytes:
+    """Return what a small plain file holds; ValueError where it is longer than any of a project."""
+    with open(path, "rb", opener=open_plain) as file:
+        held = file.read(_LONGEST + 1)
+    if len(held) > _LONGEST:
+        raise ValueError
+    return held
 
 
 def _digest(path: Path) -> str:

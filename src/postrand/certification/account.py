@@ -83,10 +83,11 @@ def worst_laws(blocks: Sequence[Block]) -> list[TransitionMatrix]:
                 at = dict(zip(names, codes, strict=True))
                 met = [_worst([law for law, held in found if _consistent(held, at)]) for found in candidates]
                 total = _product(met)
-                if total is None or total > best:
-                    best, laws = total if total is not None else best, met
                 if total is None:
+                    laws = met
                     break
+                if total > best:
+                    best, laws = total, met
         chosen |= dict(zip(group, laws, strict=True))
     return [chosen[b] for b in range(len(blocks))]
 

@@ -316,7 +316,7 @@ def _find(claim: Claim, blocks: Sequence[Block]) -> Finding:
     if isinstance(claim.privacy, DifferentialPrivacy) and math.isfinite(finding.level):
         left = Fraction(claim.privacy.epsilon) - sum(map(Fraction, priors))
         ratio = math.prod((law.ratio or Fraction(1) for law in laws), start=Fraction(1))
-        holds, level = left > 0 and within(ratio, left), add_upper(finding.level, *priors)
+        holds, level = within(ratio, left), add_upper(finding.level, *priors)
         return dataclasses.replace(finding, holds=holds, level=level, figures={"law_level": finding.level})
     # The claim of another model is about the values; what the choice of the matrix reveals comes in addition.
     return dataclasses.replace(finding, figures={**finding.figures, "priors": add_upper(*priors)})

@@ -7,7 +7,6 @@ libraries round in another way, proves the same ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
@@ -133,6 +132,5 @@ def _of(mechanism: Mechanism, about: FileLevel, bounds: Mapping[str, float]) -> 
 
 
 def _rounded(level: float) -> float:
-    """Return a level rounded up to four significant digits."""
-    value = float(_DIGITS.plus(Decimal(level)))
-    return value if value >= level else math.nextafter(value, math.inf)
+    """Return a level rounded up to four significant digits: the float next to a number >= a float is not below it."""
+    return float(_DIGITS.plus(Decimal(level)))

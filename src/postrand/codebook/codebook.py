@@ -120,7 +120,11 @@ class Codebook:
         """
         import tomlkit  # reading, which every command does, needs only the standard library
 
-        saving.write_whole(path, tomlkit.dumps(self.to_dict()).encode(), replace=replace)
+        data = self.to_dict()
+        for recode, entry in zip(self.recodes, data.get("recodes", []), strict=True):
+            if recode.provenance == "public":  # a release states only what is not; here the statement stays one
+                entry["provenance"] = "public"
+        saving.write_whole(path, tomlkit.dumps(data).encode(), replace=replace)
 
     def digest(self) -> str:
         """Return the SHA-256 of :meth:`to_dict` as hexadecimal: roles, labels, types and the order of variables."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook.variable import MAX_CATEGORIES, Variable
 from postrand.errors import DataError, SpecificationError, sentence, shown
+from postrand.support import loops
 from postrand.support.arrow import from_numpy as from_numpy
 from postrand.support.arrow import from_texts, from_truths
 from postrand.support.arrow import index_values as index_values
@@ -22,13 +23,10 @@ from postrand.support.arrow import is_null as is_null
 from postrand.support.arrow import numpy_dtype as numpy_dtype
 from postrand.support.arrow import to_floats as to_floats
 from postrand.support.arrow import to_numpy as to_numpy
+from postrand.support.texts import places_of
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
-_PIECE = 1 << 14
-"""Indices that are widened at a time: 128 KiB."""
-_MANY = 1 << 18
-"""Bytes that are worth a table of 2^16 pairs of them."""
 _NUMBERS = ("integer", "float")
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=([01])>")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), tz=(.+)\]")
@@ -141,7 +139,7 @@ def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> Non
     """Write ``table[indices]``, shape (n,), into ``out``, both contiguous; the table's last entry stands for null.
 
     What is written for an index of the last entry or outside the table is anything: the caller knows which are null.
-    A table that gives each index itself is a copy. Others are read in pieces, whose indices numpy widens in the cache.
+    A table that gives each index itself is a copy.
 
     >>> out = np.zeros(3, dtype=np.int8)
     >>> gather(np.array([5, 6, -1], dtype=np.int8), np.array([1, 0, 1], dtype=np.uint32), out)
@@ -151,17 +149,7 @@ def gather(table: NDArray[Any], indices: NDArray[Any], out: NDArray[Any]) -> Non
     if is_identity(table):
         np.copyto(out, indices, casting="unsafe")
         return
-    if indices.size >= _MANY and indices.itemsize == table.itemsize == 1:
-        every = np.empty(256, dtype=table.dtype)
-        gather(table, np.arange(256, dtype=np.uint8).view(indices.dtype), every)
-        # Two at a time: half the look-ups.
-        table = every[np.arange(1 << 16, dtype=np.uint16).view(np.uint8)].view(np.uint16)
-        even = indices.size // 2 * 2
-        out[even:] = every[indices[even:].view(np.uint8)]
-        indices, out = indices[:even].view(np.uint16), out[:even].view(np.uint16)
-    for start in range(0, indices.size, _PIECE):
-        piece = indices[start : start + _PIECE].astype(np.intp, copy=False)
-        np.take(table, piece, out=out[start : start + _PIECE], mode="clip")  # any other mode makes a copy of out
+    loops.look_up(*(array.view(f"i{array.itemsize}") for array in (table, indices, out)))
 
 
 def is_identity(table: NDArray[Any]) -> bool:
@@ -270,6 +258,8 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     if pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.string())
     if not pa.types.is_dictionary(chunk.type):
+        if is_text(arrow_type(variable.type)) and _encode_texts(chunk, lookup, missing, out):
+            return
         chunk = chunk.dictionary_encode()
     try:
         values = chunk.dictionary.to_pylist()
@@ -286,6 +276,18 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     doubtful = table if indices.null_count else table[:-1]
     if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
         _refuse(chunk, table, out, variable)
+
+
+def _encode_texts(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any]) -> bool:
+    """Write the codes of texts that are all known, without a dictionary; whether it could."""
+    places = places_of(chunk, lookup) if is_text(chunk.type) else None
+    if places is None:
+        return False
+    # Unknown ones are an entry of their own: the last stands for null.
+    gather(np.array([*lookup.values(), _UNKNOWN, _UNKNOWN], dtype=out.dtype), places, out)
+    if chunk.null_count:
+        out[is_null(chunk)] = missing
+    return not (out == _UNKNOWN).any()
 
 
 def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:

@@ -24,6 +24,7 @@ from postrand.codebook.coding import (
 )
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
+from postrand.support.texts import texts_at
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -35,29 +36,30 @@ _MOST_PHYSICAL = 1 << 14
 """Numbers of polars' categories, shared by all columns of a session, that are looked at for one column."""
 
 
-def arrow_of(series: nw.Series[Any]) -> pa.Table:
-    """Return the column as an Arrow table of one column; raises what its library does where it cannot be converted."""
+def arrow_of(frame: nw.DataFrame[Any], name: str) -> pa.Table:
+    """Return a column as an Arrow table of one column; raises what its library does where it cannot be converted."""
     import narwhals as nw
 
     found = None
-    if series.implementation.is_pandas() and hasattr(series.to_native(), "cat"):
-        found = _of_categorical(series)
-    elif series.implementation.is_polars() and series.dtype == nw.Categorical:
-        found = _of_physical(series)
-    elif series.implementation.is_polars() and series.dtype == nw.Enum:
-        found = _of_enum(series)
-    return series.to_frame().to_arrow().select([series.name]) if found is None else found
+    if frame.implementation.is_pandas():
+        native = frame.to_native()[name]
+        found = _of_categorical(native) if hasattr(native, "cat") else None
+    elif frame.implementation.is_polars():
+        series = frame[name]
+        dtype = series.dtype  # made anew each time, with all categories
+        found = _of_physical(series) if dtype == nw.Categorical else _of_enum(series) if dtype == nw.Enum else None
+    return frame[name].to_frame().to_arrow().select([name]) if found is None else found
 
 
-def _of_categorical(series: nw.Series[Any]) -> pa.Table | None:
+def _of_categorical(native: Any) -> pa.Table | None:
     """Return a pandas categorical by its codes, under the dictionary of the same column without records."""
-    codes, empty = series.to_native().array.codes, series[:0].to_arrow()
+    codes, empty = native.array.codes, pa.Array.from_pandas(native.array[:0])
     if not pa.types.is_dictionary(empty.type) or empty.type.index_type != pa.from_numpy_dtype(codes.dtype):
         return None
     indices = from_numpy(codes, codes < 0 if codes.size and codes.min() < 0 else None)
     ordered = empty.type.ordered
     array = pa.DictionaryArray.from_arrays(indices, empty.dictionary, ordered=ordered, safe=False)
-    return pa.table({series.name: array})
+    return pa.table({native.name: array})
 
 
 def _of_enum(series: nw.Series[Any]) -> pa.Table | None:
@@ -111,7 +113,7 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
         own = np.array([places.get(text, -1) for text in levels], dtype=native.array.codes.dtype)
         if (own[: len(values)] < 0).any():
             raise _refused(old)
-        return _categorical(native, own, indices, missing).alias(old.name)
+        return _categorical(native, own, indices, missing)
     try:
         made = nw.from_native(type(native)(levels, dtype=native.dtype), series_only=True) if levels else old[:0]
         held = made.to_arrow().to_pylist()
@@ -121,12 +123,30 @@ def series_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
     if held != levels:
         raise _refused(old)
     if of_pandas:
-        return _categorical(native, made.to_native().array.codes, indices, missing).alias(old.name)
+        return _categorical(native, made.to_native().array.codes, indices, missing)
+    if old.implementation.is_pandas() and getattr(native.dtype, "storage", "") == "pyarrow" and old.dtype == nw.String:
+        texts = texts_at(values, _places(indices, missing, len(values)), pa.large_string())
+        array = old.implementation.to_native_namespace().array(texts, dtype=native.dtype)
+        new: nw.Series[Any] = nw.from_native(
+            type(native)(array, index=native.index, name=native.name, copy=False), series_only=True
+        )
+        return new
+    if old.implementation.is_polars() and old.dtype == nw.Enum and missing is None and hasattr(native.cat, "to"):
+        new = nw.from_native(_of_numbers(made.to_native(), indices), series_only=True)
+        return new.alias(old.name)
     if missing is not None:
         indices = np.where(missing, np.min_scalar_type(-len(values) - 1).type(len(values)), indices)
     if old.implementation.is_polars() and old.dtype == nw.Enum:
         return _gathered(made.to_native(), indices).alias(old.name)
     return made[indices].alias(old.name)
+
+
+def _of_numbers(levels: Any, indices: NDArray[Any]) -> Any:
+    """Return the values of a polars Enum at these places, none missing, over the memory of their numbers."""
+    own = levels.to_physical().to_numpy()
+    return type(levels)(_mapped(np.append(own, own[:1]), indices.view(f"u{indices.itemsize}"), None)).cat.to(
+        levels.dtype
+    )
 
 
 def _gathered(levels: Any, indices: NDArray[Any]) -> nw.Series[Any]:
@@ -154,7 +174,7 @@ def _categorical(
     codes = _mapped(own if missing is not None else np.append(own, own[:1]), indices, missing)
     codes = codes if codes.flags.writeable else codes.copy()  # as are those of any other categorical
     made = type(native.array).from_codes(codes, dtype=native.dtype, validate=False)
-    return nw.from_native(type(native)(made, index=native.index, copy=False), series_only=True)
+    return nw.from_native(type(native)(made, index=native.index, name=native.name, copy=False), series_only=True)
 
 
 def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[Any]:
@@ -187,7 +207,10 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     """
     values, indices, missing = _levels(column)
     if not pa.types.is_dictionary(field.type):
-        taken = cast(values, field.type).take(from_numpy(indices, missing))
+        if is_text(values.type) and is_text(field.type):
+            taken = texts_at(values, _places(indices, missing, len(values)), field.type)
+        else:
+            taken = cast(values, field.type).take(from_numpy(indices, missing))
         return pa.chunked_array([taken], type=field.type)
     known, levels = dictionary_of(old).to_pylist(), values.to_pylist()
     order = [*known, *(v for v in levels if v not in known)]
@@ -203,6 +226,14 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
         from_numpy(found, missing), dictionary, ordered=field.type.ordered, safe=False
     )
     return pa.chunked_array([made])
+
+
+def _places(indices: NDArray[Any], missing: NDArray[np.bool_] | None, count: int) -> NDArray[np.int32]:
+    """Return where each record's value is; ``count``, which is after the last, where it is missing."""
+    places = indices.astype(np.int32)
+    if missing is not None:
+        places[missing] = count
+    return places
 
 
 def _reaches(places: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None, most: int) -> bool:

@@ -49,7 +49,7 @@ def to_arrow(frame: Any, columns: Sequence[str] | None = None) -> pa.Table:
     arrays = {}
     for name in names:
         try:
-            arrays[name] = arrow_of(held[name])
+            arrays[name] = arrow_of(held, name)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, NarwhalsError):
             what = "the column cannot be converted; it probably mixes values of several types"
             raise DataError(sentence(what, where=f"column {name!r}", fix="convert it to one type")) from None

@@ -168,7 +168,7 @@ class ContentReader:
         total = np.zeros(2, dtype=np.uint64)
         held = [np.ascontiguousarray(column) for column in (*positions, *digits)]
         groups = [(tuple(self.bases[b] for b in g), tuple(held[b] for b in g)) for g in _groups(self.bases)]
-        size = min(_CHUNK, record_keys.size)
+        size = max(1, min(_CHUNK, record_keys.size))
         # Made once for all chunks: memory that is new each time costs more than the cipher.
         mixed, numbers_of, sums = (
             np.empty((size, 2), dtype="<u8"),

@@ -19,13 +19,14 @@ from postrand.codebook.coding import from_numpy, to_numpy
 from postrand.engines.order import WORDS
 from postrand.errors import ReleaseError, UsageError, sentence
 from postrand.formats import Source
-from postrand.support.system import flush, others_may
+from postrand.support.system import flush, open_plain, others_may
 
 Released = tuple[pa.RecordBatch, NDArray[np.uint64] | None]
 """A batch of released codes, with the two words of each record where they are wanted."""
 
 BATCHES_PER_FILE = 32
 IDENTITY = "run.json"
+_LONGEST_NOTE = 1 << 12
 
 
 def journaled(
@@ -50,17 +51,17 @@ def journaled(
         _claim(folder, identity)
         files = sorted(folder.glob("*.arrow"))
         records = 0
-        for path in files:
-            for item in _load(path):
+        for number, path in enumerate(files):
+            for item in _load(path, number):
                 records += item[0].num_rows
                 progress(item[0].num_rows)
                 yield item
         rest, number = fresh(records), len(files)
         while kept := list(islice(rest, BATCHES_PER_FILE)):
-            _store(folder / f"{number:06}.arrow", kept)
+            _store(folder, number, kept)
             number += 1
             yield from kept
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or "an I/O error"
         fix = "free space there and run again, or remove the folder to start anew"
         raise ReleaseError(sentence("the journal of the run failed", where=str(folder), got=got, fix=fix)) from None
@@ -101,20 +102,27 @@ def _claim(folder: Path, identity: str) -> None:
 
 def _noted(note: Path) -> Any:
     try:
-        return json.loads(note.read_bytes())
+        with open(note, "rb", opener=open_plain) as file:
+            return json.loads(file.read(_LONGEST_NOTE))
     except (ValueError, RecursionError):
-        fix = "remove the folder to start anew"
-        raise ReleaseError(sentence(f"{IDENTITY} is damaged", where=str(note.parent), fix=fix)) from None
+        raise _damaged(note) from None
+
+
+def _damaged(path: Path) -> ReleaseError:
+    fix = "remove the folder to start anew"
+    return ReleaseError(sentence(f"{path.name} is damaged", where=str(path.parent), fix=fix))
 
 
 @contextmanager
-def _complete(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file for its owner only; its name appears when it is complete on the disk."""
+def _complete(path: Path, is_numbered: bool = False) -> Iterator[BinaryIO]:
+    """Open a new file for its owner only; its name, with its digest if asked, appears when it is complete on disk."""
     partial = path.with_suffix(".partial")
     with open(partial, "wb", opener=_for_owner) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
+    if is_numbered:
+        path = path.with_name(_name(partial, path.stem))
     partial.rename(path)
     flush(path.parent)
 
@@ -123,18 +131,30 @@ def _for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _store(path: Path, items: list[Released]) -> None:
+def _name(path: Path, number: str) -> str:
+    """Return the name of the file with a number: with its digest, because a bit that fell over would be released."""
+    with open(path, "rb", opener=open_plain) as file:
+        return f"{number}-{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}.arrow"
+
+
+def _store(folder: Path, number: int, items: list[Released]) -> None:
     """Write one file of released batches."""
     batches = [batch if words is None else _with_words(batch, words) for batch, words in items]
-    with _complete(path) as file, pa.ipc.new_file(file, batches[0].schema) as writer:
+    with (
+        _complete(folder / f"{number:06}.arrow", is_numbered=True) as file,
+        pa.ipc.new_file(file, batches[0].schema) as writer,
+    ):
         for batch in batches:
             writer.write_batch(batch)
 
 
-def _load(path: Path) -> Iterator[Released]:
+def _load(path: Path, at: int) -> Iterator[Released]:
+    if path.name != _name(path, f"{at:06}"):
+        raise _damaged(path)
     with pa.OSFile(str(path)) as raw, pa.ipc.open_file(raw) as file:
         for number in range(file.num_record_batches):
             batch = file.get_batch(number)
+            batch.validate(full=True)
             if WORDS[0] not in batch.schema.names:
                 yield batch, None
                 continue

@@ -125,9 +125,8 @@ def _combined(columns: Sequence[pa.Array]) -> pa.Array:
     index = np.zeros(len(columns[0]), dtype=np.int64)
     for column, size in zip(columns, sizes, strict=True):
         index = index * size + coding.to_numpy(pc.fill_null(column.indices.cast(pa.int64()), size - 1))
-    if len(columns) == 1 or len(index) < math.prod(sizes):
-        places = np.unravel_index(index, sizes)
-        return _looked_up(columns, places)
+    if len(index) < math.prod(sizes):
+        return _looked_up(columns, np.unravel_index(index, sizes))
     return _looked_up(columns, np.unravel_index(np.arange(math.prod(sizes)), sizes)).take(coding.from_numpy(index))
 
 

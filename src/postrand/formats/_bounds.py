@@ -10,6 +10,8 @@ FREE = 1 << 27
 """Values that a file of any size may hold: they are read in seconds."""
 A_BYTE = 1000
 """Values for each byte of a longer file; deflate, too, unpacks no byte to much more."""
+HELD = 100
+"""Times its size to which what a reader keeps in memory may unpack."""
 UNPACKED = 1 << 28
 """Bytes to which a part of any size may unpack, and those in the memory for one batch."""
 
@@ -25,8 +27,8 @@ def check_values(path: Path, values: int) -> None:
         raise DataError(sentence(what, where=path.name, fix="do not use it: it is damaged, or made to stop its reader"))
 
 
-def check_unpacked(path: Path, unpacked: int, packed: int) -> None:
+def check_unpacked(path: Path, unpacked: int, packed: int, times: int = A_BYTE) -> None:
     """Raise DataError where a part of a file unpacks to very many times its size."""
-    if unpacked > max(UNPACKED, A_BYTE * packed):
-        what = f"a part of the file unpacks to more than {A_BYTE:,} times its size"
+    if unpacked > max(UNPACKED, times * packed):
+        what = f"a part of the file unpacks to more than {times:,} times its size"
         raise DataError(sentence(what, where=path.name, fix="do not use it: it is damaged, or made to stop its reader"))

@@ -39,7 +39,7 @@ class PartitionedSource(WrappedSource):
         """Yield the records in file order."""
         names, held = select(self.schema, columns, self.path), dict(self.held)
         own = [name for name in names if name not in held]
-        for batch in self.source.batches(own or self.source.schema.names[:1], batch_size):
+        for batch in self.source.batches(own or select(self.source.schema, None, self.path)[:1], batch_size):
             arrays = [
                 repeated(held[name], self.types.field(name).type, batch.num_rows)
                 if name in held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -92,11 +93,14 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
         except OSError as error:
             raise UsageError(sentence("the folder cannot be read", where=str(path), got=error.strerror)) from None
         if entries and all(entry.is_dir() and "=" in entry.name for entry in entries):
+            _check_once(path)
             entries = list(_below(path))
         if any(entry.is_dir() for entry in entries):
             fix = "give the files as a pattern, for example '**/*.parquet'"
             raise UsageError(sentence("the folder contains folders", where=str(path), fix=fix))
     elif not os.path.exists(path) and glob.has_magic(str(path)):
+        if "**" in path.parts:
+            _check_once(Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts)))
         found = [Path(name) for name in glob.iglob(str(path), recursive=True)]
         entries = [entry for entry in found if not any(n[0] in "._" for n in _found(path, entry)) and entry.is_file()]
     else:
@@ -114,6 +118,21 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
 def folders_of(path: Path, file: Path) -> tuple[str, ...]:
     """Return the names of the folders that a folder or pattern left open, from above, for one of its files."""
     return file.relative_to(path).parts[:-1] if os.path.isdir(path) else _found(path, file)[:-1]
+
+
+def _check_once(root: Path) -> None:
+    """Raise UsageError where links lead to a folder twice: its records would be doubled, or the way has no end."""
+    seen = set()
+    try:
+        for folder, inner, _ in os.walk(root, followlinks=True):
+            inner[:] = [name for name in inner if name[0] != "."]
+            found = os.stat(folder)
+            if (found.st_dev, found.st_ino) in seen:
+                what, fix = "a link leads to a folder a second time", "remove the link, or name the folders one by one"
+                raise UsageError(sentence(what, where=folder, fix=fix))
+            seen.add((found.st_dev, found.st_ino))
+    except OSError as error:
+        raise UsageError(sentence("the folder cannot be read", where=str(root), got=error.strerror)) from None
 
 
 def _below(folder: Path) -> Iterator[Path]:

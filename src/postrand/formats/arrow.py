@@ -13,7 +13,8 @@ import pyarrow as pa
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, index_values, is_null, numpy_dtype
 from postrand.codebook.not_released import METADATA_KEY
-from postrand.formats._bounds import check_unpacked, check_values
+from postrand.formats._bounds import HELD, check_unpacked, check_values
+from postrand.formats._buffers import WRONG, unpacked_of
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -22,6 +23,7 @@ from postrand.formats.base import (
     bounded,
     check_schema,
     conform,
+    damaged,
     reading,
     select,
     spelt,
@@ -58,18 +60,12 @@ def _read(path: Path, codebook: Codebook | None) -> ArrowSource:
         check_schema(spelt(file.schema), path, None)  # a data set has no name twice, and says so in its own words
         rows = dataset(path, format="ipc").count_rows()  # which unpacks nothing
         check_values(path, rows * len(file.schema))
-        check_unpacked(path, rows * _width(file.schema), path.stat().st_size)  # a batch is unpacked as a whole
+        try:
+            unpacked = unpacked_of(path)
+        except WRONG:
+            raise damaged(path, _WHAT) from None
+        check_unpacked(path, unpacked, path.stat().st_size, HELD)  # a batch is unpacked as a whole
         return ArrowSource(path, file.schema, rows)
-
-
-def _width(schema: pa.Schema) -> int:
-    """Return how many bytes a record has at least, without the content of texts and lists."""
-    types = (of.index_type if pa.types.is_dictionary(of) else of for of in schema.types)
-    return sum(of.bit_width // 8 if _is_fixed(of) else 0 if pa.types.is_null(of) else 4 for of in types)
-
-
-def _is_fixed(of: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(of) or pa.types.is_decimal(of) or pa.types.is_fixed_size_binary(of))
 
 
 @dataclass(slots=True)

@@ -44,12 +44,13 @@ class Source(Protocol):
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records in file order, at most ``batch_size`` at a time, text columns dictionary-encoded.
 
-        The batches, put together, do not depend on ``batch_size``. ``columns`` names what to read and in which order.
+        The batches, put together, do not depend on ``batch_size``. ``columns`` names what to read and in which order:
+        else all but lists and records, which are never released, and of which a small file can have very many.
 
         Raises
         ------
         DataError
-            If a column is not in the file, or the file is damaged.
+            If a column is not in the file, or is one of lists or records, or the file is damaged.
         """
 
 
@@ -303,12 +304,16 @@ def check_header(path: Path, header: Sequence[str], codebook: Codebook | None) -
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None, path: Path) -> list[str]:
-    """Return the columns to read; raises DataError for those that the file does not have."""
-    if columns is None:
-        return list(schema.names)
+    """Return the columns to read; raises DataError for those that the file does not have, and for lists and records."""
+    nested = {field.name for field in schema if pa.types.is_nested(field.type)}
+    if columns is None and len(nested) < len(schema):
+        return [name for name in schema.names if name not in nested]
+    columns = schema.names if columns is None else columns
     raise_all(UsageError, [sentence(f"column {n!r} is asked for twice") for n in repeated(columns)])
     known = set(schema.names)
     raise_all(DataError, [_no_such_column(n, schema.names, path) for n in columns if n not in known])
+    what, fix = "a column of lists or records is not read", "set role = 'drop' for it"
+    raise_all(DataError, first([sentence(what, where=f"column {n!r}", fix=fix) for n in columns if n in nested]))
     return list(columns)
 
 

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import is_text
-from postrand.formats._bounds import UNPACKED, check_unpacked, check_values
+from postrand.formats._bounds import HELD, UNPACKED, check_unpacked, check_values
+from postrand.formats._pages import WRONG, pages_of
 from postrand.formats.base import (
     BATCH_ROWS,
     Format,
@@ -38,18 +39,23 @@ class ParquetSource:
     path: Path
     schema: pa.Schema
     num_rows: int
+    spelt_out: frozenset[str] = frozenset()
+    """Columns that the library does not read as numbers of a dictionary."""
+    most: int = BATCH_ROWS
+    """Records of which the values fit into memory."""
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.path)
         # Columns that were dictionaries when written come back as such, with their order, by themselves.
         types = {name: self.schema.field(name).type for name in names}
-        repeated = [name for name, of in types.items() if _repeats(of)]
+        repeated = [name for name, of in types.items() if _repeats(of) and name not in self.spelt_out]
         rows = 0
         with reading(self.path, _WHAT), pq.ParquetFile(self.path, read_dictionary=repeated, pre_buffer=False) as file:
             # Dots in a name mean nesting to the reader, so such files are read whole and selected here.
             wanted = None if any("." in name for name in self.schema.names) else names
-            for batch in file.iter_batches(_rows(self.schema, batch_size), columns=wanted):
+            pieces = file.iter_batches(max(1, min(batch_size, self.most)), columns=wanted)
+            for batch in _encoded(pieces, names) if self.most < batch_size else pieces:
                 batch.validate(full=True)  # nothing else checks dictionary indices and text
                 rows += batch.num_rows
                 yield from bounded(batch.select(names), batch_size)
@@ -63,30 +69,47 @@ def _repeats(of: pa.DataType) -> bool:
     return is_binary or (is_text(of) and not pa.types.is_dictionary(of))
 
 
-def _rows(schema: pa.Schema, batch_size: int) -> int:
-    """Return how many records are read at a time, of which the values fit into memory."""
-    width = sum(of.byte_width if pa.types.is_fixed_size_binary(of) else 8 for of in schema.types)
-    return max(1, min(batch_size, UNPACKED // max(width, 1)))
+def _encoded(pieces: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield small pieces together, their texts as numbers of dictionaries, as far as the memory holds them."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for piece in pieces:
+        piece.validate(full=True)
+        for part in bounded(piece.select(names), BATCH_ROWS):
+            if held and (rows + part.num_rows > BATCH_ROWS or size + part.nbytes > UNPACKED):
+                yield _one(held)
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+    if held:
+        yield _one(held)
+
+
+def _one(held: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    batch: pa.RecordBatch = pa.Table.from_batches(held).unify_dictionaries().combine_chunks().to_batches()[0]
+    return batch
 
 
 def _read(path: Path, codebook: Codebook | None) -> ParquetSource:
     with reading(path, _WHAT), pq.ParquetFile(path) as file:
         told, schema = file.metadata, spelt(file.schema_arrow)
-        _check(path, told)
-        return ParquetSource(path, schema, told.num_rows)
-
-
-def _check(path: Path, told: pq.FileMetaData) -> None:
-    """Refuse a file that claims more than its bytes can hold, before its records are read.
-
-    Only what groups of rows say is asked: of a damaged file, Arrow ends the process where it is asked for a column's.
-    """
-    groups = [told.row_group(i) for i in range(told.num_row_groups)]
-    rows = [group.num_rows for group in groups]
+        rows = [told.row_group(i).num_rows for i in range(told.num_row_groups)]
+        try:
+            pages = pages_of(path)
+            texts = {file.schema.column(n).path: size for n, size in pages.spelt_out.items() if _is_text(file, n)}
+        except WRONG:
+            raise damaged(path, _WHAT) from None
     if min([told.num_rows, *rows]) < 0 or told.num_rows != sum(rows):
         raise damaged(path, _WHAT)
-    check_values(path, told.num_rows * max(1, told.num_columns))
-    check_unpacked(path, max([0, *(group.total_byte_size for group in groups)]), path.stat().st_size)
+    check_values(path, max(pages.values, told.num_rows * max(1, told.num_columns)))
+    check_unpacked(path, pages.unpacked, path.stat().st_size, HELD)
+    width = sum(of.byte_width if pa.types.is_fixed_size_binary(of) else 8 for of in schema.types)
+    most = UNPACKED // max(1, width + sum(texts.values()))
+    return ParquetSource(path, schema, told.num_rows, frozenset(texts), max(1, most))
+
+
+def _is_text(file: pq.ParquetFile, number: int) -> bool:
+    return bool(file.schema.column(number).physical_type == "BYTE_ARRAY")
 
 
 @dataclass(slots=True)

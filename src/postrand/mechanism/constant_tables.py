@@ -54,9 +54,7 @@ class ConstantTables:
     @staticmethod
     def fit(law: Constant) -> bool:
         """Return whether all rows have the same two weights, the larger one on the diagonal, if they differ."""
-        return bool((law.off == law.off[0]).all() and (law.diagonal == law.diagonal[0]).all()) and bool(
-            law.diagonal[0] >= law.off[0]
-        )
+        return bool((law.off == law.off[0]).all() and law.diagonal[0] >= law.off[0])  # rows sum to one
 
     @classmethod
     def of(cls, law: Constant) -> ConstantTables:

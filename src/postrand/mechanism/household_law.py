@@ -26,9 +26,11 @@ def household_law(weights: NDArray[np.int64]) -> TransitionMatrix:
         return none
     (keeps, *_), _, (one, other, _) = ([int(value) for value in row] for row in weights)
     a, b = keeps - other, one - other
-    size = one // b if b > 0 else 0
+    if not 0 < b <= a:
+        return none
+    size = one // b
     states = size * size
-    if not 1 < states <= MAX_SIZE or a < b or a + (states - 1) * b != UNIT:
+    if size < 2 or states > MAX_SIZE or a + (states - 1) * b != UNIT:
         return none
     if (weights != b * np.array(shares(size)) + (a - b) * np.eye(3, dtype=np.int64)).any():
         return none

@@ -332,7 +332,7 @@ def randomised_response(size: int, epsilon: float) -> TransitionMatrix:
     # off >= 2^53 / (S-1+e) gives diagonal = 2^53 - (S-1) off <= e off: rounding up only moves inward.
     off = -(-UNIT * grown.denominator // (grown.numerator + (size - 1) * grown.denominator))
     diagonal = UNIT - (size - 1) * off
-    if size > 1 and not within(Fraction(max(diagonal, off), min(diagonal, off)), epsilon):
+    if not within(Fraction(max(diagonal, off), min(diagonal, off)), epsilon):
         raise PrivacyError(
             sentence(
                 "epsilon is too small for an exact matrix",

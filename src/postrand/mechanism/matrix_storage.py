@@ -185,7 +185,8 @@ class Constant:
         sizes = np.abs(self.diagonal - self.off)
         if not sizes.min() * _CANCEL > sizes.max():
             return Dense(self.weights).factor()
-        inverse, off = 1 / self._shares(1)[0], self._shares(1)[1]
+        told, off = self._shares(1)
+        inverse = 1 / told
         mean = float(inverse.mean())
         if mean == 0:
             return Factor(math.inf, np.copy, np.copy)

@@ -29,7 +29,7 @@ from postrand.errors import sentence
 from postrand.mechanism.block import Block
 from postrand.mechanism.household_law import shares
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.mechanism.matrix_storage import UNIT, Constant
+from postrand.mechanism.matrix_storage import UNIT
 from postrand.support.inputs import is_whole
 
 MAX_PAIRED = 300
@@ -138,8 +138,7 @@ def _shares(size: int, named: int) -> tuple[int, ...]:
 
 
 def _stays(states: int, epsilon: float) -> int:
-    form = randomised_response(states, epsilon).form
-    return int(form.diagonal[0] if isinstance(form, Constant) else form.weights[0, 0])
+    return int(randomised_response(states, epsilon).form.diagonal[0])
 
 
 def one_member_problems(block: Block, codebook: Codebook) -> Iterable[str]:

@@ -87,11 +87,12 @@ def infer(
         _Column(f, limit, convert if is_text(f.type) else None, roles.get(f.name, ""), max_categories is None)
         for f in source.schema
     ]
-    for batch in source.batches():
+    for batch in () if all(pa.types.is_nested(of) for of in source.schema.types) else source.batches():
         if seen is not None:
             seen(batch)
         for column in columns:
-            column.add(batch.column(column.field.name))
+            if column.field.name in batch.schema.names:  # lists and records are not read
+                column.add(batch.column(column.field.name))
     return [column.draft() for column in columns]
 
 

@@ -89,7 +89,7 @@ def zcdp(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> float:
     True
     """
     laws = _as_sequence(matrices)
-    epsilon = sum(matrix.epsilon for matrix in laws)
+    epsilon = add_upper(*(matrix.epsilon for matrix in laws))
     if math.isinf(epsilon) or epsilon == 0:
         return epsilon
     first, spread = sum(_divergence(law) for law in laws), sum(law.epsilon**2 for law in laws) / 2 * (1 + 8 * _ULP)

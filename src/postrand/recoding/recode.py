@@ -37,8 +37,8 @@ class Recode:
     missing
         Values of the column that mean "no answer": they become missing.
     provenance
-        ``confidential`` if the options were chosen by looking at the file, as rare categories always are, else
-        ``public``.
+        ``confidential`` if the options were chosen by looking at the file, as rare categories always are; ``public``, or
+        empty where nothing is stated, if not.
 
     Raises
     ------
@@ -63,8 +63,8 @@ class Recode:
             object.__setattr__(self, "missing", held)
         raise_all(SpecificationError, _problems(self))
         object.__setattr__(self, "source", self.source or self.variable)
-        usual = _PROVENANCES[getattr(self.kind, "confidential", False)]  # no kind: its problems are said elsewhere
-        object.__setattr__(self, "provenance", self.provenance or usual)
+        if getattr(self.kind, "confidential", False):  # no kind: its problems are said elsewhere
+            object.__setattr__(self, "provenance", "confidential")
 
     @property
     def is_confidential(self) -> bool:

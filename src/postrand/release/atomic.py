@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -54,17 +54,15 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
         If a directory exists, now or when the block ends, or the disk refuses a step of the writing.
     """
     raise_all(ReleaseError, [p for directory, _ in targets for p in target_problems(directory)])
-    staged = {_hidden(directory): directory for directory, _ in targets}
-    with unfinished(*staged):
-        yield from _staged(staged, targets)
-
-
-def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) -> Iterator[tuple[Path, ...]]:
+    staged: dict[Path, Path] = {}
     held = ExitStack()
     try:
-        for directory in staged.values():
+        for directory, _ in targets:
             _remove_left(directory)
-        for staging in staged:
+        for directory, _ in targets:
+            staging = _hidden(directory, _number(next(iter(staged), None)))
+            staged[staging] = directory
+            held.enter_context(unfinished(staging))
             staging.mkdir(PRIVATE)
             with suppress(OSError):  # a system or a file system without locks of folders
                 held.enter_context(system.held(staging))
@@ -83,7 +81,7 @@ def _staged(staged: Mapping[Path, Path], targets: Iterable[tuple[Path, int]]) ->
         raise ReleaseError(
             sentence(
                 f"writing failed, and {left[0]} cannot be removed" if left else _FAILED,
-                where=str([*staged.values(), *refused][-1]),
+                where=str([*(directory for directory, _ in targets), *refused][-1]),
                 got=error.strerror or str(error),
                 # Without a number it was a library that could not be loaded into memory.
                 fix=_LEFT if left else (NEXT | _TAKEN).get(error.errno or 0, DISK if error.errno else MEMORY),
@@ -121,9 +119,32 @@ def _rename_all(staged: Mapping[Path, Path]) -> None:
         raise
 
 
-def _hidden(directory: Path) -> Path:
-    """Return a new name beside the directory, short enough for any name that the directory can have."""
-    return directory.parent / f".{directory.name[:40]}.{secrets.token_hex(8)}.partial"
+def _hidden(directory: Path, number: int = 0) -> Path:
+    """Return a name beside the directory, short enough for any name that the directory can have.
+
+    It is a new one, or says the number of the folder that is to appear with this one.
+    """
+    return directory.parent / f".{directory.name[:40]}.{number or secrets.randbits(64):016x}.partial"
+
+
+def _number(folder: Path | None) -> int:
+    """Return the number by which the file system knows a folder whatever its name; 0 where it has none."""
+    return 0 if folder is None else folder.stat().st_ino & (1 << 64) - 1
+
+
+def take_back(first: Path, last: Path) -> None:
+    """Remove the first of two directories if a run was killed between their names: the last is hidden still.
+
+    Its hidden name says the number of the first. A run that is not killed holds a lock on it, and one that is over has
+    taken that name away: so nothing goes that is complete. Where no folder can be locked, nothing is removed.
+    """
+    with suppress(OSError, ValueError):  # no such folder, or a name that none can have: who makes them says so
+        left = _hidden(last, _number(first))
+        with system.held(left):
+            if any(left.iterdir()) and not first.is_symlink():
+                hidden = _hidden(first)
+                first.rename(hidden)
+                shutil.rmtree(hidden)
 
 
 def _remove_left(directory: Path) -> None:

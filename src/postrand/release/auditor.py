@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from postrand.engines.resources import Resources
 from postrand.engines.summary import Summary
 from postrand.engines.unit_records import wants_of
 from postrand.engines.unit_values import settled
-from postrand.errors import ReleaseError, sentence
+from postrand.errors import DataError, ReleaseError, sentence
 from postrand.mechanism import Mechanism
 from postrand.release.bundle import Release, records_of
 from postrand.release.table import TABLE, open_data
@@ -66,11 +68,19 @@ def same_values(
 
 
 def _confidential(
-    file: Path | formats.File | Table, codebook: Codebook, mechanism: Mechanism, facts: Facts
+    file: Path | formats.File | Table,
+    codebook: Codebook,
+    mechanism: Mechanism,
+    facts: Facts,
+    types: Mapping[str, str] | None = None,
 ) -> formats.Source:
-    """Open the confidential records, which can have more columns than the release, as the run read them."""
+    """Open the confidential records, which can have more columns than the release, as the run read them.
+
+    ``types`` are those of columns that are not released, where the file does not say them.
+    """
+    known = types or {}
     more = [
-        Variable(field.name, "drop", type=str(coding.value_type(field.type)))
+        Variable(field.name, "drop", type=known.get(field.name, str(coding.value_type(field.type))))
         for field in open_records(file).schema
         if field.name not in codebook and field.name not in {recode.source for recode in codebook.recodes}
     ]
@@ -92,9 +102,44 @@ def redrawn(
     Draws depend on the digest of the matrices with their origin: if a release states another origin than in its run,
     all draws differ.
     """
+    for number, types in enumerate(_readings(file, release, record_key)):
+        with suppress(*([DataError] if number else [])):  # as numbers, where they are none
+            if _gives(release, facts, file, key, record_key, resources, types):
+                return True
+    what = "file, key and matrices (with their stated origin) do not give these records"
+    fix = "give the file, key and --record-key of the run; if they are correct, the release was changed"
+    raise ReleaseError(sentence(what, where=release.data_path.name, fix=fix))
+
+
+def _readings(
+    file: Path | formats.File | Table, release: Release, record_key: str | None
+) -> Iterator[Mapping[str, str]]:
+    """Yield the types that columns which only the draws read can have had in the run: a text file has none.
+
+    Numbers and texts are different record keys, and neither the release nor the file says which they were.
+    """
+    units, source = release.mechanism.units, open_records(file)
+    read = {record_key, units.household, units.person} if units else {record_key}
+    open_ = sorted(name for name in read if name and name not in release.codebook)
+    if not getattr(source, "untyped", False):
+        open_ = []
+    for found in product(("string", "int64"), repeat=len(open_)):
+        yield dict(zip(open_, found, strict=True))
+
+
+def _gives(
+    release: Release,
+    facts: Facts,
+    file: Path | formats.File | Table,
+    key: ReleaseKey,
+    record_key: str | None,
+    resources: Resources,
+    types: Mapping[str, str],
+) -> bool:
+    """Return whether the records that are drawn from the file, read so, are those of the release."""
     mechanism, name = release.mechanism, release.data_path.name
     engine = engine_named("local", resources=resources)
-    source = _confidential(file, release.codebook, mechanism, facts)
+    source = _confidential(file, release.codebook, mechanism, facts, types)
     content = engine.content(source, mechanism, key, record_key=record_key)
     house = next((v.name for v in release.codebook.with_role("household")), None)
     renumbers = facts.households_are_renumbered and house is not None
@@ -114,8 +159,4 @@ def redrawn(
             content=content,
             fresh=fresh,
         )
-        if not records_of(made, release.codebook, mechanism.partly).equals(release.frame()):
-            what = "file, key and matrices (with their stated origin) do not give these records"
-            fix = "give the file, key and --record-key of the run; if they are correct, the release was changed"
-            raise ReleaseError(sentence(what, where=name, fix=fix))
-    return True
+        return bool(records_of(made, release.codebook, mechanism.partly).equals(release.frame()))

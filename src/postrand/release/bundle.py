@@ -355,7 +355,12 @@ def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def check_targets(release: str | Path, dossier: str | Path | None = None) -> None:
-    """Raise ReleaseError, before any work, with every reason why these directories cannot be written."""
+    """Raise ReleaseError, before any work, with every reason why these directories cannot be written.
+
+    A dossier that a run has left that was killed before the release got its name is removed.
+    """
+    if dossier is not None:
+        atomic.take_back(Path(dossier), Path(release))
     targets = [Path(release)] if dossier is None else [Path(release), Path(dossier)]
     nested = atomic.nesting_problems(*targets)
     asked = targets[:1] if nested else targets  # a folder inside the other need not be made

@@ -131,7 +131,7 @@ class Verification:
         return f"The release is what it claims to be{rest}."
 
 
-def settled(check: Callable[[], object], here: str, there: str) -> bool:
+def settled(check: Callable[[], object], here: str, there: str) -> None:
     """Compare bytes that a library wrote ``there``; raises UncheckedError if they differ and libraries do too.
 
     ``here`` is the library that is at hand.
@@ -145,7 +145,6 @@ def settled(check: Callable[[], object], here: str, there: str) -> bool:
         raise UncheckedError(
             sentence("the library here writes these records in other bytes", got=here, fix=fix)
         ) from None
-    return True
 
 
 class Audit:
@@ -256,15 +255,14 @@ def check_schema(data: Mapping[str, Any], schemas: Sequence[str], where: str) ->
     return int(str(found).rpartition("/")[2])
 
 
-def published(root: Path, wanted: str) -> bool:
+def published(root: Path, wanted: str) -> None:
     """Refuse a manifest whose SHA-256 is not the one published elsewhere."""
     found = hashlib.sha256((root / MANIFEST).read_bytes()).hexdigest()
     if found != wanted.strip().lower():
         raise ReleaseError(sentence("the manifest is not the published one", got=found, wanted=wanted))
-    return True
 
 
-def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Refuse a manifest that is not the one of the files that are there, naming those that differ."""
     listed, present = manifest["files"], found["files"]
     problems = [sentence(f"{name!r} is listed in the manifest, but missing") for name in listed if name not in present]
@@ -279,7 +277,6 @@ def same_files(manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
             sentence("the manifest contains more than it should", got=canonical_json.first_difference(manifest, found))
         ]
     raise_all(ReleaseError, problems)
-    return True
 
 
 def as_manifest(root: Path, manifest: Mapping[str, Any], *more: str) -> dict[str, Any]:

@@ -109,14 +109,14 @@ def _fit(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechanism
     return check_stacked(path, form, mechanism, released, told["copies"])
 
 
-def _bytes(folder: Path, told: Mapping[str, Any], differing: list[DataError]) -> bool:
+def _bytes(folder: Path, told: Mapping[str, Any], differing: list[DataError]) -> None:
     """Refuse a file with other bytes than its records give, if the library here is the one that wrote it."""
 
     def check() -> None:
         if differing:
             raise differing[0]
 
-    return settled(check, formats.library_of(folder / told["file"]), told["written_with"])
+    settled(check, formats.library_of(folder / told["file"]), told["written_with"])
 
 
 def _is(path: Path, said: Mapping[str, Any]) -> bool:

@@ -282,8 +282,8 @@ def _manifest(root: Path) -> dict[str, Any]:
     return manifest
 
 
-def _digests(root: Path, manifest: Mapping[str, Any]) -> bool:
-    return same_files(manifest, as_manifest(root, manifest))
+def _digests(root: Path, manifest: Mapping[str, Any]) -> None:
+    same_files(manifest, as_manifest(root, manifest))
 
 
 def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -333,7 +333,7 @@ def _derived(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, 
     return wrong
 
 
-def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> bool:
+def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any]) -> None:
     names = names_of(certificate["method"], _suffix(manifest))
 
     def compare() -> None:
@@ -342,7 +342,7 @@ def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, An
             with formats.open_comparison(path, table.schema) as writer:
                 write_table(table, writer)
 
-    return settled(compare, library_of(root, names[0]), manifest["written_with"])
+    settled(compare, library_of(root, names[0]), manifest["written_with"])
 
 
 def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:

@@ -44,6 +44,8 @@ def assess(
 ) -> RiskReport:
     """Measure how identifiable the records of a sample are by their key variables.
 
+    A fit that does not converge is said in ``status``.
+
     Parameters
     ----------
     data
@@ -71,8 +73,6 @@ def assess(
         released unique: a household's is ``1 − Π(1 − r_i)``.
         After a split, a class are the records that show the same keys with the same values, and F counts persons with
         these values of the keys that are shown.
-
-    A fit that does not converge is said in ``status``.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 /* The compiled loops of a release and its dossier: draws, alias tables, digests of cells, permutations of ranks, weights
-   of links; and the module, with those of risk, which are in _risk_loops.c.
+   of links; and the module, with those of risk and of texts, which are in _risk_loops.c and _text_loops.c.
 
    The same loops, with the same names, arguments and results, are in numba_loops.py, where they are explained; they
    serve where this file was not compiled. tests/test_loops.py compares the two, and both with plain Python.
@@ -96,10 +96,27 @@ enum {
             number[i] = number[i] * base + (uint64_t)((int64_t)codes[i] + 1);                                          \
     }
 
-LOOPS(int8_t)
-LOOPS(int16_t)
-LOOPS(int32_t)
-LOOPS(int64_t)
+/* Read without their signs, negative indices are beyond every table: one comparison finds both kinds of stray ones. */
+#define LOOK_UP(T, I)                                                                                                  \
+    FOR_SEVERAL_PROCESSORS                                                                                             \
+    static void look_up_##I##_##T(const T *restrict table, Py_ssize_t size, const u##I *restrict indices,              \
+                                  T *restrict out, Py_ssize_t n) {                                                     \
+        const uint64_t last = (uint64_t)size - 1;                                                                      \
+        for (Py_ssize_t i = 0; i < n; i++)                                                                             \
+            out[i] = table[indices[i] < last ? indices[i] : last];                                                     \
+    }
+
+#define ALL_LOOPS(T)                                                                                                   \
+    LOOPS(T)                                                                                                           \
+    LOOK_UP(T, int8_t)                                                                                                 \
+    LOOK_UP(T, int16_t)                                                                                                \
+    LOOK_UP(T, int32_t)                                                                                                \
+    LOOK_UP(T, int64_t)
+
+ALL_LOOPS(int8_t)
+ALL_LOOPS(int16_t)
+ALL_LOOPS(int32_t)
+ALL_LOOPS(int64_t)
 
 /* Call the loop of the type that a buffer of codes has; the arguments may use the name T for it. */
 #define FOR_TYPE(itemsize, loop, ...)                                                                                  \
@@ -331,6 +348,34 @@ static PyObject *join_digits(PyObject *module, PyObject *const *arguments, Py_ss
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+#define LOOK_UP_BY(I)                                                                                                  \
+    FOR_TYPE(table->itemsize, look_up_##I, (const T *)table->buf, table->shape[0], indices->buf, (T *)out->buf,        \
+             out->shape[0])
+
+/* Indices beyond the table find its last entry. */
+static PyObject *look_up(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "table", CODES, 1, 0}, {1, "indices", CODES, 1, 0}, {2, "out", CODES, 1, 1}};
+    Py_buffer views[3];
+    if (counted(count, 3) < 0 || enter(arguments, wanted, 3, views) < 0)
+        return NULL;
+    const Py_buffer *table = &views[0], *indices = &views[1], *out = &views[2];
+    const int fits = table->shape[0] > 0 && table->itemsize == out->itemsize && indices->shape[0] == out->shape[0];
+    if (!fits)
+        refuse("a table with an entry, indices, and as much room for entries of its type do not belong together");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        switch (indices->itemsize) {
+        case 1: LOOK_UP_BY(int8_t) break;
+        case 2: LOOK_UP_BY(int16_t) break;
+        case 4: LOOK_UP_BY(int32_t) break;
+        default: LOOK_UP_BY(int64_t)
+        }
+        Py_END_ALLOW_THREADS
+    }
+    leave(views, 3);
+    return fits ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *fill_tables(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     static const Array wanted[] = {{0, "weights", INT64, 2, 0}, {2, "entries", UINT64, 2, 1}};
     Py_buffer views[2];
@@ -415,6 +460,7 @@ static PyObject *weigh_cells(PyObject *module, PyObject *const *arguments, Py_ss
 static PyMethodDef functions[] = {
     FUNCTION(draw, "draw(words, start, blocks)"),
     FUNCTION(join_digits, "join_digits(number, bases, columns, start)"),
+    FUNCTION(look_up, "look_up(table, indices, out)"),
     FUNCTION(fill_tables, "fill_tables(weights, bits, entries)"),
     FUNCTION(shuffle_runs, "shuffle_runs(places, starts, words)"),
     FUNCTION(weigh_cells, "weigh_cells(tail, tails, weights, shares, starts, most, total)"),
@@ -424,6 +470,9 @@ static PyMethodDef functions[] = {
     FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
     FUNCTION(move_codes, "move_codes(codes, drawn, keep, steps, last)"),
     FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
+    FUNCTION(match_texts, "match_texts(known_ends, known, ends, data, places)"),
+    FUNCTION(end_texts, "end_texts(known_ends, places, ends)"),
+    FUNCTION(copy_texts, "copy_texts(known_ends, known, places, data)"),
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

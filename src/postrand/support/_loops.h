@@ -38,11 +38,14 @@ typedef struct {
 #define INT32 "il"
 #define CODES "bhilq"
 #define DOUBLE "d"
+#define BYTES "B"
 
 static void leave(Py_buffer *views, int count) {
     while (count--)
         PyBuffer_Release(&views[count]);
 }
+
+static Py_ssize_t width_of(const char *kinds) { return strcmp(kinds, BYTES) == 0 ? 1 : strcmp(kinds, INT32) ? 8 : 4; }
 
 /* Open the buffers of `count` arrays; on failure none is open, and an exception is set. */
 static int enter(PyObject *const *arguments, const Array *wanted, int count, Py_buffer *views) {
@@ -56,7 +59,7 @@ static int enter(PyObject *const *arguments, const Array *wanted, int count, Py_
         }
         const char *kind = view->format ? view->format : "B";
         const int fits = kind[0] && !kind[1] && strchr(want->kinds, kind[0]) && view->ndim == want->dimensions
-                         && (strcmp(want->kinds, CODES) == 0 || view->itemsize == (strcmp(want->kinds, INT32) ? 8 : 4));
+                         && (strcmp(want->kinds, CODES) == 0 || view->itemsize == width_of(want->kinds));
         if (!fits) {
             PyErr_Format(PyExc_TypeError, "%s: %d dimensions of type '%s'; wanted: %d of one of '%s'", want->name,
                          view->ndim, kind, want->dimensions, want->kinds);
@@ -86,5 +89,10 @@ PyObject *leverage(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *move_codes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *match_draws(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+/* The loops of _text_loops.c. */
+PyObject *match_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *end_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *copy_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

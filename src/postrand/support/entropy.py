@@ -37,7 +37,7 @@ def entropy_rate_lower(weights: NDArray[np.int64]) -> float:
 
 
 def beta_lower(laws: Sequence[NDArray[np.int64]]) -> float:
-    """Return a float at or below ``Σ_k H(P_k) / Σ_k ln S_k`` (RDF Definitions 1 and 2), within 3e-13 relative.
+    """Return a float at or below ``Σ_k H(P_k) / Σ_k ln S_k`` (RDF Definitions 1 and 2), within 4e-13 relative.
 
     Exact and then rounded down if all weights and sizes are powers of two. Returns 1 if every matrix has one category
     only. Each matrix is given by all its rows, or by some that represent all, shape (R, S).

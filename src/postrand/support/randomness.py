@@ -306,9 +306,7 @@ def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
     if types.is_dictionary(of):
         return record_keys(column.dictionary.take(column.indices))
     if types.is_integer(of):
-        wide = np.int64 if types.is_signed_integer(of) else np.uint64
-        integers: NDArray[Any] = np.from_dlpack(column).astype(wide)
-        return integers.view(np.uint64)
+        return np.from_dlpack(column).astype(np.uint64)  # of numbers below 0, modulo 2^64
     if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
         texts = pc.cast(column, pa.large_binary()).to_pylist()
         heads = b"".join(hashlib.sha256(text).digest()[:8] for text in texts)
