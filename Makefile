@@ -15,7 +15,7 @@ WHEEL := $(VENV)-wheel
 SDIST := $(VENV)-sdist
 DOCS := $(VENV)-docs
 
-.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services r bench studies papers audit faults fuzz mutants docs check sbom vulnerabilities format lock clean
+.PHONY: help demo env fast slow test coverage lowest newest wheel sdist release services r bench studies papers pictures audit faults fuzz mutants docs check sbom vulnerabilities format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -101,6 +101,9 @@ studies: env  ## bias, coverage and refusals of the estimators over grids of law
 
 papers: env  ## recompute every printed value and figure of the four papers in docs/papers (PAPERS: some of abc rdf chr ss)
 	$(BIN)/python -m benchmarks.papers $(PAPERS)
+
+pictures: env  ## compute the numbers of docs/ten-pictures.md and of the README's picture again, and draw them
+	$(BIN)/python -m benchmarks.pictures
 
 audit: env  ## run the program on neighbouring files, bound from below what its releases promise, and find planted defects
 	$(BIN)/python -m benchmarks.audit $(AUDIT)
