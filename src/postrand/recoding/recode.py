@@ -37,8 +37,8 @@ class Recode:
     missing
         Values of the column that mean "no answer": they become missing.
     provenance
-        ``confidential`` if the options were chosen by looking at the file, as rare categories always are; ``public``, or
-        empty where nothing is stated, if not.
+        ``confidential`` if the options were chosen by looking at the file, as rare categories always are; if not,
+        ``public``, or empty where nothing is stated.
 
     Raises
     ------
