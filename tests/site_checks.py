@@ -53,7 +53,7 @@ def test_no_page_scrolls_sideways_and_scripts_are_not_needed_to_read(browser: Br
     wide = []
     with opened(browser, address("index.html"), java_script_enabled=False) as page:
         for name in PAGES:
-            page.goto(address(name), wait_until="domcontentloaded")
+            page.goto(address(name), wait_until="load")
             for width in (390, 1920):
                 page.set_viewport_size({"width": width, "height": 1000})
                 wide += [f"{name} at {width}"] if sideways(page) else []
