@@ -151,7 +151,7 @@ def test_the_worst_subset_of_a_split_counts():
         assert total == pytest.approx(2.5, abs=1e-12)
         (finding,) = certify(mechanism, [DP(2.5)]).findings
         assert finding.level == pytest.approx(2.5, abs=1e-12)
-        with pytest.raises(PrivacyError, match=f"block '{'c' if order[1] is loose else 'b'}'"):
+        with pytest.raises(PrivacyError, match=f"the subset '{'c' if order[1] is loose else 'b'}' of the split"):
             certify(mechanism, [DP(2.4)])
         assert certify(mechanism, [Claim(DP(0.5), ("a",))]).findings[0].level == RR3.epsilon
         assert certify(mechanism, [Claim(DP(2.0), ("b", "c"))]).findings[0].level == loose.epsilon

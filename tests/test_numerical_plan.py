@@ -21,6 +21,7 @@ from postrand.formats.csv import FormulaWarning
 from postrand.plan import load_plan
 from postrand.ranks import RankBand, RankBlocks, permutation_model
 from postrand.ranks.column import RankedColumn, RankWarning
+from postrand.ranks.laws import usual_width
 from postrand.ranks.moves import typical_move
 from postrand.ranks.values import ValueLevel
 from postrand.support.randomness import ReleaseKey
@@ -469,7 +470,8 @@ def test_how_far_values_move_is_told_and_warned_of_where_it_is_small():
     near = typical_move("pay", values, RankBand(10), "permute")
     far = typical_move("pay", values, RankBand(200), "permute")
     assert near.is_small
-    assert "choose a larger width" in near.warning
+    assert "choose a larger width or k in [[numerical]], such as 5% of the records (10 at least)" in near.warning
+    assert not typical_move("pay", values, RankBlocks(usual_width(len(values))), "permute").is_small
     assert not far.is_small
     assert not far.warning
     assert near.units < 10 < far.units

@@ -148,6 +148,8 @@ def test_contradicting_records_are_listed_without_small_counts():
     assert "fewer than 5 records" in text
     assert "1,234 records" in text
     assert "got 3" not in text
+    assert text.startswith("2 problems:")  # the advice is none
+    assert text.endswith("Next: correct the records, or remove the rules from the codebook.")
     check_records({n: table * 0 for n, table in counts.items()}, codebook)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,6 @@ from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed, Latest
 from postrand.certification.plain_words import household_claims, household_levels, plain_claims
 from postrand.engines.wants import Count
-from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import rendering
@@ -23,7 +21,6 @@ from postrand.risk.findings import Findings
 from postrand.risk.singled_together import singled_by_all
 from postrand.support.exact import format_upper
 from postrand.support.warned import heard
-from postrand.workflow.design_blocks import check_rules
 from postrand.workflow.dossier import Beside
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
@@ -31,7 +28,7 @@ from postrand.workflow.perturbation import file_warnings
 from postrand.workflow.pipeline import policy_of
 from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.unperturbed import findings as measured
-from postrand.workflow.written import check_fits
+from postrand.workflow.written import refused
 
 Fate = Literal["perturbed", "unchanged", "new numbers", "not released"]
 
@@ -111,7 +108,7 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     enforced = policy is not None and policy.enforce
     said = (*made.said, *(text for text, _ in file_warnings(made.known)), *_doubts(made.known))
     warnings = (*said, *(() if enforced else unmet))
-    refusals = (*_refused(made), *(unmet if enforced else ()))
+    refusals = (*refused(made.known), *(unmet if enforced else ()))
     columns = columns_of(made.plan, made.mechanism)
     largest = found.largest_household
     houses = household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
@@ -168,15 +165,6 @@ def _how(mechanism: Mechanism, name: str) -> str:
     strata += ", drawn once for each household" if block.unit == "household" else ""
     level = f", ε = {format_upper(block.epsilon)}" if block.epsilon < float("inf") else ", without an ε"
     return words + strata + level
-
-
-def _refused(made: Designed) -> Iterator[str]:
-    """Yield each reason why the run of a design would stop, apart from decisions that it wants."""
-    for test in (check_rules, check_fits):
-        try:
-            test(made.known)
-        except PostrandError as error:
-            yield from error.told
 
 
 def _doubts(known: Known) -> tuple[str, ...]:

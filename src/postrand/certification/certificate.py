@@ -216,7 +216,7 @@ def _certify(
     raise_all(PrivacyError, (p for claim in stated for p in _split_problems(claim, mechanism)))
     tested = [(claim, *_worst(claim, mechanism, find)) for claim in stated]
     findings = [finding for *_, finding in tested]
-    failures = (_failure(claim, blocks, finding) for claim, blocks, finding in tested if not finding.holds)
+    failures = (_failure(claim, blocks, finding, mechanism) for claim, blocks, finding in tested if not finding.holds)
     unfit = (p for c in stated for p in release_problems(c.privacy, mechanism, c.variables, facts))
     raise_all(PrivacyError, [*unfit, *failures, *_rule_problems(mechanism)])
     return Certificate(
@@ -375,13 +375,27 @@ def blocks_of(claim: Claim, mechanism: Mechanism) -> list[Block]:
     return blocks
 
 
-def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding) -> str:
+def _failure(claim: Claim, blocks: Sequence[Block], finding: Finding, mechanism: Mechanism) -> str:
+    block, level = blocks[finding.worst], format_upper(finding.level)
+    is_subset = mechanism.split is not None and any(block is one for one in mechanism.split.blocks)
+    place = f"the subset {block.name!r} of the split" if is_subset else f"block {block.name!r}"
+    entries = finding.where if finding.entries is None or claim.within else _entries(block, finding.entries, mechanism)
     return sentence(
         f"the exact matrix does not meet {options.describe(claim.privacy)}",
         where=", ".join(claim.variables),
-        got=f"level {format_upper(finding.level)}, most of it in block {blocks[finding.worst].name!r}, {finding.where}",
+        got=f"level {level}, most of it in {place}" + (f", {entries}" if entries else ""),
         fix="give its blocks more protection (in a claim on several blocks, ε adds up, and so do bits), or claim less",
     )
+
+
+def _entries(block: Block, entries: tuple[int, int, int], mechanism: Mechanism) -> str:
+    """Return a column and two rows of a block in words: by their categories, where these are known."""
+    book = mechanism.codebook
+    if book is None:
+        return "column {}, rows {} and {}".format(*entries)
+    cells = block.cell_table(tuple(book[name].size for name in block.variables))[list(entries)].tolist()
+    texts = [" × ".join(book[n].code_labels[c] for n, c in zip(block.variables, row, strict=True)) for row in cells]
+    return "released {!r}, true {!r} and {!r}".format(*texts)
 
 
 def _describe(block: Block) -> dict[str, Any]:

@@ -223,8 +223,8 @@ def design(plan: Path) -> Result:
     """Show the matrices of a plan and their privacy claims.
 
     For each matrix: the information that it keeps, its distance from the best possible matrix, and its guarantee. For
-    the unperturbed variables: how many records they single out, and what they reveal about perturbed variables. Nothing
-    is written.
+    the unperturbed variables: how many records they single out, and what they reveal about perturbed variables. And why
+    'postrand protect' will refuse the file, such as records that contradict a rule. Nothing is written.
     """
     from postrand.certification.certificate import certify
     from postrand.certification.plain_words import plain_claims
@@ -241,6 +241,7 @@ def design(plan: Path) -> Result:
     from postrand.workflow.unit_budget import unit_advice
     from postrand.workflow.unperturbed import findings
     from postrand.workflow.worth import expected, ways
+    from postrand.workflow.written import refused
 
     loaded = load_plan(plan)
     check_sizes(loaded)
@@ -272,7 +273,10 @@ def design(plan: Path) -> Result:
         data["ledger"] = outlook_data(outlook)
         lines += ["", *outlook_lines(outlook)]
     data["findings"] = found.to_dict()
-    return data, "\n".join([*lines, *in_words(plain), *more, *unperturbed_lines(found)])
+    stops = list(refused(known))
+    data |= {"refused": stops} if stops else {}
+    stop = ["", "'postrand protect' will refuse the file:", *(f"- {text}" for text in stops)] if stops else []
+    return data, "\n".join([*lines, *in_words(plain), *more, *unperturbed_lines(found), *stop])
 
 
 @command

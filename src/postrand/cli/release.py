@@ -123,12 +123,18 @@ def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Resu
         data["signed"] = signing.fingerprint
         lines.append(f"signed by {signing.fingerprint}")
     if ledger is not None:
-        data["ledger"] = {"file": str(ledger.file), "head": Ledger(ledger.file).read().head}
-        lines.append(f"ledger: {ledger.file}, head {data['ledger']['head']}")
+        data["ledger"] = {"file": _plainly(ledger.file), "head": Ledger(ledger.file).read().head}
+        lines.append(f"ledger: {_plainly(ledger.file)}, head {data['ledger']['head']}")
     data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (ledger is None)]
     lines += [*unperturbed_lines(found), *[""] * bool(data["advice"]), *data["advice"]]
     lines += ["", f"Next: postrand verify {quote(str(release.path))}"]
     return data, "\n".join(lines)
+
+
+def _plainly(file: Path) -> str:
+    """Return the path from here, without the way through the plan's folder; links are followed."""
+    found, here = file.resolve(), Path.cwd().resolve()
+    return str(found.relative_to(here) if found.is_relative_to(here) else found)
 
 
 @command

@@ -192,6 +192,17 @@ def is_text(of: pa.DataType) -> bool:
     return _kind(value_type(of)) == "text"
 
 
+def kind_text(of: pa.DataType) -> str:
+    """Return what values of a type are, in a word: for a message.
+
+    >>> kind_text(pa.dictionary(pa.int8(), pa.string())), kind_text(pa.bool_()), kind_text(pa.date32())
+    ('texts', 'truth values', 'date32[day]')
+    """
+    words = {"text": "texts", "integer": "whole numbers", "float": "numbers", "bool": "truth values"}
+    kind = _kind(value_type(of))
+    return words.get(kind, kind)
+
+
 def check_type(found: pa.DataType, variable: Variable) -> None:
     """Raise DataError unless a column of type ``found`` can contain the variable.
 

@@ -116,7 +116,8 @@ def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[An
     [1, 2, 3]
     """
     if pa.types.is_dictionary(column.type) and not coding.is_text(column.type):
-        raise DataError(sentence("the column is not text", where=f"variable {variable.name!r}", got=column.type))
+        got = coding.kind_text(column.type)
+        raise DataError(sentence("the column is not text", where=f"variable {variable.name!r}", got=got))
     return _swapped(coding.encode(column, released_variable(variable)), variable)
 
 

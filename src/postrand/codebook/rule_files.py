@@ -88,8 +88,8 @@ def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Code
             many = f"{int(found):,} records" if found >= _SMALL else f"fewer than {_SMALL} records"
             where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: one record could have them
             problems.append(sentence("records contradict a rule", where=where, got=many))
-    if problems:
-        more = len(problems) - _LISTED
-        rest = [f"... and {more} more rules that records contradict."] * (more > 0)
-        fix = "Next: correct the records, or remove the rules from the codebook."
-        raise DataError([*problems[:_LISTED], *rest, fix])
+    more = len(problems) - _LISTED
+    told = [*problems[:_LISTED], *[f"... and {more} more rules that records contradict."] * (more > 0)]
+    if told:
+        told[-1] += " Next: correct the records, or remove the rules from the codebook."
+    raise_all(DataError, told)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.coding import encode, kind_text, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
@@ -27,6 +27,7 @@ from postrand.estimate.survey_shared import within_units
 from postrand.estimate.tally import MAX_CELLS, Cells, cell_codes, codebook_of, layout_of, read_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
+from postrand.support.column_wordings import NUMBERED_BANDS
 
 MAX_STRATUM_CELLS = 1 << 22
 """Released cells times sampling strata: each statistic holds some fifteen sums of this size."""
@@ -296,7 +297,7 @@ def _check_names(
         if not (alone and column.form == "permute"):
             what = f"variable {name!r} was released by a rank law, and no statistic can be corrected for it"
             fix = "leave it out; its unweighted mean over all records is correct as released. For means by group and "
-            fix += "regressions, whoever makes the release can put it into bands and perturb these in a block"
+            fix += f"by weights, whoever makes the release can give it {NUMBERED_BANDS}, and perturb these in a block"
             raise EstimationError(sentence(what, fix=fix))
 
 
@@ -345,7 +346,8 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
         or pa.types.is_boolean(column.type)
         or pa.types.is_decimal(column.type)
     ):
-        raise DataError(sentence("the column is not numeric", where=f"column {name!r}", got=column.type, wanted=wanted))
+        got = kind_text(column.type)
+        raise DataError(sentence("the column is not numeric", where=f"column {name!r}", got=got, wanted=wanted))
     values = to_floats(column)
     if (np.abs(values) > _LARGEST).any():
         what = "the column has values that are too large, or not finite"
@@ -366,7 +368,8 @@ def _scores(variable: Variable) -> Array:
             sentence(
                 "the categories are not numbers",
                 where=f"variable {variable.name!r}",
-                fix="ask for a table, which takes any categories",
+                fix="ask for a table, which takes any categories. For a mean, whoever makes the release can give the "
+                f"variable {NUMBERED_BANDS}; in Python, estimate.quantities takes a number for each category",
             )
         )
     numbers = [math.nan if c in absent else float(c) for c in variable.categories]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook.coding import index_values, is_null, to_floats
+from postrand.codebook.coding import index_values, is_null, kind_text, to_floats
 from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array
 from postrand.mechanism import Mechanism
@@ -54,7 +54,8 @@ def number_column(table: pa.Table, name: str, what: str = "weights") -> Array:
     try:
         return np.asarray(to_floats(column), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
-        raise DataError(sentence(f"{what} are not numbers", where=f"column {name!r}", got=column.type)) from None
+        got = kind_text(column.type)
+        raise DataError(sentence(f"{what} are not numbers", where=f"column {name!r}", got=got)) from None
 
 
 def stratum_codes(table: pa.Table, name: str) -> NDArray[np.int64]:

@@ -267,12 +267,17 @@ def _names_below(beyond: Sequence[str]) -> str:
     """Return what to do where the first row with cells beyond the names has several: a title stands above the names."""
     row = re.sub(r"[A-Z]+", "", beyond[0])
     several = sum(re.sub(r"[A-Z]+", "", place) == row for place in beyond[:3]) == 3
-    return f"if row {row} has the names of the columns, delete the rows above it; else " if several else ""
+    if not several:
+        return ""
+    return (
+        f"if row {row} has the names of the columns, delete the rows above it in the workbook and save it (rows cannot "
+        "be skipped); else "
+    )
 
 
 def _listed(cells: Sequence[str]) -> str:
     rest = len(cells) - 10
-    return ", ".join(cells[:10]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(cells[:10]) + (f", and {rest:,} other cell{'s' * (rest > 1)}" if rest > 0 else "")
 
 
 def _column(place: str) -> int:

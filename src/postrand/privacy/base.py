@@ -39,7 +39,8 @@ class Finding:
     """The outcome of testing a product of exact matrices against a privacy model.
 
     ``level`` is the level the laws attain, rounded against us; ``holds`` is decided exactly, not from ``level``.
-    ``worst`` is the position of the matrix that spends most, and ``where`` its entries that do. ``recomputable`` says
+    ``worst`` is the position of the matrix that spends most, and ``where`` says in words what in it does; ``entries``
+    are the numbers of its column and of the two rows that do, where they are known. ``recomputable`` says
     whether the released law alone gives the finding; else it also takes the file, and the curator's word stands for it.
     ``figures`` are what its wording needs beside the level: plain data by name, which the certificate states.
     """
@@ -49,6 +50,7 @@ class Finding:
     sentence: str
     worst: int = 0
     where: str = ""
+    entries: tuple[int, int, int] | None = None
     recomputable: bool = True
     figures: Mapping[str, Any] = field(default_factory=dict)
 

@@ -84,7 +84,7 @@ class DifferentialPrivacy:
             level=level,
             sentence="a released value excludes some true values, so there is no finite ε" if infinite else text,
             worst=worst,
-            where=_worst_entries(matrices[worst]),
+            entries=_worst_entries(matrices[worst]),
         )
 
     def constraints(self, size: int) -> LinearConstraints:
@@ -148,10 +148,10 @@ class DifferentialPrivacy:
         return TransitionMatrix(weights) if weights.min() >= 0 and moved <= _ROUNDING else None
 
 
-def _worst_entries(matrix: TransitionMatrix) -> str:
-    """Name the column with the largest ratio of two entries, and the two rows."""
+def _worst_entries(matrix: TransitionMatrix) -> tuple[int, int, int]:
+    """Return the column with the largest ratio of two entries, and the two rows."""
     high, low = matrix.form.columns()
     ratio = np.where(low > 0, high / low.clip(min=1), np.where(high > 0, np.inf, 0))
     column = int(ratio.argmax())
     entries = matrix.form.column(column)
-    return f"column {column}, rows {int(entries.argmax())} and {int(entries.argmin())}"
+    return column, int(entries.argmax()), int(entries.argmin())

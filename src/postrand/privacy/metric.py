@@ -121,20 +121,19 @@ class MetricPrivacy:
         fits = len(matrices) == 1 and max(max(e[:2]) for e in self.edges) < matrices[0].size
         if not fits or not self._connects(matrices[0].size):
             return Finding(False, math.inf, "the distance does not belong to this block", 0, "its edges")
-        weights, level, holds, where = matrices[0].weights, 0.0, True, ""
+        weights, level, holds, entries = matrices[0].weights, 0.0, True, None
         for i, k, length in self.edges:
             ratio, column = _largest_ratio(weights[i], weights[k])
             if ratio is None:
-                return Finding(
-                    False, math.inf, "a released value excludes the neighbour of a true value", 0, f"column {column}"
-                )
+                what = "a released value excludes the neighbour of a true value"
+                return Finding(False, math.inf, what, entries=(column, i, k))
             spent = math.nextafter(log_upper(ratio) / length, math.inf) if ratio > 1 else 0.0
             if not (ratio <= 1 or ratio <= _limit(self.epsilon, length)):
                 holds = False
             if spent > level:
-                level, where = spent, f"column {column}, rows {i} and {k}"
+                level, entries = spent, (column, i, k)
         level = min(level, self.epsilon) if holds else level
-        return Finding(holds, level, say("claim.metric", level=level), 0, where)
+        return Finding(holds, level, say("claim.metric", level=level), entries=entries)
 
     def constraints(self, size: int) -> LinearConstraints:
         """Return ``M[i,j] - e^(ε length) M[k,j] <= 0`` for both directions of every edge and every j: 2ES rows."""

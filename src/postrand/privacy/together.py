@@ -72,6 +72,7 @@ class Together:
             sentence="; ".join(f.sentence for f in findings),
             worst=shown.worst,
             where=shown.where,
+            entries=shown.entries,
         )
 
     def constraints(self, size: int) -> LinearConstraints:

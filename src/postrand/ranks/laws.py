@@ -152,6 +152,21 @@ class RankBand:
         return (float(-(law @ np.log(law))) * (n - ends) + math.log(w) * ends) / n * (1 - _ERROR)
 
 
+LEAST_WIDTH, USUAL_SHARE = 10, 0.05
+"""So many neighbours in rank at least, and this share of the records: among fewer, values hardly move."""
+USUAL = f"{USUAL_SHARE:.0%} of the records ({LEAST_WIDTH} at least)"
+"""The same in words."""
+
+
+def usual_width(records: int) -> int:
+    """Return the number of neighbours in rank that a plan is proposed with, from the number of records alone.
+
+    >>> usual_width(50), usual_width(4_580)
+    (10, 229)
+    """
+    return max(LEAST_WIDTH, math.ceil(USUAL_SHARE * records))
+
+
 RANK_LAWS: tuple[type[RankLaw], ...] = (RankBlocks, RankBand)
 """The rank laws that a plan can name."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.ranks.apply import average
-from postrand.ranks.laws import RankLaw
+from postrand.ranks.laws import USUAL, RankLaw
 
 SMALL = 0.02
 """A curator is warned where the typical move is below this share of the width of the middle half of the values."""
@@ -64,8 +64,8 @@ class Move:
     def finding(self) -> str:
         """The same without a figure of the file; or nothing.
 
-        >>> Move("pay", 12.0, 0.004, 0.01).finding
-        'pay: values are published almost exactly, half of them or more: choose a larger width or k in [[numerical]]'
+        >>> Move("pay", 12.0, 0.004, 0.01).finding.partition("more: ")[2]
+        'choose a larger width or k in [[numerical]], such as 5% of the records (10 at least)'
         """
         many = f"{self.variable}: values are published almost exactly, half of them or more"
         return f"{many}: {self._fix}" if self.is_small else ""
@@ -73,7 +73,7 @@ class Move:
     @property
     def _fix(self) -> str:
         if self.units:
-            return "choose a larger width or k in [[numerical]]"
+            return f"choose a larger width or k in [[numerical]], such as {USUAL}"
         return "many are equal: make it categories and perturb it in [[blocks]]"
 
 

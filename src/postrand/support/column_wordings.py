@@ -37,6 +37,22 @@ COLUMN_WORDINGS: Mapping[str, str] = {
 """What the certificate of such a folder says that it does not cover."""
 
 
+NUMBERED_BANDS = 'bands whose labels are numbers, as bands = [0, 1000], labels = ["500", "1500"] in [[recodes]]'
+"""What keeps means of an exact amount."""
+
+
+def no_weighted(names: Sequence[str]) -> str:
+    """Return what a survey with weights loses by a rank law.
+
+    >>> no_weighted(["pay"]).partition(":")[0]
+    'pay'
+    """
+    return (
+        f"{', '.join(names)}: no mean or total by weights is left, because values went to records of other weights, "
+        f"and estimate refuses it. For one, choose {NUMBERED_BANDS}, and perturb them in a block"
+    )
+
+
 def relations_lost(names: Sequence[str], *, averaged: bool = False) -> str:
     """Return what a rank law leaves of columns, and what it takes from them.
 

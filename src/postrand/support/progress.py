@@ -25,7 +25,7 @@ class Stage(StrEnum):
     """The stages of long work, in the order of a release; other commands have some of them."""
 
     WORKING = "working"
-    COMPILING = "compiling loops for this computer, only the first time"
+    COMPILING = "compiling loops for this computer, only the first time, for one minute or two"
     READING = "reading and checking"
     COUNTING = "counting"
     DESIGNING = "designing the matrices"
@@ -226,6 +226,10 @@ class _Log(_Line):
     """Add a line every so many seconds, where lines cannot be painted over."""
 
     def run(self) -> None:
+        said = False
         while not self.ended.wait(self.after):
-            self.stream.write(f"postrand: {self.latest}, {time.monotonic() - self.entered:.0f} s\n")
-            self.stream.flush()
+            compiles = self.latest.stage == Stage.COMPILING  # again and again in one run: one line says how long
+            if not (compiles and said):
+                self.stream.write(f"postrand: {self.latest}, {time.monotonic() - self.entered:.0f} s\n")
+                self.stream.flush()
+            said = said or compiles

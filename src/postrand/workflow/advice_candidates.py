@@ -18,6 +18,7 @@ from postrand.designers.split.comparison import SEARCHED
 from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
 from postrand.designers.split.splitting import MAX_CELLS
 from postrand.errors import PostrandError
+from postrand.ranks.laws import usual_width
 from postrand.support.column_wordings import relations_lost
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_rare import LEAST_SHARES
@@ -36,10 +37,6 @@ ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
 WHOLE = ("one joint block", "split", "recognition")
 """Ways in which linked variables need no block of their own."""
-BAND = 10
-"""So many neighbours in rank share their numbers at least."""
-BAND_SHARE = 0.05
-"""This share of the records share their numbers at least: among fewer, values would be released almost exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +228,7 @@ def _way(
     made = Candidate(way, what, sections, subject.book, basis, has_epsilon, subject.recodes, tuple(notes))
     if not subject.numbers:
         return made
-    width = max(BAND, math.ceil(BAND_SHARE * (subject.records or 0)))
+    width = usual_width(subject.records or 0)
     entry = {"variables": list(subject.numbers), "method": {"model": "rank-band", "width": width}}
 
     def moving(epsilon: float) -> dict[str, Any]:

@@ -7,16 +7,18 @@ from typing import Any
 
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import infer, numbering
+from postrand.ranks.laws import USUAL
 from postrand.risk.findings import settling, share_text
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.risk.telling import best_guess
 
-AS_IS_NOTE = """\
+AS_IS_NOTE = f"""\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
 for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
-in the codebook.
+in the codebook, or make it bands there ([[recodes]]) and perturb these. In [[numerical]], k or width = {USUAL}:
+values hardly move among fewer. No mean by weights is left of such a column; bands whose labels are numbers keep one.
 """
 SETTLES_NOTE = """\
 These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:

@@ -9,6 +9,7 @@ from postrand.plan import Plan
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
+from postrand.support.column_wordings import no_weighted
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
@@ -21,8 +22,9 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
     Also the recodes whose merged categories are still too few, categories for missing values that none needs, and
-    numbers that hardly move in rank. One pass over the file, or none where it is ``known``; nothing is released. With
-    the plan's own ``mechanism`` it is not designed again. Sentences contain no counts; ``figures`` are confidential.
+    numbers that hardly move in rank, or of which no weighted mean is left. One pass over the file, or none where it is
+    ``known``; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no
+    counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -35,6 +37,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     stage(Stage.SINGLING)
     said = said_of(plan.codebook, known.table)
     moves = [Finding("moves", (), (one.variable,), one.finding) for one in moves_of(known) if one.is_small]
+    moves += _unweighted(plan)
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
     sample = None if known.sample is None else known.answers[known.sample]
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
@@ -49,3 +52,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     decided += [house] if house and not plan.release.renumbers else []
     found = find_in(sample, plan.codebook, mechanism, as_is=decided)
     return dataclasses.replace(found, found=(*moves, *found.found, *few))
+
+
+def _unweighted(plan: Plan) -> list[Finding]:
+    """Return what a survey with weights loses by the plan's rank laws."""
+    book, ranked = plan.codebook, tuple(name for entry in plan.numerical for name in entry.variables)
+    weighted = book.with_role("weight") or (book.survey is not None and book.survey.weights is not None)
+    return [Finding("moves", (), ranked, no_weighted(ranked))] if ranked and weighted else []

@@ -1,13 +1,28 @@
-"""Can the files of a release hold its columns? Asked of the file's own labels and values, before any is perturbed."""
+"""What a run would refuse of its file, asked before any record is perturbed.
+
+Can the release's files hold its columns? That is asked of the file's own labels and values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from postrand import formats
 from postrand.engines.base import released_schema
-from postrand.errors import DataError, raise_all
+from postrand.errors import DataError, PostrandError, raise_all
 from postrand.plan.written import values_to_try
+from postrand.workflow.design_blocks import check_rules
 from postrand.workflow.facts import data_name, released_names
 from postrand.workflow.known import Known
+
+
+def refused(known: Known) -> Iterator[str]:
+    """Yield each reason why a run would stop that the file gives, apart from decisions that it wants."""
+    for test in (check_rules, check_fits):
+        try:
+            test(known)
+        except PostrandError as error:
+            yield from error.told
 
 
 def check_fits(known: Known) -> None:
