@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +56,7 @@ BLANK = "not_released"
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
 InternalContent = str | bytes | Callable[[str], str]
-"""What an internal file holds; a function makes it from the SHA-256 of the release's manifest, which is written last."""
+"""What an internal file holds; a function makes it from the SHA-256 of the manifest, which is written last."""
 Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, InternalContent]]
 _R_FILES = ("postrand.R", "r_categories.csv", "r_split.csv")
 Complete = Callable[[Path, Path, Mechanism, bool], Callable[[str], dict[str, Any]]]
@@ -113,7 +113,8 @@ class Release:
         """What the claims mean: how many guesses of an attacker are right without the release, and at most with it."""
         claims, _ = claims_from_dict(self.certificate)
         largest = getattr(self.findings, "largest_household", 0)
-        return plain_claims(claims, self.mechanism, self.certificate.get("file"), largest_household=largest)
+        about, series = self.certificate.get("file"), self.certificate.get("series")
+        return plain_claims(claims, self.mechanism, about, largest_household=largest, series=series)
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -214,7 +215,8 @@ def write(
         What catalogues are told of the data set; ``ddi.xml`` and ``croissant.json`` are made of it and the other files.
     dossier, inspect
         Where the internal dossier goes, apart from the release and readable by its owner only, and the function that
-        gives its files by name, called with the same; see :data:`InternalContent`. Release and dossier appear together or not at all: the dossier
+        gives its files by name, called with the same: see :data:`InternalContent`. Release and dossier appear
+        together or not at all: the dossier
         first, so that no release is ever without the dossier that was asked for.
     target
         The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one

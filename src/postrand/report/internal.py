@@ -95,7 +95,6 @@ class Decision:
 
     source: str
     records: int
-    digest: str
     is_private: bool
     treated: tuple[tuple[str, str], ...]
     risks: tuple[RiskRow, ...]

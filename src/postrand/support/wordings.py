@@ -95,8 +95,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "{variables:list}."
         ),
         "limit.fresh_numbers": (
-            "New random numbers, which show which records are one household, and so how many it has, and nothing else: "
-            "{variables:list}."
+            "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+            "and the unperturbed values of its members together, may single it out: {variables:list}."
         ),
         "limit.missing_shown": "The release shows which records have a missing value: {variables:list}.",
         "limit.no_epsilon": (
