@@ -78,14 +78,14 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet", release_key=KEY).ok
     limits = " ".join(made.not_covered)
     assert (
-        "New random numbers, which say nothing by themselves, but show which records are one household: its size, and the "
-        "unperturbed values of its members together, may single it out: hh." in limits
+        "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+        "and the unperturbed values of its members together, may single it out: hh." in limits
     )
     assert made.certificate["facts"]["households_are_renumbered"] is True
     readme = " ".join((made.path / "README.txt").read_text("utf-8").split())
     assert (
-        "New random numbers, which say nothing by themselves, but show which records are one household: its size, and the "
-        "unperturbed values of its members together, may single it out: hh." in readme
+        "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+        "and the unperturbed values of its members together, may single it out: hh." in readme
     )
     assert not re.search(r"Not changed: [^.]*\bhh\b", readme)
 

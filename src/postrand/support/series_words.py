@@ -19,8 +19,8 @@ INFINITE = (
 LATER = "A later release of the same persons adds its own ε to this one."
 EARLIER = "The levels of this release are those of this release alone. With the earlier ones together, {guesses}."
 ALONE = (
-    "All else that is said of guesses, households and risk is of this release alone: who also has the earlier ones finds "
-    "more, and unperturbed columns that several releases have link the records of a person in them."
+    "All else that is said of guesses, households and risk is of this release alone: who also has the earlier ones "
+    "finds more, and unperturbed columns that several releases have link the records of a person in them."
 )
 DELTA, DISJOINT = ", δ <= {delta:up}", "; no record is in an earlier release: {reason}"
 
