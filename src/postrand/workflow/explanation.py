@@ -32,7 +32,7 @@ from postrand.workflow.larger import why_larger
 
 TOLD = ("correct_matches", "household_risk", "joint_household_risk", "register_matches", "tau2")
 """The measures of risk that the page tells."""
-KNOWS_MORE = "to who knows the values before the recodes"
+KNOWS_MORE = "to somebody who knows the values before they are recoded"
 OF_PLAN = "This page is of a plan, before any release: decision.html, in the dossier of a release, names that release."
 
 
