@@ -101,7 +101,7 @@ def test_numbers_follow_key_and_content_and_may_stay(tmp_path):
     kept = released(tmp_path / "w", table, "kept", text='household_numbers = "as they are"\n')
     assert sorted(kept.frame()["hh"].to_pylist()) == table["hh"].to_pylist()
     assert (
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: size, hh."
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: size, hh."
         in kept.not_covered
     )
 

@@ -91,7 +91,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "of them."
         ),
         "limit.unchanged": (
-            "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: "
+            "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: "
             "{variables:list}."
         ),
         "limit.fresh_numbers": (
@@ -270,7 +270,7 @@ def say(code: str, /, **values: Any) -> str:
     Examples
     --------
     >>> say("limit.unchanged", variables=["area", "size"])
-    'Released unchanged, with no guarantee; they may single out records and reveal perturbed values: area, size.'
+    'Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: area, size.'
     """
     return fill(WORDINGS[code], **values)
 
