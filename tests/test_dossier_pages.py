@@ -80,7 +80,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
         "Income tells the rest. Few.",
         "Released as recoded, not perturbed weight",
-        f"is {'f00d' * 16}",
+        f"SHA-256 {'f00d' * 16}",
         "sha256sum manifest.json",
         "What is not guaranteed",
     ):

@@ -21,7 +21,7 @@ _MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
 _NOTES = 11
 """Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
-_SECOND, _LEAST = 24, 5
+_SECOND, _LEAST = 23, 5
 """Lines of claims, limits and findings together on the second sheet, and those that claims and limits have at least."""
 _FOUND, _LINES = 8, 2
 """Findings that are told on the second sheet, and lines of each."""
