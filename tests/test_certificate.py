@@ -246,7 +246,7 @@ def test_every_limit_has_its_place():
         "The release key was made from a seed for tests: THE RELEASE IS NOT PRIVATE to anyone who knows the seed.",
         COVERED.format("a"),
         "Perturbed, but not covered by any claim: c.",
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: b, h, w.",
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: b, h, w.",
         "The release shows which records have a missing value: a.",
         "The guarantee does not cover the choice of the matrix, whose origin was not stated: c.",
         "The guarantee does not cover the choice of ε, because confidential frequencies of other blocks were used to "

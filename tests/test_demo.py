@@ -17,7 +17,7 @@ from postrand.workflow.policy_check import PolicyCheck, Verdict
 from postrand.workflow.sample import write_sample
 from tests.browser import browsing
 from tests.printed import printed
-from tests.test_dossier_pages import LONG
+from tests.test_dossier_pages import FOUND, LONG
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,8 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     book = Codebook(tuple(Variable("variable" * 9 + str(k), role="key", categories=("a", "b")) for k in range(40)))
     law = Mechanism([Block((v.name,), randomised_response(2, 1.0)) for v in book.variables], book)
     policy = PolicyCheck("", "", (Verdict("a rule " * 30, "1", "2", "3", False),) * 9)
-    (tmp_path / "long.html").write_text(report.decision_page(decision_of(LONG, policy, law, certify(law))), "utf-8")
+    page = report.decision_page(decision_of(LONG, policy, law, certify(law), FOUND), manifest="f00d" * 16)
+    (tmp_path / "long.html").write_text(page, "utf-8")
     inside = demo[0] / "dossier"
     with browsing() as browser:
         paths = (inside / "decision.html", inside / "dossier.html", tmp_path / "long.html")

@@ -11,6 +11,8 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
+from postrand.risk.finding import Finding
+from postrand.risk.findings import Findings
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RECODED, RiskFigure
 from postrand.workflow.dossier_decision import MEASURES, decision_of
@@ -47,13 +49,21 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
     found = decision_of(
         figures(
-            findings=("income tells the rest",), as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0}
+            unperturbed=("income", "weight"),
+            recoded=("job", "weight"),
+            as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0},
         ),
         policy,
         mechanism,
         certificate,
+        Findings(
+            (Finding("merged", (), (), "few"), Finding("together", ("a",), (), "income tells the rest", share=0.9))
+        ),
     )
-    text = Page(report.decision_page(found, "../release/report.html")).text
+    text = Page(report.decision_page(found, "../release/report.html", "f00d" * 16)).text
+    plan = Page(report.decision_page(found)).text
+    assert "This page is of a plan" in plan
+    assert "This page is of a plan" not in text
     for words in (
         "Decision on a release of survey.sav",
         "Perturbed <b>age</b> (ε of a record: 1 at most)",
@@ -68,9 +78,11 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "above 20%, all members known 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
-        "Income tells the rest.",
+        "Income tells the rest. Few.",
+        "Released as recoded, not perturbed weight",
+        f"SHA-256 {'f00d' * 16}",
+        "sha256sum manifest.json",
         "What is not guaranteed",
-        certificate.mechanism_digest,
     ):
         assert words in text, words
     assert text.count("Internal – not for release") == 2
@@ -109,8 +121,8 @@ LONG = figures(
     before_is=RECODED,
     claims=tuple(f"claim {k} " * 60 for k in range(30)),
     risks=tuple(RiskFigure(code, "", 0.9, 0.1, "share") for code in MEASURES),
-    findings=("a finding " * 50,) * 9,
     risk_leaves_out=("the risk leaves out something " * 9,) * 9,
     settings=tuple((name, "a long name, " * 60) for name in ("recode of x" * 9, "as it is", "not released")),
 )
+FOUND = Findings(tuple(Finding("linked", (), (), f"{k} a finding " * 50) for k in range(9)))
 """A plan with more to say than two pages hold."""

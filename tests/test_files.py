@@ -55,7 +55,7 @@ def test_columns_are_permuted_within_their_band_and_nothing_else_changes(survey,
     assert "bits" in certificate["claims"][0]["sentence"]
     assert "The release shows which records have a missing value: pay." in certificate["not_covered"]
     assert (
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: area."
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: area."
         in certificate["not_covered"]
     )
     assert "NOT PRIVATE" in certificate["not_covered"][0]

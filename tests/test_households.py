@@ -78,14 +78,14 @@ def test_a_release_links_the_members_and_nothing_else(tmp_path, name):
     assert pr.verify(made.path, file=tmp_path / "w" / "s.parquet", release_key=KEY).ok
     limits = " ".join(made.not_covered)
     assert (
-        "New random numbers, which show which records are one household, and so how many it has, and nothing else: hh."
-        in limits
+        "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+        "and the unperturbed values of its members together, may single it out: hh." in limits
     )
     assert made.certificate["facts"]["households_are_renumbered"] is True
     readme = " ".join((made.path / "README.txt").read_text("utf-8").split())
     assert (
-        "New random numbers, which show which records are one household, and so how many it has, and nothing else: hh."
-        in readme
+        "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+        "and the unperturbed values of its members together, may single it out: hh." in readme
     )
     assert not re.search(r"Not changed: [^.]*\bhh\b", readme)
 
@@ -101,7 +101,7 @@ def test_numbers_follow_key_and_content_and_may_stay(tmp_path):
     kept = released(tmp_path / "w", table, "kept", text='household_numbers = "as they are"\n')
     assert sorted(kept.frame()["hh"].to_pylist()) == table["hh"].to_pylist()
     assert (
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: size, hh."
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: size, hh."
         in kept.not_covered
     )
 

@@ -137,7 +137,7 @@ def test_certificate_and_report_say_what_holds_and_what_does_not(folder):
     found = pr.read_release(folder / "out")
     certificate, limits = found.certificate, found.not_covered
     assert (
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: town."
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: town."
         in limits
     )
     assert "The release shows which records have a missing value: pay." in limits

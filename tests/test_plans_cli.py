@@ -83,13 +83,14 @@ def test_a_plan_is_explained(folder):
     for words in (
         "What is released",
         "Perturbed: sex, age, area.",
-        "Released as they are, with no protection of their own: income, w.",
+        "Released as in the file, with no protection of their own: income, w.",
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
         "persons (in the file as it is) and about",
         "Of 100 households",
         "h shows which records are one household, and how many; its members add up: 2 members have epsilon = 6 (",
         "as precise as one from",
         "What remains unprotected",
+        "This page is of a plan, before any release",
     ):
         assert words in found.output, words
     assert len(found.output.splitlines()) < 40

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from postrand.app.designing import planned as designed_plan
 from postrand.app.plans import open_plan
+from postrand.certification.series import Level, Series
 from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
@@ -98,10 +99,16 @@ def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
         "worth": {"at_least": 1},
         "never": {"never": ["sex"]},
     }
-    known = dataclasses.replace(figures, unit_epsilon={**figures.unit_epsilon, "person": 2.0})
+    place = Series("p", 2, "wave", "0" * 64, Level(1.0), Level(6.0))
+    known = dataclasses.replace(figures, unit_epsilon={**figures.unit_epsilon, "person": 2.0}, series=place)
     for measure, kind in MEASURES.items():
         found = verdict(known, measure=measure, **options.get(kind, {"at_most": 1e9}))
         assert found.after != "not known", measure
+    assert "of this release alone; with the earlier ones, ε = 6" in verdict(known, measure="epsilon", at_most=5).why
+    assert not verdict(known, measure="total_epsilon", at_most=5).is_met
+    alone = verdict(figures, measure="total_epsilon", at_most=5)
+    assert not alone.is_met
+    assert "[ledger]" in alone.step
 
 
 def test_a_limit_divides_the_plans_that_meet_it(figures):

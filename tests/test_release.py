@@ -1,6 +1,7 @@
 """A release appears whole or not at all, and no forgery of it verifies."""
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -249,6 +250,9 @@ def test_the_dossier_is_private_and_apart(tmp_path: Path) -> None:
         with pytest.raises(ReleaseError, match="inside another"):
             make(one, dossier=other, inspect=internal)
     assert sorted(os.listdir(tmp_path)) == ["alias", "inside", "out"]
+    named = make(tmp_path / "named", dossier=tmp_path / "by digest", inspect=lambda *_: {"page.html": lambda d: d})
+    digest = hashlib.sha256((named.path / "manifest.json").read_bytes()).hexdigest()
+    assert (tmp_path / "by digest" / "page.html").read_text() == digest
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])

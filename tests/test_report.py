@@ -106,7 +106,7 @@ def test_the_page_is_whole_and_says_what_it_must(html: str) -> None:
         "sex, region, work, hours",
         "ε <= 4.5",
         "What is not guaranteed",
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: weight.",
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: weight.",
         "tuned on the confidential frequencies",
         "jointly with hours",
         "pr.estimate.proportions(frame,",

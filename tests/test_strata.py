@@ -101,7 +101,8 @@ def test_the_certificate_claims_within_strata_only_and_says_what_is_disclosed():
     assert "among true values of the same class" in certificate.sentences[0]
     text = " ".join(certificate.not_covered)
     assert (
-        "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: region" in text
+        "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: region"
+        in text
     )
     assert "a separate transition matrix for each value of region" in text
     with pytest.raises(PrivacyError, match="does not meet"):

@@ -21,6 +21,7 @@ from postrand.privacy.words import (
     of_combinations,
     unit_in_plain_words,
 )
+from postrand.support.series_words import total_first
 
 
 class HasHousehold(Protocol):
@@ -37,13 +38,17 @@ def plain_claims(
     file: Mapping[str, Any] | None = None,
     *,
     largest_household: int = 0,
+    series: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...]:
     """Return what claims mean, in plain sentences; one for all single variables that have the same claim.
 
     ``file`` is what the certificate says of the whole file: its ``epsilon`` and ``delta``, if it states them. Of
     a person or household, the largest that the plan allows is told; where the codebook names households and no level of
-    them is claimed, what their members have together, up to the ``largest_household``, if it is known.
+    them is claimed, what their members have together, up to the ``largest_household``, if it is known. Of a later
+    release of a ``series``, the total of all comes first.
     """
+    claims = tuple(claims)
+    largest = max((values_of(claim, mechanism) for claim in claims if not claim.within), default=2)
     alike: dict[Any, list[Claim]] = {}
     for claim in claims:
         key = (claim.privacy, claim.within) if len(claim.variables) == 1 else (claim.variables, claim.privacy)
@@ -52,7 +57,7 @@ def plain_claims(
     told += unit_claims(mechanism, largest_household)
     if file is not None and file.get("epsilon") is not None:
         told.append(file_in_plain_words(file["epsilon"], file["delta"]))
-    return tuple(told)
+    return (*total_first(series, largest), *told)
 
 
 def unit_claims(mechanism: Mechanism, largest_household: int = 0) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ MEASURES: Mapping[str, Kind] = {
     "tau1": "most",
     "tau2": "most",
     "epsilon": "most",
+    "total_epsilon": "most",
     "household_epsilon": "most",
     "person_epsilon": "most",
     "individual_risk": "risk",

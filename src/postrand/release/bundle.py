@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +55,9 @@ BLANK = "not_released"
 """The field of a variable of a split in the codebook's file: what the data hold where a record does not show it."""
 DATA = "data"
 """The only folder that a release can contain: its data, if that is in several files."""
-Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, str | bytes]]
+InternalContent = str | bytes | Callable[[str], str]
+"""What an internal file holds; a function makes it from the SHA-256 of the manifest, which is written last."""
+Inspect = Callable[[Path, Mechanism, Certificate, Summary], Mapping[str, InternalContent]]
 _R_FILES = ("postrand.R", "r_categories.csv", "r_split.csv")
 Complete = Callable[[Path, Path, Mechanism, bool], Callable[[str], dict[str, Any]]]
 """``complete(folder, data, mechanism, as_table)`` writes the copies of released data, which may become a table, to a
@@ -111,7 +113,8 @@ class Release:
         """What the claims mean: how many guesses of an attacker are right without the release, and at most with it."""
         claims, _ = claims_from_dict(self.certificate)
         largest = getattr(self.findings, "largest_household", 0)
-        return plain_claims(claims, self.mechanism, self.certificate.get("file"), largest_household=largest)
+        about, series = self.certificate.get("file"), self.certificate.get("series")
+        return plain_claims(claims, self.mechanism, about, largest_household=largest, series=series)
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -212,7 +215,8 @@ def write(
         What catalogues are told of the data set; ``ddi.xml`` and ``croissant.json`` are made of it and the other files.
     dossier, inspect
         Where the internal dossier goes, apart from the release and readable by its owner only, and the function that
-        gives its files by name, called with the same. Release and dossier appear together or not at all: the dossier
+        gives its files by name, called with the same: see :data:`InternalContent`. Release and dossier appear
+        together or not at all: the dossier
         first, so that no release is ever without the dossier that was asked for.
     target
         The table of a database that the data becomes; ``table.json`` stands in its place. The table appears, in one
@@ -255,8 +259,9 @@ def write(
                 require(certificate.file, file_epsilon)
         require_same(differing)
         about = staging / data_name, mechanism, certificate, summary
-        if target is not None:  # then the records are soon in a table; else what takes long is asked last
-            _inside(internal, inspect, about)
+        files: Mapping[str, InternalContent] = {}
+        if target is not None and inspect is not None:  # the records are soon in a table; else this is asked last
+            files = inspect(*about)
         finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
         stage(Stage.REPORTS)
         if target is not None:
@@ -267,13 +272,16 @@ def write(
         derived = derive(mechanism, certificate, summary, staging / data_name, description or Description(), told)
         for name, content in (derived | texts).items():
             (staging / name).write_bytes(content)
-        if target is None:
-            _inside(internal, inspect, about)
+        if target is None and inspect is not None:
+            files = inspect(*about)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         text = canonical_json.dump(manifest)
         (staging / MANIFEST).write_bytes(text)
+        digest = hashlib.sha256(text).hexdigest()
+        for folder in internal:
+            write_dossier(folder, files, digest)
         if note is not None:
-            note(hashlib.sha256(text).hexdigest())
+            note(digest)
     return Release(directory, codebook, mechanism, certificate.to_dict(), manifest)
 
 
@@ -335,17 +343,14 @@ def _codebook_data(mechanism: Mechanism, data: Path) -> dict[str, Any]:
     return {"schema": CODEBOOK_SCHEMAS[number], **found, "variables": entries}
 
 
-def _inside(folders: Sequence[Path], inspect: Inspect | None, about: tuple[Any, ...]) -> None:
-    """Write the files that ``inspect`` gives of the release, with what it is called with, to the internal folder."""
-    for folder in folders:
-        write_dossier(folder, inspect(*about) if inspect else {})
+def write_dossier(folder: Path, files: Mapping[str, InternalContent], manifest: str) -> None:
+    """Write the internal files, readable by their owner only; raises ReleaseError for an unsafe name.
 
-
-def write_dossier(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write the internal files, readable by their owner only; raises ReleaseError for an unsafe name."""
+    ``manifest`` is the SHA-256 of the release's manifest.
+    """
     raise_all(ReleaseError, name_problems(list(files)))
-    for name, content in files.items():
-        path = folder / name
+    for name, made in files.items():
+        path, content = folder / name, made(manifest) if callable(made) else made
         try:
             path.touch(0o600)
             path.write_bytes(content.encode() if isinstance(content, str) else content)

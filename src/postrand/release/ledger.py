@@ -75,7 +75,8 @@ class Outlook:
     """What a population's ledger would say of a release: totals before and after, and why it would refuse it.
 
     ``units`` are the totals ε of other units, with it. ``is_known``: a release of the same mechanism is in the ledger.
-    ``passed`` says which limits that earlier releases stated the total passes.
+    ``passed`` says which limits that earlier releases stated the total passes. ``series`` is what its certificate
+    would state of them together.
     """
 
     terms: Terms
@@ -86,6 +87,7 @@ class Outlook:
     units: Mapping[str, float | None]
     is_known: bool
     passed: tuple[str, ...] = ()
+    series: Series | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,9 @@ class Ledger:
         is_known = any(old.mechanism == entry.mechanism for old in known)
         units = unit_totals([*known, entry])
         passed = tuple(_passed(known, entry))
-        return Outlook(terms, entry, total_of(known), total_of([*known, entry]), problems, units, is_known, passed)
+        series = line_of(book, entry)[0].series
+        before, after = total_of(known), total_of([*known, entry])
+        return Outlook(terms, entry, before, after, problems, units, is_known, passed, series)
 
     def add(self, entry: Entry, terms: Terms | None = None, *, stated: Series | None = None) -> None:
         """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""

@@ -21,6 +21,10 @@ _MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
 _NOTES = 11
 """Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
+_SECOND, _LEAST = 23, 5
+"""Lines of claims, limits and findings together on the second sheet, and those that claims and limits have at least."""
+_FOUND, _LINES = 8, 2
+"""Findings that are told on the second sheet, and lines of each."""
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Tables by title: each a sequence of rows, each row its cells by column name."""
@@ -91,7 +95,6 @@ class Decision:
 
     source: str
     records: int
-    digest: str
     is_private: bool
     treated: tuple[tuple[str, str], ...]
     risks: tuple[RiskRow, ...]
@@ -105,12 +108,17 @@ class Decision:
     is_recoded: bool = False
 
 
-def decision_page(found: Decision, public: str = "") -> str:
+def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     """Return two printed pages: what is decided and the risk on the first, claims, limits and signatures on the second.
 
-    Long lists are cut, and say how much is left out, so that there are two pages whatever the plan.
+    ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
+    says that it is of a plan. Long lists are cut, and say how much is left out, so that there are two pages whatever
+    the plan: what was found comes first, because a reader cannot infer it from the plan.
     """
     warnings = fitted(found.warnings, _NOTES)
+    told = fitted([cut(text, _LINES * _LINE) for text in found.findings[:_FOUND]], _LINES * _FOUND)[0]
+    claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _LEAST))
+    limits = fitted(found.limits, max(_SECOND - lines_of(told) - lines_of(claims[0]), _LEAST))
     return (
         environment()
         .get_template("decision.html")
@@ -121,9 +129,10 @@ def decision_page(found: Decision, public: str = "") -> str:
             treated=[(name, cut(text, _BESIDE)) for name, text in found.treated],
             warnings=warnings,
             notes=fitted(found.notes, _NOTES + _MOST - len(found.risks) - lines_of(warnings[0])),
-            claims=fitted(found.claims, 14),
-            limits=fitted(found.limits, 10),
-            findings=fitted(found.findings, 6),
+            manifest=manifest,
+            claims=claims,
+            limits=limits,
+            findings=(told, len(found.findings) - len(told)),
             worth=fitted(found.worth, 4),
             checks=fitted(found.checks, 3),
         )

@@ -46,12 +46,16 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrueFile:
-    """Hold the true keys of a file, its sampling weights and households; ``note`` says why there are no weights."""
+    """Hold the true keys of a file, its sampling weights and households; ``note`` says why there are no weights.
+
+    ``weight`` is the column of the weights; empty where they are a sampling fraction's.
+    """
 
     keys: KeyCodes
     weights: FloatArray | None
     household: IntArray | None
     note: str = ""
+    weight: str = ""
 
     @classmethod
     def read(cls, data: Any, codebook: Codebook, fraction: float | None = None) -> TrueFile | None:
@@ -75,7 +79,8 @@ class TrueFile:
         household = (
             None if roles["household"] is None else household_numbers(columns[roles["household"]], roles["household"])
         )
-        return cls(keys, weights, household, "" if weights is not None else note)
+        weight = "" if fraction is not None or weights is None else roles["weight"] or ""
+        return cls(keys, weights, household, "" if weights is not None else note, weight)
 
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
         """Return the risk of the file as it is, or released by a mechanism.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.risk.finding import KEYS_ALONE as KEYS_ALONE  # who reads findings asks for all of them here
+from postrand.risk.finding import Finding as Finding
+from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
@@ -35,41 +38,10 @@ from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
+TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
+"""The figures of a finding on what unperturbed columns reveal."""
 MAX_NAMED = 8
 """So many unperturbed columns are named, where all of them are meant."""
-KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
-"""What a reader of risk figures beside such columns must know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Hold one thing that a curator must know, in a sentence without counts.
-
-    ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``together`` (they are
-    all unperturbed columns, and single out more than any of those that are named), ``tells`` (they reveal
-    true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
-    singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
-    perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
-    ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
-    categories that are merged are still too few), ``missing`` (a category for missing values is one too many) or
-    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left).
-    ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
-    ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
-    """
-
-    code: str
-    variables: tuple[str, ...]
-    about: tuple[str, ...]
-    sentence: str
-    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
-    is_open: bool = False
-    is_decided: bool = False
-    share: float = field(default=0.0, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data that can be published: no figure."""
-        names = ("code", "sentence", "is_open", "is_decided")
-        return {n: getattr(self, n) for n in names} | {"variables": list(self.variables), "about": list(self.about)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +108,16 @@ class Findings:
         parts = [f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many]
         listed = "; ".join([*parts, *(f"{_all_of(f.variables)} ({share_text(f.share)})" for f in every)])
         text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
-        first = self.found.index(many[0])
-        rest = [f for f in self.found[first:] if f not in many and f not in every]
-        return (*self.found[:first], Finding("singles-out", names, (), text), *rest)
+        share = max(f.gravity for f in (*many, *every))
+        one = Finding("singles-out", names, (), text, share=share)
+        rest = [f for f in self.found if f not in many and f not in every]
+        return tuple(sorted((*rest, one), key=lambda f: (not f.is_open, -f.gravity)))
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """Every finding in a line or two, what gives away most first, decided or not: internal."""
+        found = sorted(self.told, key=lambda finding: -finding.gravity)
+        return (*(finding.brief for finding in found), *self.alone(exact=True), *self.not_tried)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -188,17 +167,6 @@ class Findings:
             "households": [asdict(one) for one in self.shared],
             "not_tried": list(self.not_tried),
         }
-
-
-def share_text(share: float) -> str:
-    """Return a share of the records in words that reveal no small count.
-
-    >>> [share_text(s) for s in (0.0, 0.004, 0.126, 0.997)]
-    ['fewer than 1%', 'fewer than 1%', 'about 13%', 'more than 99%']
-    """
-    if share < 0.01:
-        return "fewer than 1%"
-    return "more than 99%" if share > 0.99 else f"about {100 * share:.0f}%"
 
 
 def find(
@@ -257,8 +225,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
     ]
-    order = {True: 0, False: 1}
-    found.sort(key=lambda f: (order[f.is_open], f.is_decided))
+    found.sort(key=lambda f: (not f.is_open, -f.gravity))
     largest = sample.largest_household if sample.is_whole else 0
     left_out = tuple(_not_tried(sample, singled, larger, left))
     return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes)
@@ -389,12 +356,12 @@ def _telling(
     fix = "drop these variables, or perturb them too"
     for (name, is_open), held in much.items():
         clear = tuple(pair.clear for pair in held)
-        figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in ("guessed", "settled", "same")}
+        figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in TOLD}
         said = f"{_listed(clear)}; {best_guess(held)}"
         text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
     for clear, found in joint:
-        figures = {n: getattr(found, n) for n in ("guessed", "settled", "same")}
+        figures = {n: getattr(found, n) for n in TOLD}
         about = f"true values of {found.perturbed}, which is perturbed"
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
         is_open = found.is_certain and not set(clear) <= set(as_is)
@@ -428,7 +395,8 @@ def _weighing(
         number = numbers_of(sample, name)
         cost = None if number is None else rounded(number, groups)
         text += "" if cost is None else f"; {cost.in_words}"
-        figures = {} if cost is None else asdict(cost)
+        figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in much for n in TOLD}
+        figures |= {"alone": sample.share_alone(name)} | ({} if cost is None else asdict(cost))
         yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
 
 
@@ -463,6 +431,7 @@ def _of_household(one: Shared) -> Finding:
     figures = {"constant": one.constant}
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
+        figures |= {} if one.blind is None else {"blind": one.blind}
         whole, single = share_text(one.majority), share_text(one.single)
         text += (
             f": the best guess from what all members show of it is right in {whole} of the households, that from one "

@@ -18,6 +18,10 @@ INFINITE = (
 )
 LATER = "A later release of the same persons adds its own ε to this one."
 EARLIER = "The levels of this release are those of this release alone. With the earlier ones together, {guesses}."
+ALONE = (
+    "All else that is said of guesses, households and risk is of this release alone: who also has the earlier ones "
+    "finds more, and unperturbed columns that several releases have link the records of a person in them."
+)
 DELTA, DISJOINT = ", δ <= {delta:up}", "; no record is in an earlier release: {reason}"
 
 
@@ -57,6 +61,27 @@ def beside_others(entry: Mapping[str, Any] | None) -> tuple[str, ...]:
     if entry.get("disjoint") or epsilon is None:
         return told
     return (*told, fill(EARLIER, guesses=guesses_in_words(epsilon, delta=delta)))
+
+
+def total_first(entry: Mapping[str, Any] | None, size: int = 2) -> tuple[str, ...]:
+    """Return what is said before the claims of a later release: the total, its guesses, and that the rest is without.
+
+    ``size`` is the number of values that the largest claim is about.
+
+    >>> total = {"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 10.0}}
+    >>> total_first(total, 2160)[0].rpartition("; ")[2]
+    'of 100 guesses among 2,160 equally likely values, fewer than 0.1 without the release and at most 91.1 with it.'
+    >>> total_first({**total, "number": 1})
+    ()
+    """
+    if not entry or entry["number"] == 1 or entry.get("disjoint"):
+        return ()
+    epsilon, delta, number = entry["total"]["epsilon"], entry["total"].get("delta", 0.0), entry["number"]
+    who = f"A record in all {number} releases of the population {entry['population']}"
+    if epsilon is None:
+        return (f"{who} has no finite ε in total, and so no bound on guesses.", ALONE)
+    level = fill("ε <= {epsilon:up}", epsilon=epsilon) + (fill(DELTA, delta=delta) if delta else "")
+    return (f"{who} has {level} in total: {guesses_in_words(epsilon, size, delta)}.", ALONE)
 
 
 def together(entry: Mapping[str, Any]) -> str:

@@ -91,12 +91,12 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "of them."
         ),
         "limit.unchanged": (
-            "Released unchanged, with no guarantee; they may single out records and reveal perturbed values: "
+            "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: "
             "{variables:list}."
         ),
         "limit.fresh_numbers": (
-            "New random numbers, which show which records are one household, and so how many it has, and nothing else: "
-            "{variables:list}."
+            "New random numbers, which say nothing by themselves, but show which records are one household: its size, "
+            "and the unperturbed values of its members together, may single it out: {variables:list}."
         ),
         "limit.missing_shown": "The release shows which records have a missing value: {variables:list}.",
         "limit.no_epsilon": (
@@ -270,7 +270,7 @@ def say(code: str, /, **values: Any) -> str:
     Examples
     --------
     >>> say("limit.unchanged", variables=["area", "size"])
-    'Released unchanged, with no guarantee; they may single out records and reveal perturbed values: area, size.'
+    'Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: area, size.'
     """
     return fill(WORDINGS[code], **values)
 

@@ -206,8 +206,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
-    if figures.unperturbed:
-        yield f"  Released as they are, with no protection of their own: {', '.join(figures.unperturbed)}"
+    for words, names in figures.unperturbed_ways:
+        yield f"  {words}, with no protection of their own: {', '.join(names)}"
     yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 

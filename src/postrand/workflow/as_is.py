@@ -10,9 +10,12 @@ from postrand.columns.recoded import needed_for, unrecoded
 from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.formats.base import WrappedSource
-from postrand.risk.data import code_column, key_codes, read_columns
+from postrand.recoding import Recode
+from postrand.risk.cells import FloatArray
+from postrand.risk.data import code_column, key_codes, numeric, read_columns
 from postrand.risk.exposure import TrueFile
-from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_keys
+from postrand.risk.weights import check_weights
+from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_columns
 
 NO_TAU = (
     "τ1 and τ2 before recoding are not estimated: the many values of the keys there would need a model of their own"
@@ -21,13 +24,13 @@ NOT_AT_HAND = "the risk in the file as it is, before recoding, is not looked at"
 
 
 def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> dict[str, float]:
-    """Return the measures of the file before its keys are recoded, by their codes; {} where no key is recoded.
+    """Return the measures of the file before its keys and weights are recoded, by their codes; {} where none is.
 
     ``source`` is recoded by the codebook, ``truth`` is what it holds. A value of the file counts as it stands there.
     τ1 and τ2 are left out: they need a model of their own. {} too where the columns cannot be read, or have too many
     values for a key.
     """
-    if truth is None or not truth.keys.records or not recoded_keys(codebook):
+    if truth is None or not truth.keys.records or not recoded_columns(codebook):
         return {}
     try:
         first = _unrecoded(source, truth, codebook)
@@ -41,11 +44,21 @@ def _figures(first: TrueFile) -> Sequence[RiskFigure]:
 
 
 def _unrecoded(source: Source, truth: TrueFile, codebook: Codebook) -> TrueFile:
-    """Return the true file with the columns from which its keys are recoded in their place."""
+    """Return the true file with the columns from which its keys and weights are recoded in their place."""
     plain, recodes = unrecoded(source)
     while not recodes and isinstance(plain, WrappedSource):  # settled, or read along
         plain, recodes = unrecoded(plain.source)
     names, made = needed_for(truth.keys.names, recodes), {recode.source for recode in recodes}
     columns = read_columns(plain, names)
     coded = {name: code_column(columns[name], name, None if name in made else codebook) for name in names}
-    return dataclasses.replace(truth, keys=key_codes(coded, names, "category"))
+    return dataclasses.replace(truth, keys=key_codes(coded, names, "category"), weights=_weights(plain, truth, recodes))
+
+
+def _weights(plain: Source, truth: TrueFile, recodes: Sequence[Recode]) -> FloatArray | None:
+    """Return the weights before they are recoded."""
+    first = next((recode.source for recode in recodes if recode.variable == truth.weight), "")
+    if not first:
+        return truth.weights
+    found = numeric(read_columns(plain, [first])[first], first)
+    check_weights(found, first)
+    return found

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
+from postrand.certification.series import Series
 from postrand.codebook import Variable
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
@@ -64,6 +65,8 @@ from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import outlook_of
 from postrand.workflow.unperturbed import findings
 
+ONLY_RECODED, IN_CLEAR = "Released as recoded, not perturbed", "Released as in the file"
+"""The ways in which columns are released that no matrix and no rank law perturbs."""
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
 
@@ -84,7 +87,8 @@ class PlanFigures:
     where the plan names no unit, that of the file's largest household, whose members add up.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
-    ``merged`` says which recodes merge too few records.
+    ``merged`` says which recodes merge too few records; ``recoded`` are the released variables that are recoded.
+    ``series`` is the place of the release among those of a population, and their total, where a ledger counts it.
     ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
     households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
@@ -119,6 +123,8 @@ class PlanFigures:
     little: str = ""
     keys: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    recoded: tuple[str, ...] = ()
+    series: Series | None = None
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -126,6 +132,13 @@ class PlanFigures:
     def risk(self, code: str) -> RiskFigure | None:
         """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
         return next((one for one in self.risks if one.code == code), None)
+
+    @property
+    def unperturbed_ways(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The unperturbed columns by what is done to them, in words: recoded, or nothing."""
+        made = tuple(name for name in self.unperturbed if name in self.recoded)
+        plain = tuple(name for name in self.unperturbed if name not in made)
+        return tuple((words, names) for words, names in ((ONLY_RECODED, made), (IN_CLEAR, plain)) if names)
 
     @property
     def risk_notes(self) -> tuple[str, ...]:
@@ -236,9 +249,11 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     known = Known.of(plan, dossier=True) if known is None else known
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = certified(known, mechanism)
+    ledger = outlook_of(plan, mechanism, certificate, name)
+    certificate = certificate if ledger is None else dataclasses.replace(certificate, series=ledger.series)
     told = findings(known.plan, mechanism, known).inside
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
-    return dataclasses.replace(found, ledger=outlook_of(plan, mechanism, certificate, name))
+    return dataclasses.replace(found, ledger=ledger)
 
 
 def certified(known: Known, mechanism: Mechanism) -> Certificate:
@@ -301,6 +316,7 @@ def computed(
         moves=moves,
         unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
+        series=certificate.series,
         risks=risk_figures(truth, report, mechanism, attacks),
         one_way=one_way,
         two_way=two_way,
@@ -319,6 +335,7 @@ def computed(
         as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
         findings=tuple(told),
         merged=tuple(said_of(plan.codebook, known.table).values()),
+        recoded=tuple(r.variable for r in plan.codebook.recodes if r.variable not in plan.not_released),
         largest_household=_largest_household(known),
         unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
         columns=columns_of(plan.codebook),
@@ -333,7 +350,8 @@ def _numbers(variable: Variable) -> bool:
 def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:
     """Return the plain claims, and what rank laws do to numerical columns, which have no guesses: internal."""
     file = certificate.to_dict().get("file")
-    plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest)
+    series = None if certificate.series is None else certificate.series.to_dict()
+    plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest, series=series)
     return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical), *moves)
 
 

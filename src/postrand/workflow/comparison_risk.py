@@ -37,13 +37,14 @@ AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
 
 def before_of(plan: Plan) -> str:
     """Return which file the figures before a plan are of: it is measured as the plan recodes it."""
-    return RECODED if recoded_keys(plan.codebook) else AS_IS
+    return RECODED if recoded_columns(plan.codebook) else AS_IS
 
 
-def recoded_keys(codebook: Codebook) -> tuple[str, ...]:
-    """Return the keys of the measures of risk that are recoded."""
+def recoded_columns(codebook: Codebook) -> tuple[str, ...]:
+    """Return the keys and weights of the measures of risk that are recoded."""
     made = {recode.variable for recode in codebook.recodes}
-    return tuple(v.name for v in codebook.with_role("key") if v.is_categorical and v.name in made)
+    read = (*(v for v in codebook.with_role("key") if v.is_categorical), *codebook.with_role("weight"))
+    return tuple(v.name for v in read if v.name in made)
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
 from postrand.formats import Source
 from postrand.mechanism import Block, Mechanism
+from postrand.release.bundle import InternalContent
 from postrand.report.internal import DECISION, DETAILS
 from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
 from postrand.risk.counts import RiskyCombination, risky_combinations
@@ -170,14 +172,14 @@ class Dossier:
 
     def files(
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
-    ) -> dict[str, str | bytes]:
-        """Return the files of the dossier by name."""
+    ) -> dict[str, InternalContent]:
+        """Return the files of the dossier by name; the page to sign is made when the release has a manifest."""
         after = self.released(data_path, mechanism)
         page = self.page(data_path, mechanism, certificate, summary, after)
-        files: dict[str, str | bytes] = {"dossier.json": self.text(after[0]), DETAILS: page}
+        files: dict[str, InternalContent] = {"dossier.json": self.text(after[0]), DETAILS: page}
         if self.figures is not None:
-            about = decision_of(self.figures, self.policy, mechanism, certificate)
-            files[DECISION] = report.decision_page(about, self.public)
+            about = decision_of(self.figures, self.policy, mechanism, certificate, self.findings)
+            files[DECISION] = partial(report.decision_page, about, self.public)
         return files
 
 

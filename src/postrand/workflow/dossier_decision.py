@@ -13,6 +13,7 @@ from postrand.mechanism import Mechanism
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import worth_line
+from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
 from postrand.support.series_words import together
@@ -47,17 +48,25 @@ INFORMED = (
     "and links each person to the most likely record."
 )
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
-SETTINGS = {"as it is": "Released as in the file", "not released": "Not released", "order of records": "Order"}
+SETTINGS = {"not released": "Not released", "order of records": "Order"}
+RISK_ALONE = (
+    "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
+    "unperturbed columns that both have link the records of a person."
+)
+NOTHING = Findings()
 
 
 def decision_of(
-    figures: PlanFigures, policy: PolicyCheck | None, mechanism: Mechanism, certificate: Certificate
+    figures: PlanFigures,
+    policy: PolicyCheck | None,
+    mechanism: Mechanism,
+    certificate: Certificate,
+    found: Findings = NOTHING,
 ) -> Decision:
     """Return what is decided on: plain sentences and rounded figures of a plan that is designed and certified."""
     return Decision(
         source=figures.name,
         records=figures.records,
-        digest=certificate.mechanism_digest,
         is_private=certificate.facts.key_is_private,
         treated=tuple(_treated(figures, mechanism, certificate)),
         risks=tuple(_risks(figures)),
@@ -66,7 +75,7 @@ def decision_of(
         is_recoded=bool(figures.as_is),
         claims=figures.claims,
         limits=certificate.not_covered,
-        findings=tuple(map(_sentence, figures.findings)),
+        findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
     )
@@ -87,10 +96,10 @@ def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificat
         yield "Perturbed", f"{text} (ε of a record: {format_upper(figures.epsilon)} at most)"
     if certificate.numerical:
         yield "Moved by rank", ", ".join(column.variable for column in certificate.numerical)
-    recoded = [name.removeprefix("recode of ") for name, _ in figures.settings if name.startswith("recode of ")]
-    if recoded:
-        yield "Recoded before", ", ".join(recoded)
-    settings = dict(figures.settings) | ({"as it is": ", ".join(figures.unperturbed)} if figures.unperturbed else {})
+    if before := [name for name in figures.recoded if name not in figures.unperturbed]:
+        yield "Recoded before", ", ".join(before)
+    yield from ((words, ", ".join(names)) for words, names in figures.unperturbed_ways)
+    settings = dict(figures.settings)
     for name, words in SETTINGS.items():
         if name in settings:
             yield words, settings[name]
@@ -128,6 +137,8 @@ def _percent(share: float) -> str:
 
 def _warnings(figures: PlanFigures) -> Iterator[str]:
     """Yield what the officer must know of the figures, what to give on first."""
+    if figures.series is not None and figures.series.number > 1 and not figures.series.disjoint:
+        yield RISK_ALONE
     yield from (_sentence(text) for text in reversed(figures.warnings))
     yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)
     for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):

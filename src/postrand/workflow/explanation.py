@@ -32,6 +32,8 @@ from postrand.workflow.larger import why_larger
 
 TOLD = ("correct_matches", "household_risk", "joint_household_risk", "register_matches", "tau2")
 """The measures of risk that the page tells."""
+KNOWS_MORE = "to somebody who knows the values before they are recoded"
+OF_PLAN = "This page is of a plan, before any release: decision.html, in the dossier of a release, names that release."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,14 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal."""
         told = [{"title": title, "sentences": list(sentences)} for title, sentences in self.sections]
-        return {"notice": NOTICE, "plan": self.plan, "sections": told}
+        return {"notice": NOTICE, "plan": self.plan, "about": OF_PLAN, "sections": told}
 
     def __repr__(self) -> str:
         return f"Explanation({self.plan}: {len(self.sections)} sections; internal)"
 
     def __str__(self) -> str:
         """Return the page as text: internal."""
-        lines = [self.plan, NOTICE]
+        lines = [self.plan, NOTICE, OF_PLAN]
         for title, sentences in self.sections:
             lines += ["", title, *(f"- {text}" for text in sentences)]
         return "\n".join(lines)
@@ -78,7 +80,9 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
             f"Perturbed: {', '.join(plan.perturbed)}. A machine draws each released value at random from the true one, "
             "so a released value may be false; how far it can be trusted is said below."
         )
-    recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes]
+    recodes = [
+        f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes if r.variable in figures.recoded
+    ]
     if recodes:
         yield f"Recoded before anything else, and released in this form only: {', '.join(recodes)}."
     if plan.split is not None:
@@ -91,8 +95,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     ranked = [name for one in plan.numerical for name in one.variables]
     if ranked:
         yield f"Numbers that are moved or averaged among records of similar values: {', '.join(ranked)}."
-    if figures.unperturbed:
-        yield f"Released as they are, with no protection of their own: {', '.join(figures.unperturbed)}."
+    for words, names in figures.unperturbed_ways:
+        yield f"{words}, with no protection of their own: {', '.join(names)}."
     if plan.not_released:
         yield f"Not released: {', '.join(plan.not_released)}."
 
@@ -133,7 +137,7 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
     found = figures.risk(code)
     if found is None or found.before is None:
         return
-    values = [(figures.as_is[code], AS_IS)] if code in figures.as_is else []
+    values = [(figures.as_is[code], f"{AS_IS}, {KNOWS_MORE}")] if code in figures.as_is else []
     values.append((found.before, figures.before_is))
     whole = f" of {figures.records:,} persons" * (found.unit == "records")
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]

@@ -21,6 +21,7 @@ from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release, rendering
+from postrand.release.bundle import InternalContent
 from postrand.release.completed_files import putting
 from postrand.release.ledger import Charge
 from postrand.support.progress import Stage, stage
@@ -81,7 +82,7 @@ class Perturbation:
         beside them is computed before: they can still be on their way.
         """
 
-        def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, str | bytes]:
+        def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, InternalContent]:
             from postrand.workflow.dossier import Beside  # only for a dossier
             from postrand.workflow.dossier_decision import address
 

@@ -126,6 +126,8 @@ def _run(
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
     charges = charges_of(plan, entry, ledger, again=again)
+    series = next((charge.series for charge in charges if charge.series is not None), None)
+    certificate = dataclasses.replace(certificate, series=series)  # what the pages say of the total, they say first
     about = known, blocks, certificate, found, mechanism, sampling_fraction
     with _beside(known, None if dossier is None else _collected(*about)) as inside:
         _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))

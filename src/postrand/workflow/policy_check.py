@@ -20,6 +20,7 @@ from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
     "epsilon": "Certified ε of a record",
+    "total_epsilon": "ε of a record in all releases so far",
     "household_epsilon": "ε of the largest household",
     "person_epsilon": "ε of the person with most records",
     "effective_records": "Unperturbed records that a table is worth",
@@ -27,6 +28,7 @@ NAMES = {
 }
 UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
 NO_UNIT = "the plan does not say which column numbers {unit}s"
+NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_ESTIMATE = "they cannot be estimated"
 
@@ -171,13 +173,32 @@ def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
 def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {rule.limit:g}"
     if rule.measure == "epsilon":
-        return Verdict(NAMES["epsilon"], limit, "none", format_upper(figures.epsilon), figures.epsilon <= rule.limit)
+        after, met = format_upper(figures.epsilon), figures.epsilon <= rule.limit
+        return Verdict(NAMES["epsilon"], limit, "none", after, met, _of_this_alone(figures))
+    if rule.measure == "total_epsilon":
+        return _total(limit, rule.limit, figures)
     if rule.measure in UNITS:
         return _unit_level(rule, limit, figures)
     found = figures.risk(rule.measure)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
     return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
+
+
+def _of_this_alone(figures: PlanFigures) -> str:
+    """Return that the ε of a later release is not that of all of them."""
+    if figures.series is None or figures.series.number == 1 or figures.series.disjoint:
+        return ""
+    return f"of this release alone; with the earlier ones, ε = {figures.series.total} (measure 'total_epsilon')"
+
+
+def _total(limit: str, most: float, figures: PlanFigures) -> Verdict:
+    """Compare the ε of all releases of a population so far; where no ledger counts them, the rule is not met."""
+    name = NAMES["total_epsilon"]
+    if figures.series is None:
+        return Verdict(name, limit, "not known", "not known", False, f"it is not known: {NO_LEDGER}")
+    total = figures.series.total
+    return Verdict(name, limit, "none", str(total), total.epsilon is not None and total.epsilon <= most)
 
 
 def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
@@ -282,6 +303,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
         NO_HOUSEHOLD: _household_step(figures),
+        NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
         **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
         **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
     }

@@ -45,12 +45,11 @@ class LDiversity:
             column = file.columns[name]
             codes = np.where(column.codes < 0, column.missing, column.codes)
             found = counts.l_diversity(file.keys, codes, column.size + 1, file.cells)
+            even = "The file is entropy l-diverse for this l. 1 is the worst value: a class has one value only."
             few = "Fewest values in a class. 1: anyone who finds the class knows the value."
             facts += [
                 Fact(f"{name}_distinct", f"{name}: distinct values, least", found.distinct, few),
-                Fact(
-                    f"{name}_entropy", f"{name}: exp(entropy), least", found.entropy, "The file is entropy l-diverse."
-                ),
+                Fact(f"{name}_entropy", f"{name}: exp(entropy), least", found.entropy, even),
             ]
         return Measured(self.name, self.title, tuple(facts))
 

@@ -1,0 +1,96 @@
+"""One finding on a file and a plan: what it says, how serious it is, and the same in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
+"""What a reader of risk figures beside such columns must know."""
+GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
+"""The figures of a finding that are shares of what is singled out or told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold one thing that a curator must know, in a sentence without counts.
+
+    ``code`` is ``singles-out`` (``variables`` are released unperturbed and single out records), ``together`` (they are
+    all unperturbed columns, and single out more than any of those that are named), ``tells`` (they reveal
+    true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
+    singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
+    perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
+    ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
+    categories that are merged are still too few), ``missing`` (a category for missing values is one too many) or
+    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left).
+    ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
+    ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
+    """
+
+    code: str
+    variables: tuple[str, ...]
+    about: tuple[str, ...]
+    sentence: str
+    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
+    is_open: bool = False
+    is_decided: bool = False
+    share: float = field(default=0.0, repr=False)
+
+    @property
+    def gravity(self) -> float:
+        """How much it gives away, from 0 to 1: which share of the records is singled out, or told, by what is shown.
+
+        Of guesses, the share of the wrong ones that they correct, or of the records whose value is all but settled.
+        What has no such figure is half where it must be, or is, decided on or is about numbers that hardly move, else
+        nothing: it is told last.
+        """
+        shares = [value for name, value in self.figures.items() if name.rpartition(": ")[2] in GIVEN_AWAY]
+        if "majority" in self.figures:
+            blind = self.figures.get("blind", 0.0)
+            shares = [max(self.figures["majority"] - blind, 0.0) / max(1.0 - blind, 1e-9)]
+        plain = 0.5 if self.is_open or self.is_decided or self.code == "moves" else 0.0
+        return max(self.share, *shares) if shares else max(self.share, plain)
+
+    @property
+    def brief(self) -> str:
+        """What it says in a line or two, without advice."""
+        about, figures = ", ".join(self.about), self.figures
+        if self.code in ("tells", "weights") and (best := self._best_guess):
+            by = f"the weights ({self.variables[0]})" if self.code == "weights" else ", ".join(self.variables)
+            text = f"{by}, not perturbed, give away true values of {about}{' (the range)' * best[2]}: of 100 records "
+            return f"{text}the best guess is right in about {100 * best[0]:.0f}, without in about {100 * best[1]:.0f}"
+        if self.code == "household-size":
+            alone, every = (share_text(figures[name]) for name in ("alone", "every"))
+            text = f"the household number {self.variables[0]} shows who is one household: its size singles out the "
+            more = f", with all unperturbed columns those of {every}" if every != alone else ""
+            return f"{text}households of {alone} of the records{more}"
+        if "majority" in figures:
+            whole, single = (share_text(figures[name]) for name in ("majority", "single"))
+            text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "
+            return f"{text}the households, one member alone in {single}"
+        return self.sentence.partition(f"; {KEYS_ALONE}")[0]
+
+    @property
+    def _best_guess(self) -> tuple[float, float, bool] | None:
+        """The shares of right guesses of the best one, with what is shown and without; whether it is of a range."""
+        ends = [name.removesuffix("right") for name in self.figures if name.rpartition(": ")[2] == "right"]
+        found = [tuple(self.figures[f"{start}{name}"] for name in ("right", "blind", "ranges")) for start in ends]
+        right, blind, ranges = max(found, default=(0.0, 0.0, 0.0))
+        return (right, blind, ranges > 0) if found else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that can be published: no figure."""
+        names = ("code", "sentence", "is_open", "is_decided")
+        return {n: getattr(self, n) for n in names} | {"variables": list(self.variables), "about": list(self.about)}
+
+
+def share_text(share: float) -> str:
+    """Return a share of the records in words that reveal no small count.
+
+    >>> [share_text(s) for s in (0.0, 0.004, 0.126, 0.997)]
+    ['fewer than 1%', 'fewer than 1%', 'about 13%', 'more than 99%']
+    """
+    if share < 0.01:
+        return "fewer than 1%"
+    return "more than 99%" if share > 0.99 else f"about {100 * share:.0f}%"
