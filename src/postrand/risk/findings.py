@@ -98,15 +98,19 @@ class Findings:
         """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
         shares = {s.name: s.alone for s in self.singled}
         open_ = [finding for finding in self.found if finding.is_open]
-        single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in open_ if not f.about]
-        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in open_ if f.about]
-        as_is = "[release] as_is = [" + ", ".join(f'"{name}"' for name in self.undecided) + "]"
+        singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
+        single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
+        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in settling]
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
-        drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {as_is}"
+        drop = "give the unperturbed ones the role 'drop', perturb them too, or name each in"
         said = (
-            (alone, single, f"name each in {as_is}, or give it a rank law in [[numerical]] or the role 'drop'"),
-            (settle, certain, drop),
+            (
+                alone,
+                single,
+                f"name each in {_as_is(singling)}, or give it a rank law in [[numerical]] or the role 'drop'",
+            ),
+            (settle, certain, f"{drop} {_as_is(settling)}"),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 
@@ -188,6 +192,12 @@ class Findings:
             "households": [asdict(one) for one in self.shared],
             "not_tried": list(self.not_tried),
         }
+
+
+def _as_is(found: Iterable[Finding]) -> str:
+    """Return the line of a plan that releases the columns of these findings as they are."""
+    names = dict.fromkeys(name for finding in found for name in finding.variables)
+    return "[release] as_is = [" + ", ".join(f'"{name}"' for name in names) + "]"
 
 
 def share_text(share: float) -> str:
