@@ -13,24 +13,16 @@ from postrand.mechanism import Mechanism
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
-from postrand.risk.reveals import PairReveal, told
+from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Together, singled_by_all, together
 from postrand.risk.telling import (
-    MAX_BINS,
-    MAX_CELLS,
     best_guess,
-    categories,
-    classes,
-    cut_in,
-    numbers_of,
-    table_of,
     told_pairs,
-    usable,
 )
-from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, values_text, weighed
 
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
@@ -228,7 +220,10 @@ def find(
     """
     units = len(set(units_of(mechanism).values()))
     want = sample_of(codebook, _perturbed(mechanism), released, exempt, units)
-    return Findings() if want is None else find_in(taken(source, want), codebook, mechanism, as_is=as_is)
+    if want is None:
+        return Findings()
+    sample = taken(source, want)
+    return find_in(sample, codebook, mechanism, as_is=as_is, original=before_rounding(source, sample, codebook))
 
 
 def sample_of(
@@ -248,8 +243,13 @@ def sample_of(
     return Sample(names, clear, house) if clear or house is not None or units > 1 else None
 
 
-def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
-    """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`."""
+def find_in(
+    sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = (), original: Weights
+) -> Findings:
+    """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`.
+
+    ``original`` are weights before the codebook rounds them: :func:`postrand.risk.weights_told.before_rounding`.
+    """
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
@@ -262,7 +262,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
         *named,
         *_every(sample, singled, named, codebook),
         *_telling(pairs, joint, as_is),
-        *_weighing(sample, codebook, mechanism, pairs, as_is),
+        *_weighing(sample, codebook, mechanism, pairs, as_is, original),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
@@ -412,34 +412,25 @@ def _telling(
 
 
 def _weighing(
-    sample: Sampled, codebook: Codebook, mechanism: Mechanism, pairs: Sequence[PairReveal], as_is: Collection[str]
+    sample: Sampled,
+    codebook: Codebook,
+    mechanism: Mechanism,
+    pairs: Sequence[PairReveal],
+    as_is: Collection[str],
+    original: Weights,
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
-    perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    hidden = hidden_of(codebook, list(sample.alone))
-    for name in weights_of(codebook, list(sample.alone)):
-        exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
-        seen = None if bins is None else frequent(exact, bins)
-        asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
-        true = usable({other: categories(sample, other, codebook[other].is_categorical) for other in asked})
-        held = [
-            told(table_of(codes, seen), other, name, cut_in(sample, other, codes))
-            for other, codes in true.items()
-            if seen is not None and codes[1] * seen[1] <= MAX_CELLS
-        ]
-        much = [pair for pair in held if pair.is_much]
-        alone = sample.share_alone(name) > MAX_ALONE
-        if not much and not alone:
+    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
+        if not one.about and sample.share_alone(one.name) <= MAX_ALONE:
             continue
-        about = tuple(pair.perturbed for pair in much)
-        text = f"the weights ({name}) have {values_text(exact[1])}"
-        text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
-        groups = {other: codes for other, codes in true.items() if other in perturbed}
-        number = numbers_of(sample, name)
-        cost = None if number is None else rounded(number, groups)
-        text += "" if cost is None else f"; {cost.in_words}"
-        figures = {} if cost is None else asdict(cost)
-        yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
+        text = f"the weights ({one.name}) have {values_text(one.values)}"
+        if one.about:
+            text += f" and reveal {_listed(one.about)}, which is perturbed or not released: {one.guess}"
+        text += "" if one.cost is None else f"; {one.cost.in_words}"
+        figures = {} if one.cost is None else asdict(one.cost)
+        decided = one.name in as_is and not one.about
+        yield Finding("weights", (one.name,), one.about, text, figures, False, decided)
 
 
 def _linked(
