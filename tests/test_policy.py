@@ -284,6 +284,7 @@ def test_the_workbench_keeps_the_policy_of_a_plan(folder, tmp_path):
         ('measure = "unperturbed"\nnever = ["healths"]', "no column 'healths' (did you mean 'health'?)"),
         ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "agee"]]', "no column 'agee'"),
         ('measure = "effective_records"\nat_least = 5\ntables = [["sex", "sex"]]', "names a variable twice"),
+        ('measure = "no"\n[[rules]]\nmeasure = "unperturbed"\nnever = ["healths"]', "[[rules]] 2: no column 'healths'"),
     ],
 )
 def test_a_rule_on_a_column_that_is_not_there_is_refused(rule, said, folder, tmp_path):
@@ -404,7 +405,7 @@ def test_a_risk_that_is_larger_after_is_explained(figures):
     told = why_larger(larger)
     assert len(told) == 2
     assert "smaller by chance" in told[0]
-    assert "in a split all classes are smaller, because records that show other keys are counted apart" in told[0]
+    assert "of a split, a class has the records that show the same keys with the same values" in told[0]
     assert "others were moved away" in told[1]
     made = dataclasses.replace(figures, risks=tuple(larger))
     assert told[0] in str(PlanComparison((made, made)))

@@ -87,13 +87,14 @@ def test_the_cost_of_rounding_is_that_of_the_weighted_totals():
 def test_a_rounding_that_is_there_is_judged_by_the_weights_of_the_file(tmp_path):
     raw = np.random.default_rng(4).uniform(80, 300, 3_000)
     pq.write_table(survey().set_column(2, "w", pa.array(raw)), tmp_path / "s.parquet")
-    book = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(1.0)),))
+    book = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(0.01)),))
     (one,) = weighed(open_records(tmp_path / "s.parquet", book), book)
     base = one.figures["base"]
     made = np.floor(raw / base + 0.5) * base
-    assert one.figures == asdict(rounded(raw, {}, 221)) | {"total": one.figures["total"]}
+    assert one.figures == asdict(rounded(raw, {}, np.unique(np.round(raw, 2)).size)) | {"total": one.figures["total"]}
     assert one.figures["after"] == np.unique(made).size
     assert one.figures["total"] >= abs(made.sum() / raw.sum() - 1)
+    assert base >= 5  # the rounding that is there would seem to change nothing
     assert f"rounding = {base:g} in [[recodes]], in place of the rounding that is there, leaves" in one.sentence
     assert "against the weights of the file, changes the weighted totals of all records, and of" in one.sentence
 
