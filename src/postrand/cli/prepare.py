@@ -333,8 +333,8 @@ def tune(
     its budgets in the same proportions. Possible answers are also that the limit is met without perturbation, or that
     more draws are needed to decide. The table is the risk-utility map. Column 'error' is the simulation error; the
     answer takes it into account. Column '95% below' is an upper bound for the risk of one release; it includes the
-    error of the model, as the intervals of 'postrand assess' do. The roles of a codebook supply the weight and household
-    that you do not name.
+    error of the model, as the intervals of 'postrand assess' do. The roles of a codebook supply the weight and the
+    household that you do not name.
     """
     from postrand.formats import detected, placed
     from postrand.workflow import draft
