@@ -131,7 +131,8 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
         text = " ".join((done.stdout + done.stderr).split())
         assert "income (more than 99%), remark (more than 99%)" in text
         assert "year (by was94 and age)" in text
-        assert 'as_is = ["income", "remark", "was94", "age"]' in text
+        assert 'name each in [release] as_is = ["income", "remark"]' in text
+        assert 'name each in [release] as_is = ["was94", "age"]' in text
         assert done.exit_code == (3 if command[0] == "protect" else 0)
     assert not (tmp_path / "out").exists()
     plan = decide(tmp_path, '["income", "remark", "was94", "age"]')

@@ -1,5 +1,8 @@
 """Weights as disclosers: what their exact values tell of strata, and what rounding costs."""
 
+import dataclasses
+from dataclasses import asdict
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,7 +10,10 @@ import pytest
 
 import postrand as pr
 from postrand.data.frames import TableSource
+from postrand.engines.database import open_records
 from postrand.mechanism import Mechanism
+from postrand.recoding.recode import Recode
+from postrand.recoding.rounding import Rounding
 from postrand.risk.findings import find
 from postrand.risk.weights_told import rounded
 
@@ -39,7 +45,8 @@ def survey(strata=120, each=25, seed=1):
 
 def weighed(table, book=BOOK, **options):
     law = Mechanism({"sex": pr.randomised_response(2, 1.0)}).bind(book)
-    found = find(TableSource(table), book, law, ["sex", "w"], **options)
+    source = TableSource(table) if isinstance(table, pa.Table) else table
+    found = find(source, book, law, ["sex", "w"], **options)
     return [one for one in found.found if one.code == "weights"]
 
 
@@ -75,6 +82,21 @@ def test_the_cost_of_rounding_is_that_of_the_weighted_totals():
     assert found.total == pytest.approx(max([*totals, abs(made.sum() / weights.sum() - 1)]))
     kish = [w.sum() ** 2 / (w**2).sum() for w in (weights, made)]
     assert found.effective == pytest.approx(abs(kish[1] / kish[0] - 1))
+
+
+def test_a_rounding_that_is_there_is_judged_by_the_weights_of_the_file(tmp_path):
+    raw = np.random.default_rng(4).uniform(80, 300, 3_000)
+    pq.write_table(survey().set_column(2, "w", pa.array(raw)), tmp_path / "s.parquet")
+    book = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(0.01)),))
+    (one,) = weighed(open_records(tmp_path / "s.parquet", book), book)
+    base = one.figures["base"]
+    made = np.floor(raw / base + 0.5) * base
+    assert one.figures == asdict(rounded(raw, {}, np.unique(np.round(raw, 2)).size)) | {"total": one.figures["total"]}
+    assert one.figures["after"] == np.unique(made).size
+    assert one.figures["total"] >= abs(made.sum() / raw.sum() - 1)
+    assert base >= 5  # the rounding that is there would seem to change nothing
+    assert f"rounding = {base:g} in [[recodes]], in place of the rounding that is there, leaves" in one.sentence
+    assert "against the weights of the file, changes the weighted totals of all records, and of" in one.sentence
 
 
 def test_no_rounding_is_proposed_that_makes_a_weight_0_or_changes_nothing():

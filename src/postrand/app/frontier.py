@@ -18,10 +18,10 @@ from postrand.mechanism import Mechanism
 from postrand.privacy import DifferentialPrivacy
 from postrand.report.table_worth import harmonic
 from postrand.risk.exposure import TrueFile
-from postrand.workflow.advice_choice import half_width
 from postrand.workflow.advice_needs import Precision
 from postrand.workflow.comparison_risk import risk_figures
 from postrand.workflow.dossier_risk import assess
+from postrand.workflow.half_widths import Drawn, drawn_of, half_width
 
 PREFIX = "frontier."
 """How the texts of its form begin among all that is typed."""
@@ -55,6 +55,8 @@ class Target:
 class Level:
     """Hold one level of a record in one way: what tables are worth, and the half-width of the target's worst cell.
 
+    ``drawn`` says what the half-width counts.
+
     ``one`` and ``two`` are harmonic means of the effective records of all tables of one and of two variables.
     """
 
@@ -64,6 +66,7 @@ class Level:
     two: float
     points: float | None
     mechanism: Mechanism
+    drawn: Drawn
 
     @property
     def key(self) -> str:
@@ -169,6 +172,10 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
     ways = [way for way in WAYS if way != "blocks" or not all(one.is_plain for one in decisions.blocks)]
     reasons = forms.unsuited(decisions.make("privacy"), decisions.make("objective"))
     ways += [SHAPE + name for name in QUICK if name != decisions.structure and not reasons.get(name)]
+    drawn = Drawn()
+    if target.table:
+        book = documents.codebook_of(decisions)
+        drawn = drawn_of(book, open_records(decisions.opened.path, book))
     found: list[Level] = []
     problems: dict[str, PostrandError] = {}
     for way in (one for one in ways if one != "split" or len(decisions.perturbed) > 1):
@@ -182,12 +189,11 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
             one, two = worths(made, decisions.opened.rows)
             wide = None
             if target.table:
-                widths = half_width(
-                    made.mechanism, Precision(target.points or 1.0, target.table), decisions.opened.rows
-                )
+                asked = Precision(target.points or 1.0, target.table)
+                widths = half_width(made.mechanism, asked, decisions.opened.rows, drawn)
                 wide = None if widths is None else widths.most
             pair = harmonic(two) if two else harmonic(one)
-            found.append(Level(way, epsilon, harmonic(one), pair, wide, made.mechanism))
+            found.append(Level(way, epsilon, harmonic(one), pair, wide, made.mechanism, drawn))
         if way.startswith(SHAPE) and _is_twice(found[:before], found[before:]):
             del found[before:]
     if not found:

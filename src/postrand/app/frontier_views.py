@@ -61,6 +61,7 @@ def points(
         _picture(found, kept, used),
         busy("Measuring the risk at every level …") if measuring else None,
         _said(found, kept),
+        *(tags.p(text, class_="soft") for text in (found[0].drawn.sentences if found and target.table else ())),
         _table(found, risks, target, kept, used),
         tags.details(
             tags.summary("What is not drawn, and why"),
@@ -150,9 +151,9 @@ def _table(
     used: str,
 ) -> Tag:
     heads = ["ε of a record", "Released", "Tables of one", "Tables of two"]
-    heads += (
-        [f"± points at most, whatever the true shares, {' × '.join(map(cut, target.table))}"] if target.table else []
-    )
+    if target.table:
+        basis = found[0].drawn.basis if found else ""
+        heads.append(f"± points at most, whatever the true shares{basis}: {' × '.join(map(cut, target.table))}")
     if target.limit is not None:
         heads.append(capital(MEASURES[target.measure]))
     heads += ["Keeps what is asked", ""]

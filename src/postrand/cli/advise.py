@@ -32,7 +32,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="LIMIT",
             help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', "
             "'correct_matches <= 5' or 'individual_risk <= 0.1'; can be repeated. "
-            "Default: 'epsilon <= 4'; without --look it stays beside limits on risk.",
+            "Default of the plans that are recommended: 'epsilon <= 4', which stays beside limits on risk unless the "
+            "records may choose (advise --look).",
         ),
         click.option(
             "--use",

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from postrand.cli.frame import FILE, Result, command
-from postrand.errors import SpecificationError, UsageError, raise_all, sentence
+from postrand.errors import UsageError, sentence
 
 _FRACTION = click.option(
     "--sampling-fraction", "fraction", type=float, help="Share of the population that is in the file, without weights."
@@ -68,14 +68,11 @@ def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
     """
     from postrand.errors import PolicyError
     from postrand.plan import load_plan
-    from postrand.plan.policy import columns_of, load_policy, unknown_columns
+    from postrand.plan.policy import columns_of, load_policy
     from postrand.workflow.policy_check import check_policy
 
-    rules = None if policy is None else load_policy(policy)
     loaded = load_plan(plan)
-    if policy is not None and rules is not None:
-        raise_all(SpecificationError, unknown_columns(rules, columns_of(loaded.codebook), policy.name))
-    rules = rules or loaded.policy
+    rules = loaded.policy if policy is None else load_policy(policy, columns_of(loaded.codebook))
     if rules is None:
         fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))

@@ -116,7 +116,8 @@ def init(
 
     With --attacker, --limit, --use or --precision it also recommends plans, as 'postrand advise' does, in the folder
     'advice'; if a column needs your decision first, it prints the command for afterwards. At a terminal init asks these
-    questions; elsewhere it states its defaults and uses them.
+    questions; elsewhere, without any of them, it recommends nothing: plan.toml then has epsilon = 1 for each variable
+    that is perturbed, and init prints the sum for a record.
     """
     from postrand.workflow import draft
     from postrand.workflow.advice_needs import Needs
@@ -336,7 +337,8 @@ def tune(
     its budgets in the same proportions. Possible answers are also that the limit is met without perturbation, or that
     more draws are needed to decide. The table is the risk-utility map. Column 'error' is the simulation error; the
     answer takes it into account. Column '95% below' is an upper bound for the risk of one release; it includes the
-    error of the model, as the intervals of 'postrand assess' do.
+    error of the model, as the intervals of 'postrand assess' do. The roles of a codebook supply the weight and the
+    household that you do not name.
     """
     from postrand.formats import detected, placed
     from postrand.workflow import draft

@@ -28,7 +28,7 @@ from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, 
 from postrand.plan.infer import load_codebook
 from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.one_member import one_member_problems
-from postrand.plan.policy import columns_of, policy_of, unknown_columns
+from postrand.plan.policy import columns_of, policy_of
 from postrand.plan.split_plan import split_from
 from postrand.plan.unit_plan import unit_from
 from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
@@ -148,9 +148,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
     if codebook is not None and release is not None and release.completed is not None:
         check.problems += [f"{where} [release] completed: {text}" for text in name_problems(codebook)]
     ledger = check.attempt(ledger_of, data.get("ledger"), folder, f"{where} [ledger]")
-    policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]")
-    if policy is not None and codebook is not None:
-        check.problems += unknown_columns(policy, columns_of(codebook), f"{where} [policy]")
+    named = None if codebook is None else columns_of(codebook)
+    policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]", named)
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)

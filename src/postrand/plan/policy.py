@@ -78,21 +78,23 @@ class Policy:
     enforce: bool = True
 
 
-def load_policy(path: str | Path) -> Policy:
-    """Read ``policy.toml``.
+def load_policy(path: str | Path, columns: Collection[str] | None = None) -> Policy:
+    """Read ``policy.toml``; ``columns`` are those that its rules can name, None where they are not known.
 
     Raises
     ------
     SpecificationError
         With all problems of the file together: syntax, unknown measures and options (with the nearest known name),
-        limits outside their range.
+        limits outside their range, columns that are not there.
     """
     path = Path(path)
-    return policy_from_dict(read_toml(path, "the policy"), str(path))
+    return policy_from_dict(read_toml(path, "the policy"), str(path), columns)
 
 
-def policy_from_dict(data: Mapping[str, Any], where: str = "policy") -> Policy:
+def policy_from_dict(data: Mapping[str, Any], where: str = "policy", columns: Collection[str] | None = None) -> Policy:
     """Check plain data and return its policy; raises SpecificationError with all problems together.
+
+    Where ``columns`` are known, a rule that names another is a problem, but one that forbids a column which is absent.
 
     >>> policy_from_dict({"rules": [{"measure": "tau2", "at_most": 5}]}).rules[0].limit
     5.0
@@ -110,14 +112,22 @@ def policy_from_dict(data: Mapping[str, Any], where: str = "policy") -> Policy:
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries) or not entries:
         problems.append(sentence("the policy has no rules", where=where, fix="write [[rules]] with a measure"))
         entries = []
+    rules = []
     for number, entry in enumerate(entries, 1):
-        problems += _rule_problems(entry, f"{where} [[rules]] {number}")
+        place = f"{where} [[rules]] {number}"
+        if wrong := list(_rule_problems(entry, place)):
+            problems += wrong
+            continue
+        rules.append(_rule(entry))
+        problems += () if columns is None else _unknown_columns(rules[-1], columns, place)
     raise_all(SpecificationError, problems)
-    return Policy(tuple(map(_rule, entries)), title, enforce)
+    return Policy(tuple(rules), title, enforce)
 
 
-def policy_of(section: Any, folder: Path, where: str) -> Policy | None:
+def policy_of(section: Any, folder: Path, where: str, columns: Collection[str] | None = None) -> Policy | None:
     """Return the policy that ``[policy]`` of a plan names, relative to its folder; None without the section.
+
+    ``columns`` as in :func:`load_policy`.
 
     Raises
     ------
@@ -132,21 +142,19 @@ def policy_of(section: Any, folder: Path, where: str) -> Policy | None:
     file = section.get("file")
     if not isinstance(file, str) or not file:
         raise SpecificationError(sentence("'file' is missing", where=where, fix='set file = "policy.toml"'))
-    return load_policy(folder / file)
+    return load_policy(folder / file, columns)
 
 
-def unknown_columns(policy: Policy, known: Collection[str], where: str = "policy") -> Iterator[str]:
+def _unknown_columns(rule: Rule, known: Collection[str], where: str) -> Iterator[str]:
     """Yield a sentence for each column that a rule names and that is none of those ``known``.
 
     One policy serves many files, so a column that must never be released may be absent; a name that is nearly that of
     a column is a mistake all the same.
     """
-    forbidden = {name for rule in policy.rules for name in rule.never}
-    named = [(n, name) for n, rule in enumerate(policy.rules, 1) for name in _columns(rule)]
-    for number, name in dict.fromkeys(named):
-        if name not in known and (name not in forbidden or nearest(shown(name), known)):
+    for name in dict.fromkeys(_columns(rule)):
+        if name not in known and (name not in rule.never or nearest(shown(name), known)):
             what = f"no column {shown(name, repr)}{nearest(shown(name), known)}"
-            yield sentence(what, where=f"{where} [[rules]] {number}", wanted=few(list(known)))
+            yield sentence(what, where=where, wanted=few(list(known)))
 
 
 def columns_of(codebook: Codebook) -> tuple[str, ...]:

@@ -16,24 +16,16 @@ from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
-from postrand.risk.reveals import PairReveal, told
+from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Together, singled_by_all, together
 from postrand.risk.telling import (
-    MAX_BINS,
-    MAX_CELLS,
     best_guess,
-    categories,
-    classes,
-    cut_in,
-    numbers_of,
-    table_of,
     told_pairs,
-    usable,
 )
-from postrand.risk.weights_told import frequent, hidden_of, rounded, values_text, weights_of
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, values_text, weighed
 
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
@@ -70,15 +62,19 @@ class Findings:
         """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
         shares = {s.name: s.alone for s in self.singled}
         open_ = [finding for finding in self.found if finding.is_open]
-        single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in open_ if not f.about]
-        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in open_ if f.about]
-        as_is = "[release] as_is = [" + ", ".join(f'"{name}"' for name in self.undecided) + "]"
+        singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
+        single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
+        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in settling]
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
-        drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {as_is}"
+        drop = "give the unperturbed ones the role 'drop', perturb them too, or name each in"
         said = (
-            (alone, single, f"name each in {as_is}, or give it a rank law in [[numerical]] or the role 'drop'"),
-            (settle, certain, drop),
+            (
+                alone,
+                single,
+                f"name each in {_as_is(singling)}, or give it a rank law in [[numerical]] or the role 'drop'",
+            ),
+            (settle, certain, f"{drop} {_as_is(settling)}"),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 
@@ -169,6 +165,12 @@ class Findings:
         }
 
 
+def _as_is(found: Iterable[Finding]) -> str:
+    """Return the line of a plan that releases the columns of these findings as they are."""
+    names = dict.fromkeys(name for finding in found for name in finding.variables)
+    return "[release] as_is = [" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
 def find(
     source: Source,
     codebook: Codebook,
@@ -186,7 +188,10 @@ def find(
     """
     units = len(set(units_of(mechanism).values()))
     want = sample_of(codebook, _perturbed(mechanism), released, exempt, units)
-    return Findings() if want is None else find_in(taken(source, want), codebook, mechanism, as_is=as_is)
+    if want is None:
+        return Findings()
+    sample = taken(source, want)
+    return find_in(sample, codebook, mechanism, as_is=as_is, original=before_rounding(source, sample, codebook))
 
 
 def sample_of(
@@ -206,8 +211,13 @@ def sample_of(
     return Sample(names, clear, house) if clear or house is not None or units > 1 else None
 
 
-def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = ()) -> Findings:
-    """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`."""
+def find_in(
+    sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = (), original: Weights
+) -> Findings:
+    """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`.
+
+    ``original`` are weights before the codebook rounds them: :func:`postrand.risk.weights_told.before_rounding`.
+    """
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
@@ -220,7 +230,7 @@ def find_in(sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is:
         *named,
         *_every(sample, singled, named, codebook),
         *_telling(pairs, joint, as_is),
-        *_weighing(sample, codebook, mechanism, pairs, as_is),
+        *_weighing(sample, codebook, mechanism, pairs, as_is, original),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
@@ -369,35 +379,26 @@ def _telling(
 
 
 def _weighing(
-    sample: Sampled, codebook: Codebook, mechanism: Mechanism, pairs: Sequence[PairReveal], as_is: Collection[str]
+    sample: Sampled,
+    codebook: Codebook,
+    mechanism: Mechanism,
+    pairs: Sequence[PairReveal],
+    as_is: Collection[str],
+    original: Weights,
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
-    perturbed, known = _perturbed(mechanism), {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    hidden = hidden_of(codebook, list(sample.alone))
-    for name in weights_of(codebook, list(sample.alone)):
-        exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
-        seen = None if bins is None else frequent(exact, bins)
-        asked = [other for other in (*perturbed, *hidden) if (other, name) not in known]
-        true = usable({other: categories(sample, other, codebook[other].is_categorical) for other in asked})
-        held = [
-            told(table_of(codes, seen), other, name, cut_in(sample, other, codes))
-            for other, codes in true.items()
-            if seen is not None and codes[1] * seen[1] <= MAX_CELLS
-        ]
-        much = [pair for pair in held if pair.is_much]
-        alone = sample.share_alone(name) > MAX_ALONE
-        if not much and not alone:
+    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
+        if not one.about and sample.share_alone(one.name) <= MAX_ALONE:
             continue
-        about = tuple(pair.perturbed for pair in much)
-        text = f"the weights ({name}) have {values_text(exact[1])}"
-        text += f" and reveal {_listed(about)}, which is perturbed or not released: {best_guess(much)}" if much else ""
-        groups = {other: codes for other, codes in true.items() if other in perturbed}
-        number = numbers_of(sample, name)
-        cost = None if number is None else rounded(number, groups)
-        text += "" if cost is None else f"; {cost.in_words}"
-        figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in much for n in TOLD}
-        figures |= {"alone": sample.share_alone(name)} | ({} if cost is None else asdict(cost))
-        yield Finding("weights", (name,), about, text, figures, False, name in as_is and not much)
+        text = f"the weights ({one.name}) have {values_text(one.values)}"
+        if one.about:
+            text += f" and reveal {_listed(one.about)}, which is perturbed or not released: {one.guess}"
+        text += "" if one.cost is None else f"; {one.cost.in_words}"
+        figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in one.much for n in TOLD}
+        figures |= {"alone": sample.share_alone(one.name)} | ({} if one.cost is None else asdict(one.cost))
+        decided = one.name in as_is and not one.about
+        yield Finding("weights", (one.name,), one.about, text, figures, False, decided)
 
 
 def _linked(

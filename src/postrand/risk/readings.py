@@ -10,12 +10,12 @@ from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
 
 JOURNALIST = (
-    "the journalist is the register attacker, by another model: here the persons of the population with a record's key "
-    "values are estimated by a log-linear model of the keys; 'from weights', the measures 'individual' and "
-    "'households', and 'advise', 'explain', 'compare' and the dossier count them by the weights or the sampling "
-    "fraction alone; where the two differ, give on the larger"
+    "several figures are about one attacker, who has a register and does not know who is in the file: the journalist's "
+    "(all records, by a model of the keys), tau2 (sample uniques only, by such a model), and those of 'from weights', "
+    "'individual', 'households', 'advise', 'explain', 'compare' and the dossier (all records, by the weights or the "
+    "sampling fraction alone); all are estimates: give on the largest"
 )
-"""Why two figures of one attacker differ."""
+"""Why several figures of one attacker differ."""
 
 
 @dataclass(frozen=True, slots=True)

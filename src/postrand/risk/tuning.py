@@ -241,7 +241,8 @@ def _share_problems(measure: str, fraction: float | None, weight: str | None) ->
     if (fraction is None) == (weight is None) and (weight is not None or not is_informed(measure)):
         how = "unknown" if weight is None else "given twice"
         what, wanted = f"the share of the population in the file is {how}", "one of sampling fraction and weight"
-        problems.append(sentence(what, wanted=wanted))
+        fix = "give --sampling-fraction 0.01 or --weight W, or set the role 'weight' in the codebook"
+        problems.append(sentence(what, wanted=wanted, fix="leave one out" if weight else fix))
     if fraction is not None and not 0 < finite(fraction) <= 1:
         problems.append(sentence("the sampling fraction is outside its range", got=fraction, wanted="(0, 1]"))
     return problems

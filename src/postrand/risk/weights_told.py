@@ -7,16 +7,31 @@ stratum: so values that many records have are compared one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
-from postrand.recoding.base import spelt
+from postrand.columns.recoded import unrecoded
+from postrand.formats import Source
+from postrand.recoding.base import spelt, steps_of
 from postrand.recoding.rounding import Rounding
+from postrand.risk.reveals import PairReveal, told
+from postrand.risk.sample import Sample, Sampled, taken
 from postrand.risk.singled import Codes
+from postrand.risk.telling import (
+    MAX_BINS,
+    MAX_CELLS,
+    best_guess,
+    categories,
+    classes,
+    cut_in,
+    numbers_of,
+    table_of,
+    usable,
+)
 from postrand.support.arrow import from_numpy, to_floats
 
 FREQUENT = 20
@@ -25,8 +40,15 @@ FEW = 20
 """So many different values of a weight, at most, are proposed."""
 MAX_HIDDEN = 12
 """So many columns that are not released are compared with weights."""
+Weights = Mapping[str, NDArray[np.float64]]
+"""Weights of the sampled records by column."""
 _PLAIN = ("string", "large_string", "bool", "int", "uint", "dictionary")
 _TOTAL = 50
+TOTALS = (
+    f"the weighted totals of all records, and of released categories of perturbed variables with {_TOTAL} or more "
+    "records,"
+)
+"""Which totals are compared: those of other columns, and of values before they are recoded, can change by more."""
 
 
 def weights_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
@@ -66,7 +88,8 @@ class Rounded:
     """Say what rounding to multiples of ``base`` leaves and costs, of the records that were compared.
 
     ``before`` and ``after`` are the different values. ``total`` is the largest change of a weighted total, as a share
-    of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it.
+    of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it. Both are
+    changes from the weights of the file. ``again``: the codebook rounds them already, and this would take its place.
     """
 
     base: float
@@ -74,21 +97,92 @@ class Rounded:
     after: int
     total: float
     effective: float
+    again: bool = False
 
     @property
     def in_words(self) -> str:
         """The base, what it leaves, and what it costs."""
         return (
-            f"rounding = {spelt(self.base)} in [[recodes]] leaves {values_text(self.after)}, changes no weighted total "
-            f"by more than {_percent(self.total)}, and the effective number of records by {_percent(self.effective)}"
+            f"rounding = {spelt(self.base)} in [[recodes]]{', in place of the rounding that is there,' * self.again} "
+            f"leaves {values_text(self.after)} and, against the weights of the file, changes {TOTALS} by no more than "
+            f"{_percent(self.total)}, and the effective number of records by {_percent(self.effective)}"
         )
 
 
-def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes]) -> Rounded | None:
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Say of a weight how many different ``values`` it has, what ``much`` they reveal of which column, and rounding."""
+
+    name: str
+    values: int
+    much: tuple[PairReveal, ...]
+    cost: Rounded | None
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The columns of which its exact values reveal much."""
+        return tuple(pair.perturbed for pair in self.much)
+
+    @property
+    def guess(self) -> str:
+        """The best guess of these columns, in words."""
+        return best_guess(self.much)
+
+
+def weighed(
+    sample: Sampled,
+    codebook: Codebook,
+    perturbed: Sequence[str],
+    known: Collection[tuple[str, str]],
+    original: Weights,
+) -> Iterator[Weighed]:
+    """Yield for each unperturbed weight what its exact values reveal of other columns, without what is ``known``.
+
+    ``known`` are pairs of a perturbed column and a weight; ``original`` weights before rounding, by name.
+    """
+    hidden = hidden_of(codebook, list(sample.alone))
+    true = {n: categories(sample, n, codebook[n].is_categorical) for n in dict.fromkeys((*perturbed, *hidden))}
+    for name in weights_of(codebook, list(sample.alone)):
+        exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
+        seen = None if bins is None else frequent(exact, bins)
+        held = [
+            told(table_of(codes, seen), other, name, cut_in(sample, other, codes))
+            for other, codes in usable({n: codes for n, codes in true.items() if (n, name) not in known}).items()
+            if seen is not None and codes[1] * seen[1] <= MAX_CELLS
+        ]
+        much = tuple(pair for pair in held if pair.is_much)
+        groups = usable({n: true[n] for n in perturbed})
+        number = original.get(name, numbers_of(sample, name))
+        cost = None if number is None else rounded(number, groups, exact[1] if name in original else None)
+        yield Weighed(name, exact[1], much, cost)
+
+
+def before_rounding(source: Source, sample: Sampled, codebook: Codebook) -> Weights:
+    """Return the weights of the sampled records before the codebook rounds them, in one more pass; {} of others.
+
+    Only rounding by itself is undone, of a source that is recoded as it is read.
+    """
+    plain, done = unrecoded(source)
+    found: dict[str, NDArray[np.float64]] = {}
+    for one in done:
+        is_rounded = all(isinstance(step, Rounding) for step in steps_of(one.kind))
+        if not is_rounded or one.variable not in weights_of(codebook, list(sample.alone)):
+            continue
+        if any(sample.household in (other.variable, other.source) for other in done):
+            continue  # whole households are sampled by their numbers in the file, which are not those of the release
+        own = taken(plain, Sample((one.source,), (), sample.household))
+        values = numbers_of(own, one.source)
+        if values is not None and values.size == sample.table.num_rows:
+            found[one.variable] = values
+    return found
+
+
+def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes], now: int | None = None) -> Rounded | None:
     """Return the least rounding to 1, 2 or 5 times a power of ten that leaves at most ``FEW`` values.
 
     Or else the largest at which no weight becomes 0; None where none makes fewer values. Totals are those of all
-    records, and of each of the ``groups`` that at least 50 records are in.
+    records, and of each of the ``groups`` that at least 50 records are in. ``now``: so many values are left by the
+    rounding that is there, and another must leave fewer.
 
     >>> found = rounded(np.repeat(np.arange(100.0, 200.0), 3), {})
     >>> found.base, found.after, found.total < 0.01
@@ -98,10 +192,11 @@ def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes]) -> Rounde
     if not weights.size or not np.isfinite(weights).all() or not weights.min() > 0:
         return None
     before, best = np.unique(weights).size, None
+    most = before if now is None else min(before, now)
     for base in _bases(float(weights.min())):
         made = to_floats(Rounding(base).to_arrow(from_numpy(weights)))
         after = np.unique(made).size
-        if made.min() > 0 and after < before and (best is None or after < best[1]):
+        if made.min() > 0 and after < most and (best is None or after < best[1]):
             best = (base, after, made)
             if after <= FEW:
                 break
@@ -114,7 +209,7 @@ def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes]) -> Rounde
         held = np.bincount(codes, minlength=size) >= _TOTAL
         change += np.abs(new[held] / old[held] - 1).tolist()
     effective = abs(_effective(made) / _effective(weights) - 1)
-    return Rounded(base, before, after, max(change), effective)
+    return Rounded(base, before, after, max(change), effective, now is not None)
 
 
 def _bases(least: float) -> list[float]:

@@ -53,6 +53,7 @@ from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.epsilon import BOUND, shares
+from postrand.workflow.half_widths import Drawn, drawn_of
 from postrand.workflow.larger import coarser_larger
 
 MANY_SPLIT = 22
@@ -154,6 +155,7 @@ class _Maker:
     ) -> None:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
         self.risks, self.records = Risks(place, fraction, needs), subject.records or 0
+        self.drawn = drawn_of(subject.book, open_records(place, subject.book)) if needs.precisions else Drawn()
         self.met: dict[int, bool] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
@@ -169,7 +171,7 @@ class _Maker:
         self.source = (
             place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
         ).to_dict(folder)
-        self.notes = list(_size_notes(self.subjects[-1]))
+        self.notes = [*_size_notes(self.subjects[-1]), *(self.drawn.sentences if needs.precisions else ())]
 
     def choose(self) -> tuple[list[Trial], list[tuple[str, str]]]:
         """Return the trials to show, and every other way with the reason why it is left out."""
@@ -213,7 +215,7 @@ class _Maker:
         place = (candidate, epsilon)
         if place not in self.tried:
             base = self._base(candidate)
-            self.tried[place] = tried(candidate, epsilon, base, self.folder, self.needs, self.records)
+            self.tried[place] = tried(candidate, epsilon, base, self.folder, self.needs, self.records, self.drawn)
         return self.tried[place]
 
     def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
@@ -264,7 +266,10 @@ class _Maker:
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
         level = next(enough, None)
         what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
-        sure = f"To be certain of the precision that is asked, whatever the true shares, the way of plan 1 needs {what}"
+        if self.drawn.effect is None:
+            return lines
+        sure = f"To be certain of the precision that is asked, whatever the true shares{self.drawn.basis}, the way of "
+        sure += f"plan 1 needs {what}"
         at = [first.epsilon, *higher]
         alike = next((one for one in at if (t := self.at(first.candidate, one)) and t.may_meet(self.needs)), None)
         less = f"; {BASES[EQUAL.basis]}, epsilon = {alike:g} would be enough" if alike else ""
@@ -285,10 +290,10 @@ class _Maker:
             yield Asked(str(limit), before, after, limit.meets(after))
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:
-                yield Asked(str(wanted), None, None, False)
+                yield Asked(str(wanted), None, None, False, drawn=self.drawn)
                 continue
             met = (found.most <= wanted.points, found.alike <= wanted.points)
-            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1])
+            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], self.drawn)
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Return the trials at the levels that keep the limits of the file."""

@@ -7,37 +7,22 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import numpy as np
-
-from postrand.errors import PostrandError
-from postrand.estimate.planning import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
 from postrand.report.table_worth import EQUAL, TableWorth, harmonic, little_use, pairs_of, table_worth
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
-from postrand.workflow.advice_needs import Needs, Precision
-from postrand.workflow.advice_refusals import Z95
+from postrand.workflow.advice_needs import Needs
 from postrand.workflow.design_blocks import check_sizes, design_blocks
+from postrand.workflow.half_widths import Drawn, HalfWidth, half_width
 from postrand.workflow.planned import mechanism_of
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""
 MOST, FEWEST = 4, 2
-
-
-class HalfWidth(NamedTuple):
-    """Hold the percentage points of the worst cell of a table to either side, of its 95% interval.
-
-    ``most``: whatever the true shares, so of the least favourable; ``alike``: if every combination of the table were
-    equally frequent. Both follow from sizes alone, and say nothing of the file.
-    """
-
-    most: float
-    alike: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +64,7 @@ class Trial:
         return little_use(self.two, records) and little_use(self.one, records)
 
     def meets(self, needs: Needs) -> bool:
-        """Return whether every precision that is asked is kept, whatever the true shares."""
+        """Return whether every precision that is asked is kept, whatever the true shares; see ``Drawn``."""
         return self._keeps(needs, "most")
 
     def may_meet(self, needs: Needs) -> bool:
@@ -92,9 +77,11 @@ class Trial:
 
 
 def tried(
-    candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Path, needs: Needs, n: int
+    candidate: Candidate, epsilon: float, base: dict[str, Any], folder: Path, needs: Needs, n: int, drawn: Drawn
 ) -> Trial | None:
     """Return a candidate at a total ε, designed from the sizes alone where it reads no file; None if it is not new.
+
+    ``drawn`` says how estimates from its ``n`` records are weighted: only what is told of precision depends on it.
 
     Raises
     ------
@@ -114,7 +101,7 @@ def tried(
         names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables
         one = table_worth(mechanism, [(name,) for name in names], n, EQUAL)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL)
-        widths = tuple(half_width(mechanism, wanted, n) for wanted in needs.precisions)
+        widths = tuple(half_width(mechanism, wanted, n, drawn) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
 
 
@@ -123,15 +110,6 @@ def designed(plan: Plan) -> Mechanism:
     plan = replace(plan, numerical=())
     check_sizes(plan)
     return mechanism_of(plan, design_blocks(plan))
-
-
-def half_width(mechanism: Mechanism, wanted: Precision, n: int) -> HalfWidth | None:
-    """Return 100 times the half-widths of the 95% interval of the worst cell; None where it cannot be estimated."""
-    try:
-        found = expected_precision(mechanism, wanted.table, n)
-    except PostrandError:
-        return None
-    return HalfWidth(*(100 * Z95 * float(np.max(errors)) for errors in (found.worst, found.standard_error)))
 
 
 def beats(a: Trial, b: Trial) -> bool:

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.half_widths import Drawn
 
 
 class Asked(NamedTuple):
     """Hold a limit or precision that is asked, its value before and after, and whether it is certainly kept.
 
-    ``alike``: of a precision, its value if every combination were equally frequent, beside ``after``, that of the least
-    favourable shares. Neither says anything of the file.
+    ``drawn``: of a precision alone, what it counts of how the records were drawn. ``alike``: its value if every
+    combination were equally frequent, beside ``after``, that of the least favourable shares. Of the file, both say what
+    the released weights say.
     """
 
     text: str
@@ -23,13 +25,20 @@ class Asked(NamedTuple):
     is_met: bool
     alike: float | None = None
     may_be_met: bool = False
+    drawn: Drawn | None = None
+
+    @property
+    def is_precision(self) -> bool:
+        """Whether a precision is asked, and no limit."""
+        return self.drawn is not None
 
     @property
     def verdict(self) -> str:
-        """Whether it is kept, in words: of a precision, perhaps for some shares only."""
+        """Whether it is kept, in words: of a precision, perhaps for some shares only, and what is not counted."""
         if self.after is None:
             return "not known"
-        return "met" if self.is_met else "not certain" if self.may_be_met else "NOT met"
+        apart = f", {self.drawn.not_counted}" if self.drawn is not None and self.drawn.not_counted else ""
+        return f"met{apart}" if self.is_met else f"not certain{apart}" if self.may_be_met else "NOT met"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +73,7 @@ class Advised:
         limits: list[dict[str, Any]] = [
             {"limit": one.text, "before": one.before, "after": one.after, "met": one.is_met}
             | ({} if one.alike is None else {"if_equally_frequent": one.alike})
+            | ({} if one.drawn is None else {"kish_factor": one.drawn.effect, "not_counted": one.drawn.not_counted})
             for one in self.asked
         ]
         if self.means:

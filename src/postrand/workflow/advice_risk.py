@@ -72,7 +72,7 @@ class Risks:
         truth, report = self._file(plan.codebook)
         found = findings(plan, mechanism, known)
         self.shared |= {one.name for one in found.shared if one.is_much}
-        told = (*found.headed, *([("Decide", found.refusal)] if found.undecided else []))  # protect asks for it
+        told = (*found.headed, *(("Decide", text) for text in found.refusals))  # protect asks for it
         certificate = certified(known, mechanism)
         if plan.codebook not in self._as_is:
             self._as_is[plan.codebook] = risks_as_is(known.source, plan.codebook, truth)

@@ -94,7 +94,7 @@ def subject_of(
 def stands_for(source: Source, weight: str) -> str:
     """Return for how many persons records stand by their weights, so that a column that is no weight is noticed."""
     try:
-        values = numeric(read_columns(source, [weight])[weight], weight)
+        values = numeric(read_columns(source, [weight], [weight])[weight], weight)
     except PostrandError as error:
         return f"the weight {weight} cannot be used: {error}"
     values = values[np.isfinite(values)]

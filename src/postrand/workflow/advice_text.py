@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -166,18 +167,30 @@ def _basis(trial: Trial) -> str:
 def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
     """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table."""
     for number, plan in enumerate(plans, 1):
-        figures, has = plan.figures, plan.trial.candidate.has_epsilon
-        told = [f"epsilon = {plan.trial.epsilon:g}" if has else "no epsilon"]
+        figures, trial = plan.figures, plan.trial
+        told = [f"epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else "no epsilon"]
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
-            told.append(f"right links {figure(links, 'before')} before, {figure(links, 'after')} after")
+            before = "recoded, not perturbed" if trial.plan.codebook.recodes else "not perturbed"
+            told.append(f"right links {figure(links, 'before')} {before}, {figure(links, 'after')} after")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
-        kept = [one.is_met for one in plan.asked]
-        open_ = sum(one.verdict == "not certain" for one in plan.asked)
-        told += [f"{sum(kept)} of {len(kept)} limits met" + f", {open_} not certain" * bool(open_)] if kept else []
-        yield f"Plan {number} ({plan.trial.candidate.name}): {'; '.join(told)}"
+        told += _kept(plan.asked)
+        yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
+
+
+def _kept(asked: Sequence[Asked]) -> Iterator[str]:
+    """Yield how many limits are met, and how many precisions: one by its verdict."""
+    limits = [one for one in asked if not one.is_precision]
+    if limits:
+        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met"
+    precise = [one for one in asked if one.is_precision]
+    if len(precise) == 1:
+        yield f"precision: {precise[0].verdict}"
+    elif precise:
+        verdicts = Counter(one.verdict for one in precise)
+        yield f"precision: {'; '.join(f'{many} of {len(precise)} {verdict}' for verdict, many in verdicts.items())}"
 
 
 def plan_lines(number: int, plan: Advised) -> Iterator[str]:
@@ -253,7 +266,8 @@ def _met(asked: Asked, before_is: str) -> str:
     if asked.after is None:
         return asked.verdict
     if asked.alike is not None:
-        told = f"at most {_number(asked.after)} points, whatever the true shares; {_number(asked.alike)} points "
+        basis = "" if asked.drawn is None else asked.drawn.weighted
+        told = f"at most {_number(asked.after)} points, whatever the true shares{basis}; {_number(asked.alike)} points "
         return f"{asked.verdict} ({told}{BASES[EQUAL.basis]})"
     then = "" if asked.before is None else f"; {_number(asked.before)} {before_is}"
     return f"{asked.verdict} ({_number(asked.after)}{then})"

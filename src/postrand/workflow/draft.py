@@ -31,6 +31,7 @@ from postrand.risk.data import read_columns
 from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.sample import Sampled, sampled
+from postrand.risk.tuning import parse
 from postrand.support.inputs import has_controls
 from postrand.workflow import asked_units, recodes
 from postrand.workflow.advice_needs import Needs
@@ -447,7 +448,7 @@ def tune(
     """Find the weakest perturbation within a risk limit, for ``file`` and ``keys`` or for a ``plan``.
 
     A plan names its own file, codebook and keys; its budgets are scaled together. ``choices`` go to
-    :func:`postrand.risk.tune`.
+    :func:`postrand.risk.tune`, with the codebook's weight and household where none is chosen.
 
     Raises
     ------
@@ -459,7 +460,10 @@ def tune(
             fix = "use FILE and --keys, or --plan plan.toml"
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
-        return risk.tune(open_records(file, book), keys, codebook=book, **choices)
+        chosen = choices if book is None else _weighted(book, choices)
+        if parse(choices["limit"])[0] == "correct_matches":  # for which a weight is refused
+            chosen = {**chosen, "weight": choices.get("weight")}
+        return risk.tune(open_records(file, book), keys, codebook=book, **chosen)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}
     twice = [name for name, value in given.items() if value]
     if twice:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from postrand.workflow.comparison_risk import RiskFigure
 
 _CLASSES = (
-    "classes after count released values, not persons: a released class is smaller by chance; in a split all classes "
-    "are smaller, because records that show other keys are counted apart"
+    "classes after count released values, not persons: a released class can be smaller by chance; of a split, a class "
+    "has the records that show the same keys with the same values, which can be fewer or more than before"
 )
 _MOVED = "a person may be easier to find than before where others were moved away"
 _DISAGREE = (

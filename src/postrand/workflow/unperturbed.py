@@ -9,6 +9,7 @@ from postrand.plan import Plan
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
+from postrand.risk.weights_told import before_rounding
 from postrand.support.column_wordings import no_weighted
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
@@ -50,7 +51,8 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
     ]
     decided += [house] if house and not plan.release.renumbers else []
-    found = find_in(sample, plan.codebook, mechanism, as_is=decided)
+    original = before_rounding(known.source, sample, plan.codebook)
+    found = find_in(sample, plan.codebook, mechanism, as_is=decided, original=original)
     return dataclasses.replace(found, found=(*moves, *found.found, *few))
 
 

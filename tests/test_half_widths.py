@@ -1,0 +1,70 @@
+"""Half-widths of intervals, known before the release: against weighted estimates of simulated files."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import postrand as pr
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.survey_design import SurveyDesign
+from postrand.data.frames import TableSource
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import TransitionMatrix
+from postrand.support.randomness import ReleaseKey
+from postrand.workflow.advice_needs import Precision
+from postrand.workflow.advice_plan import Asked
+from postrand.workflow.half_widths import Drawn, drawn_of, half_width, kish
+
+SEX, AREA = Variable("sex", role="key", categories=("f", "m")), Variable("area", role="key", categories=("a", "b", "c"))
+WEIGHT = Variable("w", role="weight")
+BOOK = Codebook((SEX, AREA, WEIGHT), survey=SurveyDesign(weights="w"))
+LAW = Mechanism(
+    {
+        v.name: TransitionMatrix.from_array(np.full((v.size, v.size), 0.25 / v.size) + 0.75 * np.eye(v.size))
+        for v in (SEX, AREA)
+    },
+    codebook=BOOK,
+)
+N, RELEASES = 1500, 12
+
+
+@pytest.fixture(scope="module")
+def released() -> tuple[list[pa.Table], float]:
+    """Releases of files with weights that have nothing to do with the values, and the weights' mean factor."""
+    rng = np.random.default_rng(5)
+    files, factors = [], []
+    for k in range(RELEASES):
+        weights = np.round(rng.lognormal(0, 0.7, N), 2) + 0.01
+        names = {v.name: rng.choice(v.categories, N) for v in (SEX, AREA)}
+        files.append(pr.perturb(pa.table({**names, "w": weights}), LAW, release_key=ReleaseKey.from_seed(k)))
+        factors.append(N * (weights**2).sum() / weights.sum() ** 2)
+    return files, float(np.mean(factors))
+
+
+@pytest.mark.parametrize("table", [("sex",), ("sex", "area")])
+def test_the_prediction_is_what_weighted_estimates_have(released, table):
+    files, factor = released
+    assert factor > 1.4  # without it, intervals would seem shorter by a sixth
+    found = half_width(LAW, Precision(1, table), N, Drawn("w", factor, N))
+    ends = [pr.estimate.table(file, table, LAW, design=BOOK.survey).interval() for file in files]
+    widths = 100 * np.array([(high - low).mean() / 2 for low, high in ends])  # of all cells: their shares are alike
+    error = widths.std(ddof=1) / RELEASES**0.5
+    assert found is not None
+    assert found.alike == pytest.approx(widths.mean(), rel=0.03)
+    assert found.most >= found.alike * (1 - 1e-12)
+    assert found.most > widths.mean() - 3 * error
+
+
+def test_what_is_counted_is_read_from_the_weights_alone():
+    frame = pa.table({"w": [1.0, 1.0, 4.0], "h": [1, 1, 2]})
+    own = Codebook((WEIGHT, Variable("h", role="household")))
+    found = drawn_of(own, TableSource(frame))
+    assert (found.weight, found.effect, found.clusters) == ("w", pytest.approx(1.5), "h")
+    assert "3 records count as 2" in found.sentences[0]
+    assert "Households as clusters (h) can make intervals longer" in found.sentences[1]
+    assert Asked("5 points for sex", None, 4.0, True, 3.0, True, found).verdict == (
+        "met, households as clusters not counted"
+    )
+    assert "every record counts once" in Drawn().sentences[0]
+    assert kish(np.array([1.0, -1.0])) is kish(np.zeros(2)) is None
+    assert half_width(LAW, Precision(1, ("sex",)), N, Drawn("w", None)) is None
