@@ -22,6 +22,7 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode
+from postrand.recoding.bands import Bands
 from postrand.recoding.base import is_settled, key_of, steps_of
 from postrand.recoding.recode import recodes_from
 from postrand.recoding.steps import settled as settled_kind
@@ -56,7 +57,9 @@ class Prepared:
 
 
 def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source, where: str) -> Prepared:
-    """Return recodes with what only the file tells: the types of a text file's numbers, and which categories are rare.
+    """Return recodes with what only the file tells.
+
+    These are the types of a text file's numbers, names of bands where numbers have fractions, and rare categories.
 
     Raises
     ------
@@ -77,6 +80,9 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
     for entry, recode in zip(said, read, strict=True):
         if recode.source in types:
             entry["type"] = types[recode.source]
+        if _names_are_false(source, recode, types):
+            entry["labels"] = list(recode.kind.open_names())
+            recode = dataclasses.replace(recode, kind=dataclasses.replace(recode.kind, labels=tuple(entry["labels"])))
         if not is_settled(recode.kind):
             try:
                 recode = settled(recode, counts[recode.source])
@@ -86,6 +92,19 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
         done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
     raise_all(SpecificationError, problems)
     return Prepared(tuple(said), tuple(done))
+
+
+def _names_are_false(source: Source, recode: Recode, types: Mapping[str, str]) -> bool:
+    """Return whether bands without names of their own, such as ``1-999``, are of numbers with a fraction."""
+    kind = recode.kind
+    if not isinstance(kind, Bands) or kind.labels or kind.unit or kind.open_names() == kind.categories():
+        return False
+    if recode.source in types:
+        return types[recode.source] == "double"
+    if not pa.types.is_floating(source.schema.field(recode.source).type):
+        return False
+    parts = (pc.drop_null(batch.column(recode.source)) for batch in source.batches([recode.source]))
+    return any(pc.any(pc.not_equal(part, pc.floor(part))).as_py() for part in parts)
 
 
 def reopened(place: Path | File | Table, made: Prepared, source: Source) -> Source:
