@@ -310,10 +310,10 @@ def test_codes_for_no_answer_that_count_as_values_are_told_on_every_surface(tmp_
     assert f"warning: {said}[999]" in run.invoke(main, asked).output
     assert f"# {said}" in book.read_text()
     assert 'labels = ["0 to <40", "40+"]' in book.read_text()  # 39.5 is not in "0-39"
-    for told in (["recode", str(book), "--plan", str(plan)], ["design", "--plan", str(plan)]):
-        assert said in run.invoke(main, told).output, told
+    for asked in (["recode", str(book), "--plan", str(plan)], ["design", "--plan", str(plan)]):
+        assert said in run.invoke(main, asked).output, asked
     (found,) = (one for one in findings(load_plan(plan)).found if one.code == "swallowed")
-    assert found.variables == ("age",)
+    assert found.about == ("age",)
     book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 30, 60]\nmissing = [999]"))
     assert said not in run.invoke(main, ["recode", str(book), "--plan", str(plan)]).output
     told = run.invoke(
