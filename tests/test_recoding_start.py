@@ -10,9 +10,11 @@ from click.testing import CliRunner
 import postrand as pr
 from postrand.cli import main
 from postrand.errors import SpecificationError
+from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.recoding.typed import entry_of
 from postrand.support.warned import heard
+from postrand.workflow.unperturbed import findings
 
 HAND = """\
 # what the office decided
@@ -293,3 +295,28 @@ def test_the_next_step_is_as_it_is_typed(recode, said, file, tmp_path):
     assert told.exit_code in (3, 4)
     assert said in told.stderr
     assert "[[recodes]]" not in told.stderr
+
+
+def test_codes_for_no_answer_that_count_as_values_are_told_on_every_surface(tmp_path):
+    ages = [str(18 + i % 60) for i in range(300)] + ["999"] * 9
+    rows = [f"{'fm'[i % 2]},{age},{i % 70 + 0.5}" for i, age in enumerate(ages)]
+    (tmp_path / "s.csv").write_text("\n".join(["sex,age,pay", *rows]))
+    run, book, plan = CliRunner(), tmp_path / "codebook.toml", tmp_path / "plan.toml"
+    bands = ["--recode", "age=bands:0,30,60", "--recode", "pay=bands:0,40"]
+    asked = ["init", str(tmp_path / "s.csv"), "--key", "sex,age,pay", "--out", str(tmp_path), *bands]
+    said = (
+        "recode of 'age': 999 of the column 'age' can mean no answer, and counts as 60+. Next: if so, write missing = "
+    )
+    assert f"warning: {said}[999]" in run.invoke(main, asked).output
+    assert f"# {said}" in book.read_text()
+    assert 'labels = ["0 to <40", "40+"]' in book.read_text()  # 39.5 is not in "0-39"
+    for asked in (["recode", str(book), "--plan", str(plan)], ["design", "--plan", str(plan)]):
+        assert said in run.invoke(main, asked).output, asked
+    (found,) = (one for one in findings(load_plan(plan)).found if one.code == "swallowed")
+    assert found.about == ("age",)
+    book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 30, 60]\nmissing = [999]"))
+    assert said not in run.invoke(main, ["recode", str(book), "--plan", str(plan)]).output
+    told = run.invoke(
+        main, ["init", str(tmp_path / "s.csv"), "--out", str(tmp_path / "x"), "--recode", "sex=missing:9"]
+    )
+    assert "write missing_codes = [9] for the variable in the codebook" in told.stderr

@@ -33,7 +33,8 @@ def suppress(
 
     Each combination of key values is then that of at least K records; a suppressed value counts as a value. The folder
     states what holds and what does not. There is no differential privacy: 'postrand protect' gives that. Columns that
-    stay as they are and single out records, or tell suppressed values, need a decision: --drop or --as-is.
+    stay as they are and name persons or single out records, or tell suppressed values, need a decision: --drop or
+    --as-is. Records are in a new random order.
     """
     from postrand.workflow.alternative_files import suppress_file
 
@@ -54,7 +55,8 @@ def microaggregate(file: Path, columns: str, k: int, together: bool, left: Any, 
 
     Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
     differential privacy. Groups of a fixed size, with checks of what their averages show: 'postrand average'.
-    Columns that stay as they are and single out records, or tell averaged values, need a decision: --drop or --as-is.
+    Columns that stay as they are and name persons or single out records, or tell averaged values, need a decision:
+    --drop or --as-is. Records are in a new random order.
     """
     from postrand.workflow.alternative_files import microaggregate_file
 

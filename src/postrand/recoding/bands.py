@@ -31,7 +31,7 @@ class Bands:
         The edges, ascending: numbers; with ``unit = "month"`` or ``"day"`` texts such as ``"2020-03"``. Or how many
         bands the quantiles of a public ``table`` give.
     labels
-        A name for each band, by default ``"15-29"`` for whole edges.
+        A name for each band, by default ``"15-29"`` for whole edges, which is true of whole numbers.
     below
         The name of what lies below the first edge; it is refused without one.
     unit
@@ -118,10 +118,19 @@ class Bands:
         edges = self._edges()
         last = f"{self._edge(edges[-1])} and later" if self.unit in ("month", "day") else f"{self._edge(edges[-1])}+"
         if not all(float(edge).is_integer() for edge in edges):
-            return (*(f"{spelt(a)} to <{spelt(b)}" for a, b in pairwise(edges.tolist())), last)
+            return self.open_names()
         between = " to " if edges[0] < 0 or self.unit in ("month", "day") else "-"
         ends = [(self._edge(a), self._edge(b - 1)) for a, b in pairwise(edges.tolist())]
         return (*(a if a == b else f"{a}{between}{b}" for a, b in ends), last)
+
+    def open_names(self) -> tuple[str, ...]:
+        """Return names that are true of numbers with a fraction: 999.5 is not in ``1-999``.
+
+        >>> Bands((1, 1000, 2000)).open_names()
+        ('1 to <1000', '1000 to <2000', '2000+')
+        """
+        edges = self._edges().tolist()
+        return (*(f"{spelt(a)} to <{spelt(b)}" for a, b in pairwise(edges)), f"{spelt(edges[-1])}+")
 
 
 def quantile_edges(rows: Sequence[Sequence[str]], bands: int) -> tuple[float, ...]:

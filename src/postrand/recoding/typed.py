@@ -43,6 +43,11 @@ def entry_of(text: str) -> dict[str, Any]:
     found = re.fullmatch(rf"(?:(?P<source>[^:]+):)?(?P<kind>{'|'.join(marks)}):(?P<value>.+)", rest, re.DOTALL)
     if not result or found is None:
         fix = 'for example --recode "age=bands:0,15,30,45,60,75"'
+        if rest.startswith("missing") or ":missing" in rest:
+            fix = (
+                "to make a code missing and no more, write missing_codes = [9] for the variable in the codebook; with "
+            )
+            fix += 'a recode, behind it: --recode "age=bands:0,15,30;missing=999"'
         wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
         raise SpecificationError(sentence("the recode has another form", got=text, wanted=wanted, fix=fix))
     entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}

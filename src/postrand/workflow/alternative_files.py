@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from postrand.support.system import open_plain
 from postrand.workflow.left_columns import alone_with, as_numbers, decided, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
+SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."
 SCHEMA = "postrand/alternative/1"
 CLAIMS, WORDS = "claims.json", "claims.txt"
 MAX_DIGITS = 13
@@ -47,14 +49,15 @@ def suppress_file(
 ) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
-    Returns the claims, and notes on how the file is written.
+    The records are in a new random order. Returns the claims, and notes on how the file is written.
 
     Raises
     ------
     PostrandError
         As :func:`postrand.alternatives.frames.suppress`.
     UsageError
-        If a column that stays as it is singles out records or tells true values, and is not named in ``as_is``.
+        If a column that stays as it is names or numbers persons, holds free text, singles out records or tells true
+        values, and is not named in ``as_is``.
     ReleaseError
         If the folder exists or cannot be written, or the file's format cannot be.
     """
@@ -159,10 +162,11 @@ def _write(
     made: Protected, file: Path | formats.File, out: Path, told: Findings, notes: tuple[str, ...]
 ) -> tuple[Claims, tuple[str, ...]]:
     warn_of_formulas(file, made.frame.column_names)
+    notes = (*notes, SHUFFLED)
     suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
     with appearing(out) as folder:
-        plain, data = released(made.frame), folder / f"data{suffix}"
+        plain, data = _shuffled(released(made.frame)), folder / f"data{suffix}"
         with formats.open_writer(data, plain.schema) as writer:
             write_table(plain, writer)
         stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
@@ -171,6 +175,11 @@ def _write(
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     return made.claims, notes
+
+
+def _shuffled(table: pa.Table) -> pa.Table:
+    """Return the records in a random order: in that of the file, row numbers and the members of a household match."""
+    return table.take(np.random.default_rng(secrets.randbits(256)).permutation(table.num_rows))
 
 
 def _found(sentences: Sequence[str]) -> list[str]:

@@ -50,6 +50,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
+from postrand.workflow.swallowed import swallowed, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -163,10 +164,11 @@ def start(
         made = recodes.prepared(entries, Path(), source, "--recode")
         source = recodes.reopened(opened_as, made, source)
         described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
+        told = swallowed(source, made.recodes)
         source = made.of(source)
         assigned = assign_roles(source.schema.names, roles)
         raise_all(UsageError, asked_units.problems(assigned, units))
-        drafts = made.drafted(infer.infer(described, roles=assigned))
+        drafts = with_notes(made.drafted(infer.infer(described, roles=assigned)), told)
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
@@ -211,6 +213,7 @@ def start(
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
+        swallowed=tuple(told.values()),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 

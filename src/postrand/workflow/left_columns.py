@@ -12,6 +12,8 @@ import pyarrow as pa
 from postrand.data.frames import TableSource
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
+from postrand.plan.free_texts import is_free_text
+from postrand.plan.numbering import LEAST_NUMBERS, number_note
 from postrand.risk.findings import Finding, Findings, share_text, singling
 from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
@@ -23,6 +25,8 @@ from postrand.support.showing import few
 from postrand.workflow.linked import is_id
 
 DECIDED = "--as-is states"
+NAMING = "seems to name or number persons or households"
+TEXTS = "holds free text, which can name persons"
 
 
 def without(table: pa.Table, changed: Sequence[str], drop: Sequence[str], as_is: Sequence[str]) -> pa.Table:
@@ -43,7 +47,8 @@ def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequ
     Raises
     ------
     UsageError
-        If one singles out records, or tells true values of ``changed``, and is not named in ``as_is``.
+        If one names or numbers persons, holds free text, singles out records, or tells true values of ``changed``,
+        and is not named in ``as_is``.
     """
     told = _beside(as_numbers(table, source), [name for name in changed if name in table.column_names], as_is)
     _require_decisions(told)
@@ -102,7 +107,23 @@ def _beside(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Fi
     sample = sampled(TableSource(table), table.column_names, ())
     told = tuple(_telling(sample, changed, [one.name for one in found.singled], as_is))
     known = {(name, other) for one in told for name in one.about for other in one.variables}
-    return dataclasses.replace(found, found=(*found.found, *told, *_linked(sample, changed, clear, as_is, known)))
+    named = tuple(_identifying(sample, clear, as_is))
+    linked = _linked(sample, changed, clear, as_is, known)
+    return dataclasses.replace(found, found=(*named, *found.found, *told, *linked))
+
+
+def _identifying(sample: Sampled, clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
+    """Yield a finding for each column that names or numbers persons by its name, or holds free text.
+
+    A household's members share a surname, and most records have no remark: such a column singles out few records.
+    """
+    for name in clear:
+        several = sample.codes(name)[1] >= LEAST_NUMBERS
+        what = NAMING if several and number_note(name) else TEXTS if is_free_text(sample.table.column(name)) else ""
+        if what:
+            said = f"; {DECIDED} that it is released as it is" if name in as_is else ""
+            is_open = name not in as_is
+            yield Finding("names", (name,), (), f"{name} {what}{said}", is_open=is_open, is_decided=not is_open)
 
 
 def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
@@ -142,7 +163,8 @@ def _linked(
 def _require_decisions(told: Findings) -> None:
     """Raise UsageError where a column singles out records, or tells true values, and nobody has decided on it."""
     shares: Mapping[str, float] = {one.name: one.alone for one in told.singled}
-    single = [one.variables[0] for one in told.found if one.is_open and not one.about]
+    single = [one.variables[0] for one in told.found if one.is_open and one.code == "singles-out"]
+    named = [n for one in told.found if one.is_open and one.code == "names" for n in one.variables if n not in single]
     linked = [one for one in told.found if one.is_open and one.about]
     problems = []
     if single:
@@ -151,6 +173,9 @@ def _require_decisions(told: Findings) -> None:
             f"columns that stay as they are single out more than {MAX_ALONE:.0%} of the records each, alone: {listed}"
         )
         problems.append(sentence(what, fix=_next(single)))
+    if named:
+        what = "columns that stay as they are seem to name or number persons or households, or hold free text"
+        problems.append(sentence(f"{what}: {', '.join(named)}", fix=_next(named)))
     if linked:
         what = f"columns that stay as they are tell true values: {'; '.join(one.sentence for one in linked)}"
         problems.append(sentence(what, fix=_next([name for one in linked for name in one.variables])))

@@ -26,6 +26,7 @@ from postrand.support import saving
 from postrand.support.inputs import read_toml
 from postrand.workflow import draft_decisions
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
+from postrand.workflow.swallowed import swallowed
 
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
@@ -39,7 +40,7 @@ class Trial:
 
     ``before`` and ``after`` are the numbers of records of each category, without missing values; text and data show in
     which step of :data:`STEPS` they lie. ``problem`` says why the file cannot be recoded, ``note`` what this file says
-    of a rule on rare categories that was settled by another.
+    of a rule on rare categories that was settled by another, and of codes for no answer that count as values.
     """
 
     recode: Recode
@@ -224,7 +225,8 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
-    return Trial(recode, before, after, note=_note(recode, counts, after))
+    notes = (_note(recode, counts, after), swallowed(source, [recode]).get(recode.variable, ""))
+    return Trial(recode, before, after, note=" ".join(filter(None, notes)))
 
 
 def _note(recode: Recode, counts: Mapping[Any, int], after: Mapping[str, int]) -> str:

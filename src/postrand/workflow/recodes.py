@@ -21,7 +21,8 @@ from postrand.columns.recoded import recoded
 from postrand.engines.database import Table, open_records
 from postrand.errors import SpecificationError, raise_all
 from postrand.formats import File, Source
-from postrand.recoding import Recode
+from postrand.recoding import Recode, Recoding
+from postrand.recoding.bands import Bands
 from postrand.recoding.base import is_settled, key_of, steps_of
 from postrand.recoding.recode import recodes_from
 from postrand.recoding.steps import settled as settled_kind
@@ -56,7 +57,9 @@ class Prepared:
 
 
 def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source, where: str) -> Prepared:
-    """Return recodes with what only the file tells: the types of a text file's numbers, and which categories are rare.
+    """Return recodes with what only the file tells.
+
+    These are the types of a text file's numbers, names of bands where numbers have fractions, and rare categories.
 
     Raises
     ------
@@ -77,6 +80,9 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
     for entry, recode in zip(said, read, strict=True):
         if recode.source in types:
             entry["type"] = types[recode.source]
+        if labels := _true_names(source, recode, types):
+            entry["labels"] = list(labels)
+            recode = dataclasses.replace(recode, kind=_named(recode.kind, labels))
         if not is_settled(recode.kind):
             try:
                 recode = settled(recode, counts[recode.source])
@@ -86,6 +92,24 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
         done.append(dataclasses.replace(recode, type=entry.get("type", recode.type)))
     raise_all(SpecificationError, problems)
     return Prepared(tuple(said), tuple(done))
+
+
+def _true_names(source: Source, recode: Recode, types: Mapping[str, str]) -> tuple[str, ...]:
+    """Return names for bands of numbers with a fraction, of which ``1-999`` is not true; () where the names are."""
+    kind = recode.kind
+    if not isinstance(kind, Bands) or kind.labels or kind.unit:
+        return ()
+    if recode.source in types:
+        return kind.open_names() if types[recode.source] == "double" else ()
+    if not pa.types.is_floating(source.schema.field(recode.source).type):
+        return ()
+    parts = (pc.drop_null(batch.column(recode.source)) for batch in source.batches([recode.source]))
+    fractions = any(pc.any(pc.not_equal(part, pc.floor(part))).as_py() for part in parts)
+    return kind.open_names() if fractions else ()
+
+
+def _named(kind: Recoding, labels: tuple[str, ...]) -> Recoding:
+    return dataclasses.replace(kind, labels=labels) if isinstance(kind, Bands) else kind
 
 
 def reopened(place: Path | File | Table, made: Prepared, source: Source) -> Source:

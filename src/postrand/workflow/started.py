@@ -28,8 +28,9 @@ class Started:
     from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
-    releases as it is. ``numbers``: those without a role that seem to number persons or households. ``roles``: the
-    number of columns with each role, empty for none.
+    releases as it is. ``numbers``: those without a role that seem to number persons or households.
+    ``swallowed``: what is told of codes for no answer that recodes count as values. ``roles``: the number of columns
+    with each role, empty for none.
     """
 
     codebook: Path
@@ -44,6 +45,7 @@ class Started:
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    swallowed: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -66,6 +68,7 @@ class Started:
             what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}"
             lines.append(sentence(what, fix=fix))
+        lines += [f"warning: {text}" for text in self.swallowed]
         if given.get("weight"):
             lines.append(_survey(given))
         if self.is_small:

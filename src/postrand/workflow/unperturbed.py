@@ -17,15 +17,17 @@ from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import mechanism_of
+from postrand.workflow.swallowed import swallowed
 
 
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
-    Also the recodes whose merged categories are still too few, categories for missing values that none needs, and
-    numbers that hardly move in rank, or of which no weighted mean is left. One pass over the file, or none where it is
-    ``known``; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no
-    counts; ``figures`` are confidential.
+    Also the recodes whose merged categories are still too few, categories for missing values that none needs, codes
+    for no answer that recodes count as values, and numbers that hardly move in rank, or of which no weighted mean is
+    left. One pass over the file, or none where it is ``known``, but for its first records where there are recodes;
+    nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
+    ``figures`` are confidential.
 
     Raises
     ------
@@ -40,6 +42,8 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     moves = [Finding("moves", (), (one.variable,), one.finding) for one in moves_of(known) if one.is_small]
     moves += _unweighted(plan)
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
+    taken = swallowed(known.source) if plan.codebook.recodes else {}
+    few += tuple(Finding("swallowed", (), (name,), text) for name, text in taken.items())
     sample = None if known.sample is None else known.answers[known.sample]
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())

@@ -1,0 +1,110 @@
+"""Codes for no answer that a recode counts as values: "999" in the last band of ages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from postrand.columns.recoded import unrecoded
+from postrand.errors import DataError, sentence
+from postrand.formats import Source
+from postrand.plan.infer import NO_ANSWER, NO_ANSWER_CODES, looks_missing
+from postrand.recoding import Recode
+from postrand.recoding.base import LISTED, Scalar, is_settled, key_of, listed
+
+MAX_RECORDS = 100_000
+"""So many records, the first ones, are looked at."""
+
+
+def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
+    """Return for each result of a recode the warning that it counts what looks like codes for no answer as values.
+
+    ``source`` has the columns of the file, and these ``recodes`` are not applied yet; or it is recoded by its own.
+    Codes are those that a codebook's draft would propose as ``missing_codes``; only usual ones are named.
+    """
+    if not recodes:
+        source, recodes = unrecoded(source)
+    wanted = [recode for recode in recodes if is_settled(recode.kind)]
+    values = _values(source, sorted({recode.source for recode in wanted}))
+    found = {recode.variable: _said(recode, values[recode.source], _labels(source, recode.source)) for recode in wanted}
+    return {name: text for name, text in found.items() if text}
+
+
+def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return drafts with what is told of their recodes among their notes."""
+    return [{**d, "notes": [*d["notes"], told[d["name"]]]} if d["name"] in told else d for d in drafts]
+
+
+def _values(source: Source, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Return the different values of columns in the first ``MAX_RECORDS`` records."""
+    held: dict[str, list[pa.Array]] = {name: [] for name in names}
+    read = 0
+    for batch in source.batches(names) if names else ():
+        for name in names:
+            column = batch.column(name)
+            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            held[name].append(pc.unique(column.drop_null()))
+        read += batch.num_rows
+        if read >= MAX_RECORDS:
+            break
+    return {
+        name: pc.unique(pa.chunked_array(parts, parts[0].type)) if parts else pa.nulls(0)
+        for name, parts in held.items()
+    }
+
+
+def _labels(source: Source, name: str) -> dict[str, str]:
+    text = (source.schema.field(name).metadata or {}).get(b"value_labels", b"{}")
+    try:
+        known = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
+    """Return the warning on one recode, "" without any."""
+    absent = {key_of(value) for value in recode.missing}
+    given = [v for v in values.to_pylist() if isinstance(v, Scalar) and key_of(v) not in absent]
+    codes = [code for code in looks_missing(given, [str(labels.get(key_of(v), v)) for v in given]) if _is_usual(code)]
+    if not codes:
+        return ""
+    try:
+        made = recode.apply(pa.array(given, values.type)).to_pylist()
+    except DataError:  # a value that has no place is refused where the records are read
+        return ""
+    results = dict(zip(given, made, strict=True))
+    taken = [code for code in codes if _is_taken(recode, code, results, {*codes})]
+    if not taken:
+        return ""
+    texts = listed(taken)
+    into = listed(dict.fromkeys(key_of(results[code]) for code in taken))
+    asked = ", ".join(map(_toml, taken[:LISTED]))
+    typed = ",".join(key_of(code) for code in taken[:LISTED])
+    what = f"{texts} of the column {recode.source!r} can mean no answer, and counts as {into}"
+    fix = f"if so, write missing = [{asked}] in this entry of [[recodes]], behind --recode ;missing={typed}"
+    return sentence(what, where=f"recode of {recode.variable!r}", fix=fix)
+
+
+def _is_usual(code: Scalar) -> bool:
+    """Whether a code is one of the usual ones, and no record's own value."""
+    text = key_of(code).strip()
+    number = text.lstrip("-")
+    return not number.isdigit() or int(number) in NO_ANSWER_CODES or -9 <= int(text) < 0
+
+
+def _is_taken(recode: Recode, code: Scalar, results: dict[Scalar, Scalar | None], codes: set[Scalar]) -> bool:
+    """Whether a code counts as a value: not as itself, nor as a category of no answer, or one made for codes alone."""
+    result = results[code]
+    if result is None or key_of(result) == key_of(code) or key_of(result).strip().casefold() in NO_ANSWER:
+        return False
+    return recode.kind.reads != "values" or any(made == result for v, made in results.items() if v not in codes)
+
+
+def _toml(code: Scalar) -> str:
+    text = key_of(code)
+    return text if text.lstrip("-").isdigit() and text == str(int(text)) else json.dumps(text)
