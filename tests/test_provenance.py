@@ -1,5 +1,6 @@
 """Plans with strata, closed blocks, shares, selections, distances and every provenance of the prior, end to end."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -544,8 +545,12 @@ def test_records_are_drawn_anew_by_ids_of_a_text_file_whatever_their_type_was(fo
     assert verify(root, release_key=ReleaseKey.from_seed(2), **options).ok
     (failed,) = (c.name for c in verify(root, release_key=ReleaseKey.from_seed(3), **options).checks if c.ok is False)
     assert failed == "drawn"
-    call = ["verify", str(root), "--file", str(folder / "people.csv"), "--json"]  # how it is read is found out
-    assert CliRunner().invoke(main, call).exit_code == 0
+    call = ["verify", str(root), "--file", str(folder / "people.csv"), "--record-key", "id"]  # read as it shows
+    digest = hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest()
+    done = CliRunner().invoke(main, [*call, "--manifest-sha256", digest.upper()])
+    assert done.exit_code == 0
+    assert "ok    published" in done.stdout
+    assert CliRunner().invoke(main, [*call, "--manifest-sha256", digest[::-1]]).exit_code == 7
 
 
 def test_a_key_alone_is_refused(folder):

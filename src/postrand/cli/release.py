@@ -5,6 +5,7 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -152,6 +153,9 @@ def _plainly(file: Path) -> str:
 @click.option("--release", type=FOLDER, help="The release, if DIRECTORY is a folder of completed files.")
 @click.option("--redo-completed", is_flag=True, help="Make completed files again from their seed, and compare.")
 @click.option("--signer", type=FILE, help="Public key (PEM): fail unless the release is signed by it.")
+@click.option(
+    "--manifest-sha256", metavar="HEX", help="SHA-256 of manifest.json, as published or signed elsewhere: must be this."
+)
 @may_use(*LOCAL, passed=True)
 def verify(
     directory: Path,
@@ -162,6 +166,7 @@ def verify(
     release: Path | None,
     redo_completed: bool,
     signer: Path | None,
+    manifest_sha256: str | None,
     resources: Any,
 ) -> Result:
     """Check a release again, or completed files made from it; only these files are needed.
@@ -182,15 +187,17 @@ def verify(
 
     key = release_key(key_file, None)
     records, of_records = confidential(file, plan, record_key)
-    _check_record_key(file, record_key)
+    _check_record_key(records, record_key)
     options: Any = {
+        "manifest_sha256": manifest_sha256 and manifest_sha256.strip().lower(),
         "record_key": of_records,
         "resources": resources,
         "redo_completed": redo_completed,
         "signer": signer,
     }
     if release is not None or is_completed(directory):
-        _check_alone(directory, release, {"--file": file, "--plan": plan, "--key-file": key_file, "--signer": signer})
+        others = {"--file": file, "--plan": plan, "--key-file": key_file, "--signer": signer}
+        _check_alone(directory, release, {**others, "--manifest-sha256": manifest_sha256})
         verification = verify_completed(directory, release or "", redo=redo_completed, raise_if_failed=False)
     else:
         verification = check(directory, file=records, release_key=key, raise_if_failed=False, **options)
@@ -199,7 +206,7 @@ def verify(
     return verification.to_dict(), str(verification), verification.exit_code
 
 
-def _check_record_key(file: Path | None, record_key: str | None) -> None:
+def _check_record_key(file: Any, record_key: str | None) -> None:
     """Raise UsageError if a record key is named without the file that has it, or is none of its columns."""
     if record_key is None:
         return
@@ -215,7 +222,7 @@ def _check_record_key(file: Path | None, record_key: str | None) -> None:
         raise UsageError(sentence(what, where="--record-key", wanted=few(columns)))
 
 
-def _check_alone(directory: Path, release: Path | None, others: dict[str, Path | None]) -> None:
+def _check_alone(directory: Path, release: Path | None, others: Mapping[str, object]) -> None:
     """Raise UsageError unless completed files are checked against their release, and against nothing else."""
     problems = [
         sentence(f"{name} does not go with completed files", fix="verify the release with it, in a run of its own")
