@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from collections import Counter
 from math import comb
 
@@ -34,7 +33,6 @@ from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import Singled, singled_out
-from tests.conftest import ROOT
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
 
@@ -345,30 +343,32 @@ def test_a_household_variable_of_a_split_is_a_finding_too(tmp_path):
     assert "[unit] household_variables" in one.sentence
 
 
-README_LINE = "postrand init survey.parquet --keys sex,region,age --sensitive income"
+DECISIONS = {
+    "as_is": 'as_is = ["income"]',
+    "law": '[[numerical]]\nvariables = ["income"]\nmethod = { model = "rank-blocks", k = 100 }\n',
+    "drop": 'role = "drop"',
+}
 
 
 @NOTED
 @pytest.mark.parametrize("way", ["as_is", "law", "drop"])
-def test_the_readme_s_example_says_what_to_do_next_and_works_after_it(tmp_path, way):
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert README_LINE in readme
+def test_an_exact_amount_asks_for_a_decision_and_each_way_works_after_it(tmp_path, way):
     rng, n = np.random.default_rng(8), 2000
     table = {"sex": rng.choice(["F", "M"], n), "region": rng.choice(list("nesw"), n), "age": rng.integers(18, 80, n)}
     pq.write_table(pa.table(table | {"income": rng.lognormal(10, 1, n)}), tmp_path / "survey.parquet")
-    said = call(*README_LINE.split()[1:2], tmp_path / "survey.parquet", *README_LINE.split()[3:], "--out", tmp_path)
+    said = call(
+        "init", tmp_path / "survey.parquet", "--keys", "sex,region,age", "--sensitive", "income", "--out", tmp_path
+    )
     assert "Next: decide on income: released unperturbed, it singles out more than" in said.output
     plan, out = tmp_path / "plan.toml", tmp_path / "release"
     assert call("protect", "--plan", plan, "--out", out).exit_code == 3
     book, text = tmp_path / "codebook.toml", plan.read_text("utf-8")
     if way == "as_is":
-        line = re.search(r"^as_is = .*?\]", readme, re.MULTILINE).group()
-        plan.write_text(text.replace("as_is = []", line), "utf-8")
+        plan.write_text(text.replace("as_is = []", DECISIONS[way]), "utf-8")
     elif way == "law":
-        law = re.search(r"\[\[numerical\]\].*?```", readme, re.DOTALL).group().removesuffix("```")
-        plan.write_text(f"{text}\n{law}", "utf-8")
+        plan.write_text(f"{text}\n{DECISIONS[way]}", "utf-8")
     else:
-        book.write_text(book.read_text("utf-8").replace('role = "sensitive"', 'role = "drop"'), "utf-8")
+        book.write_text(book.read_text("utf-8").replace('role = "sensitive"', DECISIONS[way]), "utf-8")
     done = call("protect", "--plan", plan, "--out", out)
     assert done.exit_code == 0, done.output
     assert call("verify", out).exit_code == 0

@@ -78,7 +78,7 @@ def test_the_level_of_a_metric_is_per_length_and_names_its_place(law):
         }
         worst = max(spent, key=spent.__getitem__)
         assert spent[worst] <= found.level <= spent[worst] * (1 + mpmath.mpf(2) ** -50)
-    assert found.where == f"column {worst[0]}, rows {worst[1]} and {worst[2]}"
+    assert found.entries == worst
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,10 @@ def test_a_metric_of_other_categories_or_with_zeros_has_no_level_and_equal_rows_
     )
     noise = TransitionMatrix.from_array(np.full((3, 3), 1 / 3))
     for laws, where in (([LAW, LAW], "its edges"), ([randomised_response(4, 0.1)], "its edges"),
-                        ([randomised_response(2, 0.1)], "its edges"), ([zero], "column 2")):  # fmt: skip
+                        ([randomised_response(2, 0.1)], "its edges"), ([zero], "")):  # fmt: skip
         found = MetricPrivacy(9.0, chain).check(laws)
         assert (found.holds, found.level, found.worst, found.where) == (False, math.inf, 0, where)
+        assert (found.entries is None) is bool(where)
     found = MetricPrivacy(1e-9, chain).check([noise])
     assert (found.holds, found.level) == (True, 0.0)
     parted = MetricPrivacy(9.0, ((0, 1, 1.0), (2, 3, 1.0))).check([randomised_response(4, 0.1)])
@@ -290,12 +291,12 @@ def test_the_bits_that_are_hidden_are_the_entropies_of_the_rows():
 
 def test_the_worst_column_is_named_with_the_rows_where_it_is_largest_and_least():
     model = DifferentialPrivacy(5.0)
-    assert model.check([LAW]).where == "column 2, rows 2 and 0"  # 0.6 to 0.1
+    assert model.check([LAW]).entries == (2, 2, 0)  # 0.6 to 0.1
     zero = TransitionMatrix.from_array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.8, 0.1]])
     found = model.check([LAW, zero])
-    assert (found.holds, found.level, found.worst, found.where) == (False, math.inf, 1, "column 2, rows 2 and 0")
+    assert (found.holds, found.level, found.worst, found.entries) == (False, math.inf, 1, (2, 2, 0))
     unused = TransitionMatrix.from_array([[0.9, 0.1, 0], [0.3, 0.7, 0], [0.6, 0.4, 0]])
-    assert model.check([unused]).where == "column 1, rows 1 and 0"  # a value that is never released does not count
+    assert model.check([unused]).entries == (1, 1, 0)  # a value that is never released does not count
 
 
 def test_ends_and_sums_of_a_differential_level():
@@ -331,7 +332,7 @@ def test_models_together_are_each_of_them():
     found = both.check([LAW])
     assert not found.holds
     assert found.level != other.check([LAW]).level
-    assert (found.level, found.where) == (strong.check([LAW]).level, strong.check([LAW]).where)
+    assert (found.level, found.entries) == (strong.check([LAW]).level, strong.check([LAW]).entries)
     assert found.sentence == "; ".join(model.check([LAW]).sentence for model in both.models)
     held = Together((other, weak)).check([randomised_response(3, 0.2), LAW])
     assert (held.holds, held.level, held.worst) == (True, other.check([randomised_response(3, 0.2), LAW]).level, 1)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from postrand import __version__
-from postrand.errors import DataError, PostrandError, ReleaseError, UncheckedError, printable, raise_all, sentence
+from postrand.errors import (
+    DataError,
+    PostrandError,
+    ReleaseError,
+    UncheckedError,
+    printable,
+    raise_all,
+    sentence,
+    shown,
+)
 from postrand.release import canonical_json, fields, rendering
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, listed_files, well_formed
 from postrand.support import wordings
@@ -96,9 +105,9 @@ class Verification:
     def problems(self) -> tuple[str, ...]:
         """One sentence for each check that failed; if none failed, for each that could not run here."""
         outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
-        where = self.path.name or self.path
+        whole, where = printable(f"{shown(self.path)}: "), printable(shown(self.path.name or self.path))
         found = [(c.name, c.sentence) for c in self.checks if c.outcome == outcome]
-        return tuple(said if said.startswith(f"{self.path}: ") else f"{where}, {name}: {said}" for name, said in found)
+        return tuple(said if said.startswith(whole) else f"{where}, {name}: {said}" for name, said in found)
 
     @property
     def exit_code(self) -> int:
