@@ -28,7 +28,7 @@ def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.
 
     ``given``: what a person chose of how it is read; the file tells the rest.
     """
-    place = formats.placed(path, formats.detected(path, given or formats.ReadSettings()))
+    place = formats.place_of(path, given or formats.ReadSettings())
     source = formats.read(place)
     rows, missing = 0, np.zeros(len(source.schema), dtype=np.int64)
 

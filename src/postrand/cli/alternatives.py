@@ -80,7 +80,7 @@ def recheck(folder: Path) -> Result:
 def _placed(file: Path, reading: Any) -> Any:
     from postrand import formats
 
-    return formats.placed(file, formats.detected(file, reading))
+    return formats.place_of(file, reading)
 
 
 def _said(out: Path, claims: Any, notes: tuple[str, ...]) -> Result:

@@ -289,9 +289,9 @@ def records_of(
 def confidential(file: Path | None, plan: Path | None, record_key: str | None) -> tuple[Any, str | None]:
     """Return the auditor's confidential records and their record key; raises UsageError if two sources are named."""
     if plan is None:
-        from postrand.formats import ReadSettings, detected, placed
+        from postrand.formats import place_of
 
-        return None if file is None else placed(file, detected(file, ReadSettings())), record_key
+        return None if file is None else place_of(file), record_key
     if file is not None or record_key is not None:
         raise UsageError(sentence("--plan names the source and its record key", fix="leave the other options out"))
     from postrand.plan import load_plan

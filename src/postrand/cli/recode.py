@@ -30,13 +30,13 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are. Exit
     code 4 if a recode fails.
     """
-    from postrand.formats import detected, placed
+    from postrand.formats import place_of
     from postrand.workflow import recode_trial
 
     if (file is None) == (plan is None) or (plan is not None and reading.to_dict()):
         what = "name either a file, with options that say how it is read, or a plan"
         raise UsageError(sentence(what, fix="postrand recode codebook.toml survey.csv"))
-    place = recode_trial.place_of(plan) if file is None else placed(file, detected(file, reading))  # type: ignore[arg-type]  # one is there
+    place = recode_trial.place_of(plan) if file is None else place_of(file, reading)  # type: ignore[arg-type]  # one is there
     trials, made = recode_trial.tried(codebook, place)
     data: dict[str, Any] = {"internal": True, "recodes": [trial.to_dict() for trial in trials]}
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]

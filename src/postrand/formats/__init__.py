@@ -87,6 +87,7 @@ __all__ = [
     "open_writer",
     "parquet_files",
     "path_of",
+    "place_of",
     "placed",
     "read",
     "settings_from",
@@ -187,6 +188,17 @@ def placed(path: Path, settings: ReadSettings) -> Path | File:
     usual = usual_of(path).to_dict()
     is_usual = all(text == usual.get(name) for name, text in settings.to_dict().items())
     return path if is_usual else File(path, settings)
+
+
+def place_of(path: Path, given: ReadSettings = USUAL) -> Path | File:
+    """Return what :func:`read` takes for a file that is read as it shows, with the settings that are given.
+
+    Raises
+    ------
+    DataError
+        If a text file does not show how it is to be read, with the ways that are possible.
+    """
+    return placed(path, detected(path, given))
 
 
 def path_of(place: Path | File) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +68,11 @@ class Charge:
             If the file cannot be written; it is then as it was.
         """
         self.ledger.add(dataclasses.replace(self.entry, manifest=manifest), self.terms, stated=self.series)
+
+
+def series_of(charges: Iterable[Charge]) -> Series | None:
+    """Return the place among the releases of a population that a release's certificate states; None without one."""
+    return next((charge.series for charge in charges if charge.series is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from postrand.plan import Plan
 from postrand.release import Release, rendering
 from postrand.release.bundle import InternalContent
 from postrand.release.completed_files import putting
-from postrand.release.ledger import Charge
+from postrand.release.ledger import Charge, series_of
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, record_key_of, released_names
@@ -111,7 +111,7 @@ class Perturbation:
             delta=None if self.plan.file is None else self.plan.file.delta,
             file_epsilon=None if self.plan.file is None else self.plan.file.epsilon,
             complete=None if self.plan.release.completed is None else putting(self.plan.release.completed),
-            series=next((charge.series for charge in charges if charge.series is not None), None),
+            series=series_of(charges),
             note=note,
         )
 

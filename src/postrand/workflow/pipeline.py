@@ -21,7 +21,7 @@ from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release
-from postrand.release.ledger import Ledger
+from postrand.release.ledger import Ledger, series_of
 from postrand.risk.findings import Findings
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.inputs import finite
@@ -126,7 +126,7 @@ def _run(
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
     charges = charges_of(plan, entry, ledger, again=again)
-    series = next((charge.series for charge in charges if charge.series is not None), None)
+    series = series_of(charges)
     certificate = dataclasses.replace(certificate, series=series)  # what the pages say of the total, they say first
     about = known, blocks, certificate, found, mechanism, sampling_fraction
     with _beside(known, None if dossier is None else _collected(*about)) as inside:
