@@ -402,4 +402,5 @@ def figure(one: RiskFigure, side: str) -> str:
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
     least, mean = least_and_mean(tables) or (None, None)
-    return {"least": least, "harmonic_mean": mean, "tables": [one.to_dict() for one in tables]}
+    without = sum(one.has_no_estimate for one in tables)
+    return {"least": least, "harmonic_mean": mean, "no_estimate": without, "tables": [one.to_dict() for one in tables]}
