@@ -350,9 +350,18 @@ def test_weights_and_a_fraction_together_are_refused(folder, tmp_path):
     for name in ("plan.toml", "codebook.toml"):
         text = (folder / name).read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
         (tmp_path / name).write_text(text.replace('role = "sensitive"', 'role = "weight"'))
-    told = call("explain", tmp_path / "plan.toml", "--sampling-fraction", "0.1")
-    assert told.exit_code == 2
-    assert "both a sampling fraction and a weight are given" in told.stderr
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    book = ["--codebook", tmp_path / "codebook.toml"]
+    for command in (
+        ["explain", plan],
+        ["compare", plan, plan],
+        ["advise", folder / "people.parquet", *book, "--out", out],
+        ["protect", "--plan", plan, "--out", out, "--dossier", tmp_path / "in"],
+    ):
+        told = call(*command, "--sampling-fraction", "0.1")
+        assert told.exit_code == 2, command
+        assert "both a sampling fraction and a weight are given" in told.stderr, command
+        assert not out.exists()
 
 
 def test_what_an_unknown_measure_needs_is_the_next_step(folder, tmp_path):
