@@ -63,7 +63,11 @@ def is_columns(root: Path) -> bool:
 
 def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> pa.Table:
     """Return a whole file as one table of unified dictionaries, its fields with the labels that the file has."""
-    source = formats.read(path, codebook)
+    return table_of(formats.read(path, codebook))
+
+
+def table_of(source: formats.Source) -> pa.Table:
+    """Return the records of a source as :func:`read_table` does those of a file."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
     fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
