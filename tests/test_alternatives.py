@@ -395,7 +395,7 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
     table = {"sex": rng.choice([1, 2, 9], 300, p=[0.48, 0.48, 0.04]), "age": rng.integers(0, 90, 300)}
     table["age"][:7] = 999
     table["ill"] = np.where(table["sex"] == 1, rng.choice(["no", "n.a."], 300), rng.choice(["no", "yes", "n.a."], 300))
-    table |= {"rooms": rng.choice([1, 2, 3, 4, 5, 6, 99], 300), "name": [f"Ann {i}" for i in range(300)]}
+    table |= {"rooms": rng.choice([1, 2, 3, 4, 5, 6, 99], 300), "name": np.array([f"Ann {i}" for i in range(300)])}
     table["id"] = np.arange(300)
     survey, book = tmp_path / "survey.csv", tmp_path / "codebook.toml"
     pl.DataFrame(table).write_csv(survey, separator=";")
