@@ -23,8 +23,8 @@ class Finding:
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
     ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
     categories that are merged are still too few), ``missing`` (a category for missing values is one too many),
-    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left), ``swallowed`` (a recode counts what
-    looks like a code for no answer as a value) or ``names`` (a column that seems to name or number persons, or holds
+    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left), ``swallowed`` (what looks
+    like a code for no answer counts as a value) or ``names`` (a column that seems to name or number persons, or holds
     free text).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
