@@ -10,6 +10,8 @@ KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of risk figures beside such columns must know."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
+MOST_BRIEF = 3
+"""So many combinations of columns are named in a line or two, those that single out most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,11 @@ class Finding:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
             text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "
             return f"{text}the households, one member alone in {single}"
-        return self.sentence.partition(f"; {KEYS_ALONE}")[0]
+        first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")
+        if self.code == "singles-out" and len(rest) >= MOST_BRIEF:
+            more = len(rest) - MOST_BRIEF + 1
+            rest = [*rest[: MOST_BRIEF - 1], f"{more} more combination{'s' * (more > 1)}"]
+        return "; ".join([first, *rest])
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:

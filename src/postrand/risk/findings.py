@@ -101,8 +101,10 @@ class Findings:
         if not many or len([*many, *every]) < 2:
             return self.found
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
-        parts = [f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many]
-        listed = "; ".join([*parts, *(f"{_all_of(f.variables)} ({share_text(f.share)})" for f in every)])
+        largest = sorted((*many, *every), key=lambda f: -f.share)
+        names_of = [_all_of(f.variables) if f in every else _listed(f.variables) for f in largest]
+        parts = [f"{text} ({share_text(f.share)} of the records)" for text, f in zip(names_of, largest, strict=True)]
+        listed = "; ".join(parts)
         text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
         share = max(f.gravity for f in (*many, *every))
         one = Finding("singles-out", names, (), text, share=share)
