@@ -25,7 +25,7 @@ from postrand.risk.telling import (
     best_guess,
     told_pairs,
 )
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, values_text, weighed
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, made_zero, values_text, weighed
 
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
@@ -389,6 +389,7 @@ def _weighing(
     original: Weights,
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
+    yield from (Finding("weights", (name,), (), text) for name, text in made_zero(sample, codebook).items())
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
         if not one.about and sample.share_alone(one.name) <= MAX_ALONE:
