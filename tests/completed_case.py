@@ -45,9 +45,10 @@ def write(folder, suffixes):
     return copies
 
 
-def recipe(name, program):
+def recipe(name, program, **more):
     """The lines of README.txt for a program, for a stacked file of this name."""
     told = {"file": name, "perturbed": MECHANISM.variables, "copies": COPIES, "seed": 1, "settings": {}, "totals": []}
+    told |= more
     lines = recipes(told)
     start = next(i for i, line in enumerate(lines) if line.startswith(program)) + 1
     return "\n".join(line.strip() for line in lines[start : lines.index("", start)])

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from postrand.cli.frame import _tell_warnings
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
 from postrand.formats.csv import FormulaWarning
+from postrand.plan.infer import load_codebook
 from postrand.risk.findings import KEYS_ALONE, Findings, _together
 from postrand.workflow.alternative_files import suppress_file
 
@@ -348,3 +350,77 @@ def test_names_numbers_and_free_texts_need_a_decision_and_rows_are_shuffled(tmp_
     released = pa.csv.read_csv(out / "data.csv")["hhnr"].to_pylist()
     assert released != sorted(released) == home.tolist()
     assert pr.recheck(out).k == 3
+
+
+CODEBOOK = """
+[[recodes]]
+variable = "age"
+bands = [0, 30, 60]
+missing = [999]
+[[variables]]
+name = "sex"
+role = "key"
+categories = [1, 2, 9]
+type = "int64"
+missing_codes = [9]
+[[variables]]
+name = "age"
+role = "key"
+categories = ["0-29", "30-59", "60+"]
+missing = "keep"
+[[variables]]
+name = "ill"
+role = "sensitive"
+categories = ["no", "yes", "n.a."]
+missing_codes = ["n.a."]
+[[variables]]
+name = "rooms"
+role = "other"
+categories = [1, 2, 3, 4, 5, 6, 99]
+type = "int64"
+missing_codes = [99]
+[[variables]]
+name = "name"
+role = "drop"
+[[variables]]
+name = "id"
+role = "record_key"
+type = "int64"
+"""
+
+
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
+def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
+    rng, run, out = np.random.default_rng(5), CliRunner(), tmp_path / "out"
+    table = {"sex": rng.choice([1, 2, 9], 300, p=[0.48, 0.48, 0.04]), "age": rng.integers(0, 90, 300)}
+    table["age"][:7] = 999
+    table["ill"] = np.where(table["sex"] == 1, rng.choice(["no", "n.a."], 300), rng.choice(["no", "yes", "n.a."], 300))
+    table |= {"rooms": rng.choice([1, 2, 3, 4, 5, 6, 99], 300), "name": np.array([f"Ann {i}" for i in range(300)])}
+    table["id"] = np.arange(300)
+    survey, book = tmp_path / "survey.csv", tmp_path / "codebook.toml"
+    pl.DataFrame(table).write_csv(survey, separator=";")
+    book.write_text(CODEBOOK)
+    asked = [str(survey), "--codebook", str(book), "--separator", ";", "--out", str(out)]
+    made = run.invoke(main, ["suppress", *asked, "--k", "4", "--sensitive", "ill"])
+    assert made.exit_code == 0, made.output
+    assert "age: Recoded from age before anything else: bands" in made.stdout
+    assert "Codes for no answer are missing values: sex, ill." in (out / "claims.txt").read_text()
+    found = pl.read_csv(out / "data.csv")
+    assert found.columns == ["sex", "age", "ill", "rooms"]
+    assert set(found["sex"].unique()) <= {1, 2, None}
+    assert set(found["age"].unique()) <= {"0-29", "30-59", "60+", None}
+    rows = found.select("sex", "age").rows()
+    assert is_anonymous(rows, found["ill"].to_list(), 4, 2)
+    assert (found["sex"].null_count() + found["age"].null_count()) > (table["sex"] == 9).sum() + 7
+    loaded = load_codebook(book)
+    for frame in (pl.DataFrame(table), pl.DataFrame(table).to_pandas(), pa.table(table)):
+        own = pr.suppress(frame, k=4, sensitive="ill", codebook=loaded)
+        assert type(own.frame) is type(frame)
+        assert own.claims == pr.recheck(out)
+    shutil.rmtree(out)
+    assert run.invoke(main, ["microaggregate", *asked, "--columns", "rooms"]).exit_code == 0
+    assert pl.read_csv(out / "data.csv")["rooms"].null_count() == (table["rooms"] == 99).sum()
+    refused = run.invoke(main, ["microaggregate", *asked, "--columns", "id"])
+    assert "column 'id': a column is used, and the codebook does not release it; got record_key" in refused.stderr
+    refused = run.invoke(main, ["suppress", *asked[:1], "--out", str(tmp_path / "no")])
+    assert "no key variables are named" in refused.stderr

@@ -59,7 +59,7 @@ def permuted(file, out):
 
 
 def averaged(file, out):
-    average_columns(file, out, ["age", "pay"], RankBlocks(5), as_is=["id", "w"])
+    average_columns(file, out, ["age", "pay"], RankBlocks(5), as_is=["id", "w"], keep_order=True)
 
 
 def anatomised(file, out):
@@ -363,7 +363,8 @@ def call(*arguments):
 
 def test_the_command_line_does_all_of_it(file, tmp_path):
     code, made = call(
-        "average", file, "--columns", "age, pay", "--blocks", 5, "--as-is", "id,w", "--out", tmp_path / "a"
+        *("average", file, "--columns", "age, pay", "--blocks", 5, "--as-is", "id,w", "--keep-order"),
+        *("--out", tmp_path / "a"),
     )
     assert code == 0, made
     averaged(file, tmp_path / "b")
@@ -380,6 +381,24 @@ def test_the_command_line_does_all_of_it(file, tmp_path):
     assert (tmp_path / "page.html").read_bytes() == (tmp_path / "a" / "report.html").read_bytes()
     code, refused = call("average", file, "--columns", "age", "--out", tmp_path / "c")
     assert (code, refused["problems"][0].startswith("give exactly one of --band")) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["permute", "average"])
+def test_records_are_shuffled_and_the_file_still_shows_a_value_outside_its_run(file, tmp_path, form):
+    if form == "permute":
+        permute_columns(file, tmp_path / "out", ["age"], RankBlocks(5), KEY, as_is=["id", "w"], drop=["pay"])
+    else:
+        average_columns(file, tmp_path / "out", ["age"], RankBlocks(5), as_is=["id", "w"], drop=["pay"])
+    data = tmp_path / "out" / "data.parquet"
+    made = pq.read_table(data)
+    assert made["id"].to_pylist() != list(range(RECORDS)) == sorted(made["id"].to_pylist())
+    assert checks(tmp_path / "out", file=file)["file"] is True
+    age = made["age"].to_numpy().copy()
+    places = np.argsort(age)[[0, -1]]
+    age[places] = age[places[::-1]]
+    pq.write_table(made.set_column(1, "age", pa.array(age)), data)
+    with pytest.raises(ReleaseError, match=r"further than the rank law|average of its own ranks"):
+        verify(tmp_path / "out", file=file)
 
 
 def test_public_verify_knows_these_folders(file, tmp_path):

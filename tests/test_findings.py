@@ -408,7 +408,7 @@ def test_all_unperturbed_columns_are_told_together_where_they_single_out_more_th
     table = pa.table({name: [row[j] for row in rows] for j, name in enumerate("xyz")})
     found = singling(TableSource(table), table.column_names)
     (one,) = found.warnings
-    assert f"; all unperturbed columns (x, y and z) (about {100 * alone(rows):.0f}%)" in one, one
+    assert f"together: all unperturbed columns (x, y and z) (about {100 * alone(rows):.0f}% of the records); x" in one
     pair = alone([row[:2] for row in rows])
     assert f"x and y (about {100 * pair:.0f}% of the records)" in one, one
 

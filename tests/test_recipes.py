@@ -10,10 +10,13 @@ import pytest
 import scipy
 import statsmodels.formula.api as smf
 
-from postrand import formats
+from postrand import Codebook, Mechanism, Variable, formats
+from postrand.codebook.survey_design import SurveyDesign
+from postrand.completion.files import Stacked, write_stacked
 from postrand.errors import DataError, UsageError
 from postrand.estimate import combine, completed_frames, pool
-from tests.completed_case import COPIES, MECHANISM, RECORDS, recipe, write
+from postrand.release.completed_files import survey_of
+from tests.completed_case import BOOK, COPIES, MECHANISM, RECORDS, recipe, tables, write
 from tests.conftest import ROOT
 
 SUFFIXES = (".csv", ".parquet", ".feather", ".sav", ".dta", ".xpt")
@@ -191,6 +194,47 @@ def test_the_readme_of_the_files_says_the_same(stacked, monkeypatch, capsys):
     exec(recipe("completed.csv", "Python").replace("y ~ x", "rate_marriage ~ affair + age"), {})
     wanted = pool(lambda f: smf.ols("rate_marriage ~ affair + age", f.to_pandas()).fit(), copies)
     assert capsys.readouterr().out == f"{wanted}\n"
+
+
+def test_the_readme_of_a_survey_names_weights_and_clusters(tmp_path, monkeypatch, capsys):
+    released, copies = tables()
+    rng = np.random.default_rng(3)
+    extra = {"w": pa.array(rng.uniform(1, 3, RECORDS)), "house no": pa.array(np.arange(RECORDS) // 2)}
+    extra["area"] = pa.array(np.arange(RECORDS) // 50)
+    released, *copies = (pa.table({**dict(zip(t.column_names, t.columns, strict=True)), **extra})
+                         for t in (released, *copies))  # fmt: skip
+    others = tuple(Variable(n, "other", type=t) for n, t in (("w", "double"), ("house no", "int64"), ("area", "int64")))
+    survey = {"weights": "w", "psu": "house no", "strata": "area"}
+    book = Codebook((*BOOK.variables, *others), survey=SurveyDesign(**survey))
+    law = Mechanism({b.variables[0]: b.matrix for b in MECHANISM.blocks}, book)
+    write_stacked(tmp_path / "completed.csv", Stacked.of(released.schema, law, ".csv"), released, copies)
+    assert survey_of(law) == {"survey": survey}
+    assert survey_of(MECHANISM) == {}
+    said = {"survey": survey, "columns": released.column_names}
+    monkeypatch.chdir(tmp_path)
+    exec(recipe("completed.csv", "Python", **said).replace("y ~ x", "rate_marriage ~ affair + age"), {})
+
+    def clustered(frame):
+        """The sandwich by hand: clusters in the middle, small-sample factor of statsmodels."""
+        frame = frame.to_pandas()
+        x = np.column_stack([np.ones(RECORDS), frame["affair"] == "yes", frame["age"]])
+        bread = np.linalg.inv(x.T @ (x * frame["w"].to_numpy()[:, None]))
+        beta = bread @ x.T @ (frame["w"] * frame["rate_marriage"]).to_numpy()
+        score = x * (frame["w"] * (frame["rate_marriage"] - x @ beta)).to_numpy()[:, None]
+        sums = pd.DataFrame(score).groupby(frame["house no"].to_numpy()).sum().to_numpy()
+        factor = len(sums) / (len(sums) - 1) * (RECORDS - 1) / (RECORDS - 3)
+        return beta, factor * bread @ (sums.T @ sums) @ bread
+
+    found = re.findall(r"^(?:Intercept|affair.*?|age) +(\S+) +(\S+)", capsys.readouterr().out, re.M)
+    wanted = pool(clustered, copies)
+    assert [float(error) for _, error in found] == pytest.approx(wanted.standard_error, rel=1e-3)
+    in_r = "design <- survey::svydesign(ids = ~`house no`, strata = ~area, weights = ~w, nest = TRUE, data = copy)"
+    assert in_r in recipe("completed.csv", "R ", **said)
+    assert "mi svyset house no [pweight=w], strata(area)" in recipe("completed.dta", "Stata", **said)
+    assert "WEIGHT BY w." in recipe("completed.sav", "SPSS", **said)
+    replicated = {"weights": "w", "replicates": ["a", "b"], "method": "fay", "rho": 0.3}
+    told = {"survey": replicated, "columns": [*released.column_names, "a", "b"]}
+    assert 'type = "Fay", combined.weights = TRUE, rho = 0.3' in recipe("completed.csv", "R ", **told)
 
 
 def test_the_formulas_of_a_spreadsheet_are_the_rules():

@@ -316,6 +316,14 @@ def test_codes_for_no_answer_that_count_as_values_are_told_on_every_surface(tmp_
     assert found.about == ("age",)
     book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 30, 60]\nmissing = [999]"))
     assert said not in run.invoke(main, ["recode", str(book), "--plan", str(plan)]).output
+    scale = [f"{'fm'[i % 2]},{[1, 2, 3, 4, 5, 9, 99][i % 7]}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["sex,happy", *scale]))
+    listed = "codes that can mean no answer count as values, in means too: happy (9, 99)"
+    asked = ["init", str(tmp_path / "t.csv"), "--key", "sex", "--other", "happy", "--out", str(tmp_path / "t")]
+    assert listed in run.invoke(main, asked).output
+    assert listed in run.invoke(main, ["design", "--plan", str(tmp_path / "t" / "plan.toml")]).output
+    asked = [*asked[:-1], str(tmp_path / "u"), "--recode", "happy=rounding:1"]
+    assert "'happy' can mean no answer, and stays a number" in run.invoke(main, asked).output
     told = run.invoke(
         main, ["init", str(tmp_path / "s.csv"), "--out", str(tmp_path / "x"), "--recode", "sex=missing:9"]
     )

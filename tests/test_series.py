@@ -33,7 +33,7 @@ from postrand.plan.ledger_plan import ledger_of
 from postrand.privacy import ApproximateDifferentialPrivacy
 from postrand.privacy.levels import zcdp
 from postrand.release import canonical_json, fields
-from postrand.release.ledger import Charge, Ledger, Terms
+from postrand.release.ledger import Charge, Ledger, LedgerWarning, Terms
 from postrand.release.ledger_lines import Book, Entry, line_of, total_of, unit_totals
 from postrand.release.ledger_report import LedgerPage, verify_ledger
 from postrand.support.guesses import guesses_in_words
@@ -48,6 +48,16 @@ FIRST, WAVE = Terms(population="panel"), Terms(population="panel", kind="wave")
 
 def entry(content=1, epsilon=1.0, digest="aa" * 32, **more):
     return Entry.of(Content(content), digest, epsilon, f"release{content}", **more)
+
+
+def test_the_same_values_with_other_files_or_another_kind_are_warned_of(tmp_path):
+    ledger, made = ledger_of_three(tmp_path, clear=("job", "edu")), entry(1, clear=("job", "edu"))
+    with pytest.warns(LedgerWarning, match=r'kind = "wave" has no effect.*those of release1 \(first\)'):
+        charge = ledger.charge(made, WAVE)
+    with pytest.warns(LedgerWarning, match=r"same order of records.*changed \(job, edu\).*reads the change of each"):
+        charge.note("f" * 64)
+    ledger.charge(made, FIRST).note(f"{1:064x}")  # the same files once more
+    assert len(ledger.entries()) == 3
 
 
 def ledger_of_three(folder, **more):

@@ -98,6 +98,9 @@ def test_a_rounding_that_is_there_is_judged_by_the_weights_of_the_file(tmp_path)
     assert base >= 5  # the rounding that is there would seem to change nothing
     assert f"rounding = {base:g} in [[recodes]], in place of the rounding that is there, leaves" in one.sentence
     assert "against the weights of the file, changes the weighted totals of all records, and of" in one.sentence
+    coarse = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(250.0)),))
+    told = weighed(open_records(tmp_path / "s.parquet", coarse), coarse)[0].sentence
+    assert f"the weights (w) are 0 for about {100 * (raw < 125).mean():.0f}% of the records, as they are rec" in told
 
 
 def test_no_rounding_is_proposed_that_makes_a_weight_0_or_changes_nothing():

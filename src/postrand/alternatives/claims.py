@@ -170,9 +170,13 @@ def codes_of(column: pa.ChunkedArray) -> tuple[IntArray, int]:
     whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
     held = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
     own = held.dictionary.dictionary_encode()  # a dictionary can list a value twice, and null
-    places = np.append(np.where(is_null(own.indices), -1, index_values(own.indices)), -1)
-    codes = places[np.where(is_null(held.indices), -1, index_values(held.indices))].astype(np.int64)
-    return codes, max(len(own.dictionary), 1)
+    places = np.append(_signed(own.indices), -1)
+    return places[_signed(held.indices)], max(len(own.dictionary), 1)
+
+
+def _signed(indices: pa.Array) -> IntArray:
+    """Return indices as signed numbers, -1 where they are missing; those of polars have no sign."""
+    return np.where(is_null(indices), -1, index_values(indices).astype(np.int64))
 
 
 def key_codes(columns: Mapping[str, tuple[IntArray, int]]) -> KeyCodes:

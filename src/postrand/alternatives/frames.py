@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from postrand.alternatives.by_codebook import by_codebook, keys_of, placed
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import SECONDS, fewest
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
 from postrand.alternatives.patterns import choices_of
+from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.data.frames import like, to_arrow
 from postrand.errors import DataError, UsageError, raise_all, sentence
@@ -32,12 +34,13 @@ class Protected:
 
 def suppress(
     frame: Any,
-    keys: Sequence[str],
+    keys: Sequence[str] = (),
     k: int = 3,
     *,
     sensitive: str | None = None,
     diversity: int = 2,
     seconds: float = SECONDS,
+    codebook: Codebook | None = None,
 ) -> Protected:
     """Suppress as few key values as possible, so that each combination of them is that of at least ``k`` records.
 
@@ -47,12 +50,16 @@ def suppress(
     several equal records loses values follows their order. ``seconds`` limits the search, and with it how much is
     proven (:attr:`Claims.at_least`).
 
+    A ``codebook`` recodes the frame first and leaves out what it does not release (``drop``, ``record_key``); without
+    ``keys``, its variables of this role are the keys. Codes for no answer of the keys and of ``sensitive`` are missing.
+
     Raises
     ------
     UsageError
         If k, the diversity or the keys are not valid.
     DataError
-        If there are fewer than ``k`` records, or fewer values of ``sensitive``; or a column is not there.
+        If there are fewer than ``k`` records, or fewer values of ``sensitive``; a column is not there; or the frame
+        does not fit the codebook.
 
     Examples
     --------
@@ -63,8 +70,10 @@ def suppress(
     >>> print(made.claims.losses[0])
     25% of the key values are suppressed; fewer are not enough for these claims (proven).
     """
+    keys = keys_of(keys, codebook)
     _check(keys, k, diversity, sensitive, seconds)
     names = [*keys, *([sensitive] if sensitive is not None else [])]
+    frame = frame if codebook is None else by_codebook(frame, codebook, names)
     table = to_arrow(frame, names)
     coded = {name: codes_of(table.column(name)) for name in names}
     codes = key_codes({name: coded[name] for name in keys})
@@ -85,17 +94,20 @@ def suppress(
     for j, name in enumerate(keys):
         if gone[:, j].any():
             places = from_numpy(np.arange(codes.records), gone[:, j])
-            frame = _placed(frame, name, table.column(name).combine_chunks().take(places))
+            frame = placed(frame, name, table.column(name).combine_chunks().take(places))
     claims.check(frame)
     return Protected(frame, claims)
 
 
-def microaggregate(frame: Any, columns: Sequence[str], k: int = 3, *, together: bool = False) -> Protected:
+def microaggregate(
+    frame: Any, columns: Sequence[str], k: int = 3, *, together: bool = False, codebook: Codebook | None = None
+) -> Protected:
     """Replace numbers by the means of groups of at least ``k`` records that are alike.
 
     Each column alone has the groups with the least squared change; missing values stay. ``together`` groups the records
     by all columns at once (MDAV), so that their combinations are those of at least k records; it loses more. Means of
-    columns do not change. Nothing is drawn.
+    columns do not change. Nothing is drawn. A ``codebook`` is used as by :func:`suppress`; codes for no answer of the
+    columns stay missing.
 
     Raises
     ------
@@ -114,6 +126,7 @@ def microaggregate(frame: Any, columns: Sequence[str], k: int = 3, *, together: 
     Each released value of pay is that of at least 2 records. pay: mean squared change 1.7% of its variance.
     """
     _check(columns, k)
+    frame = frame if codebook is None else by_codebook(frame, codebook, columns)
     table = to_arrow(frame, columns)
     held = {name: _numbers(table.column(name), name, together) for name in columns}
     raise_all(DataError, [_few(k, f"column {n!r}") for n, values in held.items() if np.isfinite(values).sum() < k])
@@ -130,13 +143,6 @@ def microaggregate(frame: Any, columns: Sequence[str], k: int = 3, *, together: 
     claims = Claims("microaggregation", k, classes, table.num_rows, lost)
     claims.check(frame)
     return Protected(frame, claims)
-
-
-def _placed(frame: Any, name: str, column: pa.Array) -> Any:
-    try:
-        return like(frame, {name: column})
-    except DataError:  # a type without missing values, such as whole numbers in pandas: its values become categories
-        return like(frame, {name: column.dictionary_encode()}, categorical=[name])
 
 
 def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | None = None, seconds: float = 1) -> None:

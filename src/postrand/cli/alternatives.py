@@ -9,14 +9,19 @@ import click
 
 from postrand.cli.columns import left_options
 from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
+from postrand.errors import UsageError, sentence
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
+_CODEBOOK = click.option(
+    "--codebook", type=FILE, help="codebook.toml of FILE: its recodes, roles and codes for no answer are used."
+)
 _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest number of records in a class.")
 
 
 @command
 @click.argument("file", type=FILE)
-@keys_option(required=True)
+@keys_option()
+@_CODEBOOK
 @_K
 @click.option("--sensitive", metavar="S", help="Sensitive variable of which each class must have several values.")
 @click.option("--diversity", type=int, default=2, show_default=True, metavar="L", help="How many values, at least.")
@@ -27,41 +32,50 @@ _K = click.option("--k", type=int, default=3, show_default=True, help="Smallest 
 @_OUT
 @reading_options
 def suppress(
-    file: Path, keys: str, k: int, sensitive: str | None, left: Any, out: Path, reading: Any, **search: Any
+    file: Path, keys: str | None, codebook: Path | None, k: int, left: Any, out: Path, reading: Any, **search: Any
 ) -> Result:
     """Suppress as few key values as possible, to reach k-anonymity.
 
     Each combination of key values is then that of at least K records; a suppressed value counts as a value. The folder
     states what holds and what does not. There is no differential privacy: 'postrand protect' gives that. Columns that
     stay as they are and name persons or single out records, or tell suppressed values, need a decision: --drop or
-    --as-is. Records are in a new random order.
+    --as-is. Records are in a new random order. With a --codebook, the file is recoded first, its role 'key' stands for
+    --keys, columns of the roles 'drop' and 'record_key' are left out, and codes for no answer of the keys and of the
+    sensitive variable are missing values.
     """
     from postrand.workflow.alternative_files import suppress_file
 
-    placed = _placed(file, reading)
-    return _said(out, *suppress_file(placed, out, names(keys), k, sensitive=sensitive, **left, **search))
+    book = _book(codebook)
+    if not keys and (book is None or not book.with_role("key")):
+        fix = "name them: --keys A,B; or give a --codebook in which variables have the role 'key'"
+        raise UsageError(sentence("no key variables are named", fix=fix))
+    return _said(out, *suppress_file(_placed(file, reading), out, names(keys), k, codebook=book, **left, **search))
 
 
 @command
 @click.argument("file", type=FILE)
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
+@_CODEBOOK
 @_K
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
 @left_options
 @_OUT
 @reading_options
-def microaggregate(file: Path, columns: str, k: int, together: bool, left: Any, out: Path, reading: Any) -> Result:
+def microaggregate(
+    file: Path, columns: str, codebook: Path | None, k: int, left: Any, out: Path, reading: Any, **search: Any
+) -> Result:
     """Replace numbers by the means of groups of at least K records.
 
     Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
     differential privacy. Groups of a fixed size, with checks of what their averages show: 'postrand average'.
     Columns that stay as they are and name persons or single out records, or tell averaged values, need a decision:
-    --drop or --as-is. Records are in a new random order.
+    --drop or --as-is. Records are in a new random order. With a --codebook, the file is recoded first, columns of the
+    roles 'drop' and 'record_key' are left out, and codes for no answer of the columns stay missing.
     """
     from postrand.workflow.alternative_files import microaggregate_file
 
-    made = microaggregate_file(_placed(file, reading), out, names(columns), k, together=together, **left)
-    return _said(out, *made)
+    placed, book = _placed(file, reading), _book(codebook)
+    return _said(out, *microaggregate_file(placed, out, names(columns), k, codebook=book, **left, **search))
 
 
 @command
@@ -75,6 +89,12 @@ def recheck(folder: Path) -> Result:
 
     claims = check(folder)
     return claims.to_dict(), "\n".join(["The file meets its claims:", *claims.holds])
+
+
+def _book(codebook: Path | None) -> Any:
+    from postrand.plan import infer
+
+    return None if codebook is None else infer.load_codebook(codebook)
 
 
 def _placed(file: Path, reading: Any) -> Any:

@@ -56,9 +56,15 @@ def left_options(function: Callable[..., Result]) -> Callable[..., Result]:
     return wrapped
 
 
+_ORDER = click.option(
+    "--keep-order", is_flag=True, help="Leave the records in the order of FILE, in which row numbers match."
+)
+
+
 @command
 @on_ranks
 @left_options
+@_ORDER
 @click.option(
     "--key-file",
     type=FILE,
@@ -66,31 +72,41 @@ def left_options(function: Callable[..., Result]) -> Callable[..., Result]:
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
-    file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, key_file: Path | None, seed: int | None
+    file: Path,
+    columns: tuple[str, ...],
+    law: Any,
+    left: Any,
+    out: Path,
+    key_file: Path | None,
+    seed: int | None,
+    keep_order: bool,
 ) -> Result:
     """Permute numerical columns among neighbours in rank.
 
     Each column keeps all its values, so its total, mean and quantiles do not change. Columns that stay as they are and
-    single out records, or tell permuted values, need a decision: --drop or --as-is.
+    single out records, or tell permuted values, need a decision: --drop or --as-is. Records are in a new random order.
     """
     from postrand.workflow.whole_columns import permute_columns
 
-    return _columns_result(out, permute_columns(file, out, columns, law, release_key(key_file, seed), **left))
+    key = release_key(key_file, seed)
+    return _columns_result(out, permute_columns(file, out, columns, law, key, keep_order=keep_order, **left))
 
 
 @command
 @on_ranks
 @left_options
-def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path) -> Result:
+@_ORDER
+def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool) -> Result:
     """Average numerical columns over neighbours in rank.
 
-    The mean of each column does not change (microaggregation over blocks). Nothing is random. Averages that reveal the
-    true values are refused: averages over a --band, and averages of blocks whose values are equal or too near.
-    Columns that stay as they are and single out records, or tell averaged values, need a decision: --drop or --as-is.
+    The mean of each column does not change (microaggregation over blocks). Nothing is random but the order of the
+    records. Averages that reveal the true values are refused: averages over a --band, and averages of blocks whose
+    values are equal or too near. Columns that stay as they are and single out records, or tell averaged values, need a
+    decision: --drop or --as-is.
     """
     from postrand.workflow.whole_columns import average_columns
 
-    return _columns_result(out, average_columns(file, out, columns, law, **left))
+    return _columns_result(out, average_columns(file, out, columns, law, keep_order=keep_order, **left))
 
 
 @command

@@ -85,7 +85,7 @@ def anatomise(
     positions = np.column_stack([_positions(table[name], name) for name in key_variables])
     labels = classes_by_proximity(positions, k)
     label = f"anatomy {k} {list(key_variables)!r}"
-    key = derive(as_release_key(release_key), label, _content(table)).order
+    key = derive(as_release_key(release_key), label, content_of(table)).order
     random = words(key, np.arange(table.num_rows, dtype=np.uint64), 0)
     return describe_tables(
         _released(table.select(list(key_variables)), labels, random[:, 0]),
@@ -93,7 +93,7 @@ def anatomise(
     )
 
 
-def _content(table: pa.Table) -> bytes:
+def content_of(table: pa.Table) -> bytes:
     """Return a digest of the table, so that another table is shuffled differently; used in a keyed derivation only."""
     found = hashlib.sha256(repr(table.column_names).encode())
     for name in table.column_names:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
+from postrand.codebook.survey_design import SurveyDesign, survey_from_dict
+from postrand.completion import survey_recipes
 from postrand.estimate.pooling_files import COPY, RECORD
 
 WIDTH = 96
 ENOUGH_COPIES = 5
 """With fewer copies, pooled standard errors depend much on the draw of the copies."""
 _NAMES_SHOWN = 12
+_PLAIN = 'fit = lambda copy: smf.ols("y ~ x", copy).fit()'
 RULES = (
     "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
     "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too "
@@ -97,18 +100,16 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
 def recipes(told: Mapping[str, Any]) -> list[str]:
     """Return a few lines for each program that read the stacked file and fit one model, pooled."""
     name, drawn = told["file"], told["perturbed"]
-    suffix = Path(name).suffix
+    suffix, design = Path(name).suffix, _design(told)
     found = ["(Put your own model in place of y ~ x.)", ""]
-    found += ["R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):"]
-    found += _code(
-        f"long <- {_reading_r(name)}",
-        f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
-        "summary(mice::pool(fits), conf.int = TRUE)",
-    )
-    found += ["Python (packages postrand and statsmodels):"]
+    if design is not None:
+        found += [text for sentence in survey_recipes.said(design) for text in (wrapped(sentence), "")]
+    found += _recipe_r(name, design)
+    fit, errors = (_PLAIN, "") if design is None else survey_recipes.in_python(design)
+    found += [f"Python (packages postrand and statsmodels{f'; {errors}' if errors else ''}):"]
     found += _code(
         "import postrand as pr, statsmodels.formula.api as smf",
-        'fit = lambda copy: smf.ols("y ~ x", copy).fit()',
+        fit,
         f'print(pr.estimate.pool(fit, "{name}", kind="pandas"))',
     )
     found += ["Stata:"]
@@ -116,14 +117,16 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
         found += _code(
             f'use "{name}", clear',
             f"mi import flong, m({COPY}) id({RECORD}) imputed({' '.join(drawn)}) clear",
-            "mi estimate: regress y x",
+            *(("mi estimate: regress y x",) if design is None else survey_recipes.in_stata(design)),
         )
     else:
         found += _code(*_again(told, "dta"))
-    found += ["SPSS:"]
+    weighted, warned = ((), "") if design is None else survey_recipes.in_spss(design)
+    found += [f"SPSS{f' ({warned})' if warned else ''}:"]
     if suffix in (".sav", ".zsav"):
         found += _code(
             f"GET FILE='{name}'.",
+            *weighted,
             f"SORT CASES BY {COPY}.",
             f"SPLIT FILE LAYERED BY {COPY}.",
             "REGRESSION /DEPENDENT y /METHOD=ENTER x.",
@@ -131,6 +134,26 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     else:
         found += _code(*_again(told, "sav"))
     return found
+
+
+def _design(told: Mapping[str, Any]) -> SurveyDesign | None:
+    """Return the survey design that the release records, if it has one."""
+    stated = told.get("survey")
+    return None if stated is None else survey_from_dict(stated, "completed.json, survey", told["columns"])
+
+
+def _recipe_r(name: str, design: SurveyDesign | None) -> list[str]:
+    if design is not None:
+        head = "R (packages survey and mitools, and haven or arrow where they are named; -1 leaves copy 0 out):"
+        return [head, *_code(*survey_recipes.in_r(design, _reading_r(name)))]
+    return [
+        "R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):",
+        *_code(
+            f"long <- {_reading_r(name)}",
+            f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
+            "summary(mice::pool(fits), conf.int = TRUE)",
+        ),
+    ]
 
 
 def _reading_r(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import __version__, completion, formats
+from postrand.codebook.survey_design import survey_from_dict
 from postrand.completion.files import Stacked, check_stacked, copies_problems, stacked_batches
 from postrand.errors import DataError, ReleaseError, UncheckedError, raise_all, sentence
 from postrand.estimate.pooling_files import STEM
@@ -21,6 +22,7 @@ from postrand.release.completed_files import (
     data_digests,
     given_totals,
     notes,
+    survey_of,
     this_platform,
 )
 from postrand.support.inputs import is_whole
@@ -33,7 +35,7 @@ def stated(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
-    ReleaseError
+    ReleaseError, SpecificationError
         If it is missing, or not well formed.
     """
     told = load(folder, COMPLETED)
@@ -48,6 +50,8 @@ def stated(folder: Path) -> dict[str, Any]:
     if not (is_whole(told["seed"]) and is_whole(told["records"], 1)):
         problems.append(sentence("the seed or the number of records is not a whole number", where=COMPLETED))
     raise_all(ReleaseError, problems)
+    if "survey" in told:
+        survey_from_dict(told["survey"], f"{COMPLETED}, survey", told["columns"])
     return told
 
 
@@ -103,6 +107,8 @@ def _fit(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechanism
         problems.append(sentence(what, where=COMPLETED, got=told["records"], wanted=released.num_rows))
     form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
     said = {"perturbed": [n for n in form.true.names if n in form.perturbed], "columns": list(form.schema.names)}
+    if "survey" in told and told["survey"] != survey_of(mechanism).get("survey"):  # earlier files do not record it
+        problems.append(sentence("'survey' is not that of the release", where=COMPLETED))
     what = "are not those of the release"
     problems += [sentence(f"{field!r} {what}", where=COMPLETED) for field in said if told[field] != said[field]]
     raise_all(ReleaseError, problems)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from postrand import __version__, completion, formats, report
 from postrand.codebook.not_released import shown_codebook
+from postrand.codebook.survey_design import survey_to_dict
 from postrand.completion.files import Stacked, copies_problems, write_stacked
 from postrand.completion.readme import completed_readme
 from postrand.errors import nearest, sentence
@@ -142,6 +143,7 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion
         "problems": list(found.problems),
         "warnings": notes(found),
         "totals": totals_of(completed),
+        **survey_of(mechanism),
         "model": model_summary(completed),
         "diagnostics": found.to_dict(),
     }
@@ -191,6 +193,12 @@ def _categories(completed: completion.Completed, name: str) -> tuple[str, ...]:
     variable, book = completed.modelled[name], completed.modelled.codebook
     values = tuple(map(str, book[name].categories)) if variable.kind == "perturbed" else ()
     return (*values, *variable.labels[len(values) :])
+
+
+def survey_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the survey design that the codebook of a release records, as the field of ``completed.json``; or {}."""
+    book = mechanism.codebook
+    return {} if book is None or book.survey is None else {"survey": survey_to_dict(book.survey)}
 
 
 def given_totals(stated: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, float]] | None:

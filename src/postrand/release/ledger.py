@@ -32,6 +32,7 @@ from postrand.release.ledger_lines import (
 from postrand.release.ledger_terms import Terms as Terms  # who charges states them
 from postrand.release.ledger_terms import at_delta, left_of, limit_words
 from postrand.support.entropy import format_lower
+from postrand.support.showing import few
 from postrand.support.system import flush, lock, open_plain
 from postrand.support.warned import warn
 
@@ -145,7 +146,8 @@ class Ledger:
         book = self.read()
         made = self._charged(book, entry, terms)
         known = [old for old in book.entries if old.population == made.entry.population]
-        for text in () if terms.of_key or made.entry in known else _passed(known, made.entry):
+        told = _same_values(made.entry, terms) if made.entry in known else _passed(known, made.entry)
+        for text in () if terms.of_key else told:
             warn(f"{self.path.name}: {text}", LedgerWarning)
         return made
 
@@ -162,13 +164,18 @@ class Ledger:
         return Outlook(terms, entry, before, after, problems, units, is_known, passed, series)
 
     def add(self, entry: Entry, terms: Terms | None = None, *, stated: Series | None = None) -> None:
-        """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`."""
+        """Check again and note the release; a release is noted only once. Raises as :meth:`Charge.note`.
+
+        Warns where it is noted already with other files: unperturbed values can then be compared row by row.
+        """
         terms = terms or Terms()
         with self._opened("a+") as file:
             lock(file)
             file.seek(0)
             book = self._parsed(file)
-            if _noted(book, entry, terms) is not None:
+            if (old := _noted(book, entry, terms)) is not None:
+                for text in _other_files(old.entry, entry):
+                    warn(text, LedgerWarning)
                 return
             charge = self._charged(book, entry, terms)
             if stated is not None and charge.series != stated:
@@ -299,6 +306,26 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
         what = "the release would pass the limit of the ledger"
         wanted = f"at most {limit_words(terms.limit, terms.delta)}"
         yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
+
+
+def _same_values(old: Entry, terms: Terms) -> Iterator[str]:
+    """Yield that what a release is stated to be has no effect, where its perturbed values are those of ``old``."""
+    if terms.kind and terms.kind != old.kind:
+        yield (
+            f'kind = "{terms.kind}" has no effect: true values of the perturbed variables, mechanism and key are those '
+            f"of {old.release} ({old.kind}), so that its perturbed values are released again; it costs no ε, and is "
+            "not noted"
+        )
+
+
+def _other_files(old: Entry, new: Entry) -> Iterator[str]:
+    """Yield what two releases of the same perturbed values tell together, where their files are not the same."""
+    if new.clear and old.manifest and new.manifest and old.manifest != new.manifest:
+        yield (
+            f"{new.release} has the perturbed values of {old.release}, in the same order of records, and other files; "
+            f"where unperturbed values changed ({few(new.clear)}), whoever has both reads the change of each record: "
+            "publish one of them, or make this one with another key, which costs its ε"
+        )
 
 
 def _passed(known: Sequence[Entry], entry: Entry) -> Iterator[str]:

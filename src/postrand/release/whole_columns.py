@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from postrand import __version__, formats, report
 from postrand.codebook import Codebook, Variable, coding
@@ -63,7 +65,11 @@ def is_columns(root: Path) -> bool:
 
 def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> pa.Table:
     """Return a whole file as one table of unified dictionaries, its fields with the labels that the file has."""
-    source = formats.read(path, codebook)
+    return table_of(formats.read(path, codebook))
+
+
+def table_of(source: formats.Source) -> pa.Table:
+    """Return the records of a source as :func:`read_table` does those of a file."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
     fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
@@ -366,12 +372,38 @@ def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str
     table = tables[0]
     kept = [name for name in table.column_names if name not in columns]
     same_order = [name for name in true.column_names if name in table.column_names]  # others may have been dropped
-    if same_order != table.column_names or not _texts(true.select(kept)).equals(_texts(table.select(kept))):
+    pair = (true, table)
+    own, there = (_texts(one.select(kept)) for one in pair)
+    if same_order != table.column_names or not _alike(own, there):
         raise ReleaseError(sentence("columns or unchanged values differ from those of this file", where=file.name))
     for claim in certificate["claims"]:
         ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])
-        check_against(true[ranked.variable], table[ranked.variable], ranked, in_order=True)
+        held = [one[ranked.variable] for one in pair]
+        if kept and not own.equals(there):
+            held = [_matched(column, texts, ranked.variable) for column, texts in zip(held, (own, there), strict=True)]
+        check_against(held[0], held[1], ranked, in_order=True)
     return True
+
+
+def _alike(own: pa.Table, there: pa.Table) -> bool:
+    """Whether two tables have the same records, in the same order or in any."""
+    by = [(name, "ascending") for name in own.column_names]
+    return own.equals(there) or bool(by and own.sort_by(by).equals(there.sort_by(by)))
+
+
+def _matched(column: pa.ChunkedArray, texts: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column in the order of the unchanged values of its records, and of its own where these are equal.
+
+    If the records with equal unchanged values can have exchanged their values within runs at all, those in the order
+    of their values have.
+    """
+    values = np.full(len(column), np.nan)
+    values[np.flatnonzero(pc.is_valid(column).to_numpy())] = numbers(column, name)
+    keys = pa.table(
+        [*texts.columns, pa.array(values, from_pandas=True)], [str(j) for j in range(len(texts.columns) + 1)]
+    )
+    order = pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names])
+    return column.take(order)
 
 
 def _texts(table: pa.Table) -> pa.Table:

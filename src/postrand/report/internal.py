@@ -21,8 +21,9 @@ _MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
 _NOTES = 11
 """Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
-_SECOND, _LEAST = 23, 5
-"""Lines of claims, limits and findings together on the second sheet, and those that claims and limits have at least."""
+_SECOND, _LEAST, _WORTH = 22, 5, 5
+"""Lines of claims, limits and findings together on the second sheet, those that claims and limits have at least, and
+those of worth."""
 _FOUND, _LINES = 8, 2
 """Findings that are told on the second sheet, and lines of each."""
 
@@ -133,7 +134,7 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             claims=claims,
             limits=limits,
             findings=(told, len(found.findings) - len(told)),
-            worth=fitted(found.worth, 4),
+            worth=fitted(found.worth, _WORTH),
             checks=fitted(found.checks, 3),
         )
     )

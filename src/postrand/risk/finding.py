@@ -10,6 +10,8 @@ KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of risk figures beside such columns must know."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
+MOST_BRIEF = 3
+"""So many combinations of columns are named in a line or two, those that single out most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,8 @@ class Finding:
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
     ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
     categories that are merged are still too few), ``missing`` (a category for missing values is one too many),
-    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left), ``swallowed`` (a recode counts what
-    looks like a code for no answer as a value) or ``names`` (a column that seems to name or number persons, or holds
+    ``moves`` (numbers hardly move in rank, or no weighted mean of them is left), ``swallowed`` (what looks
+    like a code for no answer counts as a value) or ``names`` (a column that seems to name or number persons, or holds
     free text).
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
@@ -71,7 +73,11 @@ class Finding:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
             text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "
             return f"{text}the households, one member alone in {single}"
-        return self.sentence.partition(f"; {KEYS_ALONE}")[0]
+        first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")
+        if self.code == "singles-out" and len(rest) >= MOST_BRIEF:
+            more = len(rest) - MOST_BRIEF + 1
+            rest = [*rest[: MOST_BRIEF - 1], f"{more} more combination{'s' * (more > 1)}"]
+        return "; ".join([first, *rest])
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:

@@ -25,7 +25,7 @@ from postrand.risk.telling import (
     best_guess,
     told_pairs,
 )
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, values_text, weighed
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, made_zero, values_text, weighed
 
 PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
@@ -103,8 +103,10 @@ class Findings:
         if not many or len([*many, *every]) < 2:
             return self.found
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
-        parts = [f"{_listed(f.variables)} ({share_text(f.share)} of the records)" for f in many]
-        listed = "; ".join([*parts, *(f"{_all_of(f.variables)} ({share_text(f.share)})" for f in every)])
+        largest = sorted((*many, *every), key=lambda f: -f.share)
+        names_of = [_all_of(f.variables) if f in every else _listed(f.variables) for f in largest]
+        parts = [f"{text} ({share_text(f.share)} of the records)" for text, f in zip(names_of, largest, strict=True)]
+        listed = "; ".join(parts)
         text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
         share = max(f.gravity for f in (*many, *every))
         one = Finding("singles-out", names, (), text, share=share)
@@ -413,6 +415,7 @@ def _weighing(
     original: Weights,
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
+    yield from (Finding("weights", (name,), (), text) for name, text in made_zero(sample, codebook).items())
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
         if not one.about and sample.share_alone(one.name) <= MAX_ALONE:

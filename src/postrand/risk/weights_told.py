@@ -18,6 +18,7 @@ from postrand.columns.recoded import unrecoded
 from postrand.formats import Source
 from postrand.recoding.base import spelt, steps_of
 from postrand.recoding.rounding import Rounding
+from postrand.risk.finding import share_text
 from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sample, Sampled, taken
 from postrand.risk.singled import Codes
@@ -155,6 +156,20 @@ def weighed(
         number = original.get(name, numbers_of(sample, name))
         cost = None if number is None else rounded(number, groups, exact[1] if name in original else None)
         yield Weighed(name, exact[1], much, cost)
+
+
+def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:
+    """Return for each unperturbed weight that is recoded, and 0 for some records, what that means, by its name."""
+    found, made = {}, {recode.variable for recode in codebook.recodes}
+    for name in weights_of(codebook, list(sample.alone)):
+        values = numbers_of(sample, name) if name in made else None
+        share = 0.0 if values is None else float((values == 0).mean())
+        if share:
+            found[name] = (
+                f"the weights ({name}) are 0 for {share_text(share)} of the records, as they are recoded: no weighted "
+                "figure counts these persons; choose a smaller rounding or a bottom code, so that no weight becomes 0"
+            )
+    return found
 
 
 def before_rounding(source: Source, sample: Sampled, codebook: Codebook) -> Weights:

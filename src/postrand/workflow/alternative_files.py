@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -11,14 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import __version__, formats
+from postrand.alternatives.by_codebook import by_codebook, keys_of, told
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import Protected, microaggregate, suppress
+from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
+from postrand.columns.recoded import unrecoded
+from postrand.engines.database import open_records
 from postrand.errors import ReleaseError, SpecificationError, sentence
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
-from postrand.release.whole_columns import read_table, released, write_table
+from postrand.release.whole_columns import read_table, released, table_of, write_table
 from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
@@ -46,10 +51,12 @@ def suppress_file(
     seconds: float = SECONDS,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
+    codebook: Codebook | None = None,
 ) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
-    The records are in a new random order. Returns the claims, and notes on how the file is written.
+    The records are in a new random order. Returns the claims, and notes on how the file is written. A ``codebook`` is
+    used as by :func:`postrand.alternatives.frames.suppress`.
 
     Raises
     ------
@@ -61,13 +68,14 @@ def suppress_file(
     ReleaseError
         If the folder exists or cannot be written, or the file's format cannot be.
     """
-    source = formats.read(file)
+    keys = keys_of(keys, codebook)
     used = [*keys, *([sensitive] if sensitive else [])]
-    table = without(read_table(file), used, drop, as_is)
-    told = decided(table, source, used, as_is)
+    source, table = _read(file, codebook, used, drop, as_is)
+    found = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
-    return _write(made, file, out, told, (*alone_with(made.frame, used), *_signs(source)))
+    notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used), *_signs(source, codebook))
+    return _write(made, file, out, found, notes)
 
 
 def microaggregate_file(
@@ -79,25 +87,44 @@ def microaggregate_file(
     together: bool = False,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
+    codebook: Codebook | None = None,
 ) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with columns microaggregated, and its claims, to a new folder; returns and raises as suppress_file.
 
-    Averages have two decimals more than the values of their column, and in a text file its sign before them.
+    Averages have two decimals more than the values of their column, and in a text file its sign before them; where a
+    ``codebook`` says what is a number, that is a point.
     """
-    source = formats.read(file)
-    read = without(read_table(file), columns, drop, as_is)
+    source, read = _read(file, codebook, columns, drop, as_is)
     stage(Stage.PERTURBING)
     table = as_numbers(read, source, columns)
     made = microaggregate(table, columns, k, together=together)
-    told = decided(read, source, columns, as_is)
-    comma = _settings(source).decimal == ","
+    found = decided(read, source, columns, as_is)
+    comma = codebook is None and _settings(source).decimal == ","
     frame = made.frame
     for name in columns:
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
-    return _write(Protected(frame, made.claims), file, out, told, (*alone, rounded, *_signs(source)))
+    notes = (*_by_codebook(codebook, columns), *alone, rounded, *_signs(source, codebook))
+    return _write(Protected(frame, made.claims), file, out, found, notes)
+
+
+def _read(
+    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str], drop: Sequence[str], as_is: Sequence[str]
+) -> tuple[formats.Source, pa.Table]:
+    """Return the source of a file, and its columns that are not dropped, as the codebook describes them."""
+    source = open_records(file, codebook)
+    table = table_of(source)
+    if codebook is not None:
+        table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used)
+        left = set(source.schema.names) - set(table.column_names)
+        drop = [name for name in drop if name not in left]
+    return source, without(table, used, drop, as_is)
+
+
+def _by_codebook(codebook: Codebook | None, used: Sequence[str]) -> tuple[str, ...]:
+    return () if codebook is None else told(codebook, used)
 
 
 def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:
@@ -114,15 +141,17 @@ def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> 
 
 def _settings(source: formats.Source) -> formats.ReadSettings:
     """Return how the columns of a text file are read; what is usual of any other file."""
-    return getattr(source, "settings", _TYPED) if getattr(source, "untyped", False) else _TYPED
+    plain, _ = unrecoded(source)
+    return getattr(plain, "settings", _TYPED) if getattr(plain, "untyped", False) else _TYPED
 
 
-def _signs(source: formats.Source) -> tuple[str, ...]:
+def _signs(source: formats.Source, codebook: Codebook | None) -> tuple[str, ...]:
     """Return how a text file is written where it was read in another way; () where nothing is other."""
     settings = _settings(source)
     if (settings.separator or ",") == "," and (settings.decimal or ".") == ".":
         return ()
-    comma = "; numbers have the decimal comma of the file" if settings.decimal == "," else ""
+    comma = "" if settings.decimal != "," else "; numbers have the decimal comma of the file"
+    comma = comma if codebook is None or not comma else "; numbers have a decimal point"
     return (f"The text file is UTF-8, and commas are between its columns, with quotes around texts{comma}.",)
 
 
@@ -159,7 +188,7 @@ def recheck(folder: str | Path) -> Claims:
 
 
 def _write(
-    made: Protected, file: Path | formats.File, out: Path, told: Findings, notes: tuple[str, ...]
+    made: Protected, file: Path | formats.File, out: Path, found: Findings, notes: tuple[str, ...]
 ) -> tuple[Claims, tuple[str, ...]]:
     warn_of_formulas(file, made.frame.column_names)
     notes = (*notes, SHUFFLED)
@@ -171,7 +200,7 @@ def _write(
             write_table(plain, writer)
         stated = {"schema": SCHEMA, "postrand": __version__, "data": data.name, "sha256": _digest(data)}
         (folder / CLAIMS).write_bytes(canonical_json.dump({**stated, "claims": made.claims.to_dict()}))
-        lines = [*made.claims.sentences, *notes, *_found(told.sentences)]
+        lines = [*made.claims.sentences, *notes, *_found(found.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
     return made.claims, notes

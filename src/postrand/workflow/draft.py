@@ -50,7 +50,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
-from postrand.workflow.swallowed import swallowed, with_notes
+from postrand.workflow.swallowed import swallowed, unlisted, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -213,7 +213,11 @@ def start(
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
-        swallowed=tuple(told.values()),
+        swallowed=tuple(
+            filter(
+                None, (*told.values(), unlisted(d for d in drafts if d["role"] != "drop" and d["name"] not in told)[1])
+            )
+        ),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 

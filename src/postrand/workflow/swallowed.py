@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,10 @@ from postrand.formats import Source
 from postrand.plan.infer import NO_ANSWER, NO_ANSWER_CODES, looks_missing
 from postrand.recoding import Recode
 from postrand.recoding.base import LISTED, Scalar, is_settled, key_of, listed
+from postrand.support.showing import few
 
+LEAST_VALUES = 3
+"""So many values beside the codes make a scale, of which somebody takes a mean."""
 MAX_RECORDS = 100_000
 """So many records, the first ones, are looked at."""
 
@@ -32,6 +36,39 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
     values = _values(source, sorted({recode.source for recode in wanted}))
     found = {recode.variable: _said(recode, values[recode.source], _labels(source, recode.source)) for recode in wanted}
     return {name: text for name, text in found.items() if text}
+
+
+def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+    """Return the variables of numbers in which codes for no answer count as values, and a warning; (), "" if none.
+
+    ``entries`` are variables as a codebook has them. A mean of a scale from 1 to 5 that counts 9 and 99 is above 5.
+    Fewer than ``LEAST_VALUES`` other values are no scale: ``sex`` with 1, 2 and 9 has no mean, and tables show the 9.
+
+    >>> unlisted([{"name": "happy", "categories": [1, 2, 3, 9]}, {"name": "sex", "categories": [1, 2, 9]}])[0]
+    ('happy',)
+    """
+    held: dict[str, list[Scalar]] = {}
+    for one in entries:
+        values, absent = list(one.get("categories", ())), one.get("missing_codes", ())
+        texts = list(map(str, one.get("labels", ()) or values))
+        codes = [c for c in looks_missing(values, texts) if c not in absent and _is_usual(c)]
+        others = [c for c in values if c not in codes and c not in absent]
+        if codes and len(others) >= LEAST_VALUES and all(map(_is_number, others)):
+            held[one["name"]] = codes
+    if not held:
+        return (), ""
+    listing = few([f"{name} ({', '.join(map(key_of, codes))})" for name, codes in held.items()])
+    name, codes = next(iter(held.items()))
+    example = f"missing_codes = {json.dumps(codes)} for {name!r}"
+    what = f"codes that can mean no answer count as values, in means too: {listing}"
+    return tuple(held), sentence(what, fix=f"if so, write {example} in codebook.toml")
+
+
+def _is_number(category: Scalar) -> bool:
+    try:
+        return math.isfinite(float(category))
+    except ValueError:
+        return False
 
 
 def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -85,7 +122,8 @@ def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
     into = listed(dict.fromkeys(key_of(results[code]) for code in taken))
     asked = ", ".join(map(_toml, taken[:LISTED]))
     typed = ",".join(key_of(code) for code in taken[:LISTED])
-    what = f"{texts} of the column {recode.source!r} can mean no answer, and counts as {into}"
+    counts = "stays a number" if into == texts else f"counts as {into}"
+    what = f"{texts} of the column {recode.source!r} can mean no answer, and {counts}"
     fix = f"if so, write missing = [{asked}] in this entry of [[recodes]], behind --recode ;missing={typed}"
     return sentence(what, where=f"recode of {recode.variable!r}", fix=fix)
 
@@ -100,6 +138,8 @@ def _is_usual(code: Scalar) -> bool:
 def _is_taken(recode: Recode, code: Scalar, results: dict[Scalar, Scalar | None], codes: set[Scalar]) -> bool:
     """Whether a code counts as a value: not as itself, nor as a category of no answer, or one made for codes alone."""
     result = results[code]
+    if result is not None and recode.kind.reads == "numbers" and not recode.kind.categories():
+        return True  # it remains a number, of which somebody takes a mean
     if result is None or key_of(result) == key_of(code) or key_of(result).strip().casefold() in NO_ANSWER:
         return False
     return recode.kind.reads != "values" or any(made == result for v, made in results.items() if v not in codes)

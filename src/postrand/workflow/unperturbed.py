@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from postrand.codebook.variable import RELEASED_ROLES, variable_to_dict
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.risk.findings import Finding, Findings, find_in
@@ -17,14 +18,14 @@ from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import mechanism_of
-from postrand.workflow.swallowed import swallowed
+from postrand.workflow.swallowed import swallowed, unlisted
 
 
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
     Also the recodes whose merged categories are still too few, categories for missing values that none needs, codes
-    for no answer that recodes count as values, and numbers that hardly move in rank, or of which no weighted mean is
+    for no answer that count as values, and numbers that hardly move in rank, or of which no weighted mean is
     left. One pass over the file, or none where it is ``known``, but for its first records where there are recodes;
     nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
     ``figures`` are confidential.
@@ -44,6 +45,9 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     few = tuple(Finding("merged", (), (name,), text) for name, text in said.items())
     taken = swallowed(known.source) if plan.codebook.recodes else {}
     few += tuple(Finding("swallowed", (), (name,), text) for name, text in taken.items())
+    kept = [v for v in plan.codebook.variables if v.role in RELEASED_ROLES and v.name not in taken]
+    names, text = unlisted(map(variable_to_dict, kept))
+    few += (Finding("swallowed", (), names, text),) if names else ()
     sample = None if known.sample is None else known.answers[known.sample]
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand import formats
-from postrand.columns.anatomy import anatomise
+from postrand.columns.anatomy import anatomise, content_of
 from postrand.columns.source import numbers, order_problems
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.formats.csv import FormulaWarning, formula_warning
@@ -23,7 +23,7 @@ from postrand.release import whole_columns as proofs
 from postrand.release.atomic import appearing
 from postrand.support import options
 from postrand.support.progress import Stage, stage
-from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
 from postrand.support.warned import warn
 from postrand.support.wordings import in_words
 from postrand.workflow.left_columns import decided, without
@@ -38,11 +38,14 @@ def permute_columns(
     *,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
+    keep_order: bool = False,
 ) -> dict[str, Any]:
     """Write FILE with numerical columns permuted among neighbours in rank, and the guarantee, to a new folder.
 
-    Values are copied as they are written, also numbers in CSV text; missing values stay in their places. All other
-    columns are released unchanged, but those in ``drop``. :func:`postrand.verify` recomputes the guarantee.
+    The records are in a random order, drawn with the release key, unless ``keep_order``: in that of the file, its row
+    numbers match, and members of a household stand together. Values are copied as they are written, also numbers in CSV
+    text; missing values stay with their records. All other columns are released unchanged, but those in ``drop``.
+    :func:`postrand.verify` recomputes the guarantee.
 
     Raises
     ------
@@ -53,7 +56,8 @@ def permute_columns(
         If a value is not a finite number, the release of a column would protect nothing, or two columns rank the
         records alike.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key), drop, as_is)
+    left = (drop, as_is, keep_order)
+    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key), *left)
 
 
 def average_columns(
@@ -64,14 +68,15 @@ def average_columns(
     *,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
+    keep_order: bool = False,
 ) -> dict[str, Any]:
     """Write FILE with numerical columns averaged over neighbours in rank to a new folder; raises as permute_columns.
 
     The mean of each column is kept: microaggregation over blocks. A band is refused, because true values can be
     computed from its averages; so is a column with averages that reveal true values. Averages are floating-point
-    numbers; nothing is drawn.
+    numbers; nothing is drawn but the order of the records.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "average", None, drop, as_is)
+    return _by_ranks(Path(file), Path(out), columns, law, "average", None, drop, as_is, keep_order)
 
 
 def anatomise_file(
@@ -108,6 +113,7 @@ def _by_ranks(
     key: ReleaseKey | None,
     drop: Sequence[str],
     as_is: Sequence[str],
+    keep_order: bool,
 ) -> dict[str, Any]:
     table = proofs.read_table(file)
     problems = _problems(columns, table.column_names, file.name)
@@ -146,7 +152,14 @@ def _by_ranks(
         table = table.set_column(table.column_names.index(name), field, column)
     warn_of_formulas(file, table.column_names)
     private = key is None or key.is_private
+    table = table if keep_order else _shuffled(table, as_release_key(key))
     return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
+    """Return the records in a random order; another table, or another key, has another one."""
+    order = derive(key, "order of whole columns", content_of(table)).order
+    return table.take(np.argsort(words(order, np.arange(table.num_rows, dtype=np.uint64), 0)[:, 0]))
 
 
 def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
@@ -161,7 +174,8 @@ def column_distances(
 ) -> dict[str, PermutationModel]:
     """Return the permutation model of each column of any method's release, over the records with a value in both files.
 
-    Records are identified by ``record_key``; without it, both files must contain them in the same order.
+    Records are identified by ``record_key``; without it, both files must contain them in the same order, as a release
+    made with ``keep_order`` does.
 
     Raises
     ------

@@ -1,0 +1,89 @@
+"""What a codebook says of a frame before values are suppressed or averaged: recodes, no answers, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import encode, from_numpy
+from postrand.data.frames import like, names_of, to_arrow, with_columns
+from postrand.data.recoded import recode
+from postrand.errors import DataError, UsageError, raise_all, sentence
+
+LEFT_OUT = ("drop", "record_key")
+"""Roles that such a file does not hold."""
+
+
+def keys_of(keys: Sequence[str], codebook: Codebook | None) -> Sequence[str]:
+    """Return the key variables: those that are named, or else those of the codebook with this role."""
+    return keys or ([] if codebook is None else [variable.name for variable in codebook.with_role("key")])
+
+
+def by_codebook(frame: Any, codebook: Codebook, used: Collection[str]) -> Any:
+    """Return a frame as the codebook describes it: recoded, and without the columns that are not released.
+
+    In the columns ``used``, codes for no answer are missing: they count as one value with the other missing ones, and
+    as none of a sensitive variable.
+
+    Raises
+    ------
+    UsageError
+        If a column that is used is not released.
+    DataError
+        If a column cannot be recoded, or a value of a used one is not in the codebook.
+
+    Examples
+    --------
+    >>> sick = Variable("sick", "sensitive", ("no", "yes", "n.a."), missing="keep", missing_codes=("n.a.",))
+    >>> book = Codebook((sick, Variable("id", "drop", type="int64")))
+    >>> by_codebook(pa.table({"id": [1, 2], "sick": ["yes", "n.a."]}), book, ["sick"]).to_pydict()
+    {'sick': ['yes', None]}
+    """
+    left = _left(codebook)
+    fix = "give it another role in the codebook, or name other columns"
+    what = "a column is used, and the codebook does not release it"
+    wrong = [
+        sentence(what, where=f"column {name!r}", got=codebook[name].role, fix=fix) for name in left if name in used
+    ]
+    raise_all(UsageError, wrong)
+    frame = recode(frame, codebook)
+    names = names_of(frame)
+    for name in used:
+        if name in names and name in codebook and codebook[name].missing_codes:
+            column = to_arrow(frame, [name]).column(0)
+            frame = placed(frame, name, _without_codes(column, codebook[name]))
+    kept = [name for name in names if name not in left]
+    return frame if kept == names else with_columns(frame, pa.table({}), kept)
+
+
+def told(codebook: Codebook, used: Collection[str]) -> tuple[str, ...]:
+    """Return in sentences what a codebook did to the columns of a file."""
+    kept = [one for one in codebook.recodes if one.variable not in _left(codebook)]
+    recoded = [f"{one.variable}: {one.in_words()}" for one in kept]
+    coded = [name for name in used if name in codebook and codebook[name].missing_codes]
+    return (*recoded, *([f"Codes for no answer are missing values: {', '.join(coded)}."] if coded else []))
+
+
+def placed(frame: Any, name: str, column: pa.Array | pa.ChunkedArray) -> Any:
+    """Return the frame with a column in place of its own; categorical where its type has no missing values."""
+    try:
+        return like(frame, {name: column})
+    except DataError:  # a type without missing values, such as whole numbers in pandas: its values become categories
+        return like(frame, {name: column.dictionary_encode()}, categorical=[name])
+
+
+def _left(codebook: Codebook) -> list[str]:
+    return [variable.name for variable in codebook.variables if variable.role in LEFT_OUT]
+
+
+def _without_codes(column: pa.ChunkedArray, variable: Variable) -> pa.Array:
+    """Return the column with missing values in place of its codes for no answer."""
+    absent = [variable.categories.index(code) for code in variable.missing_codes]
+    gone = np.isin(encode(column, variable), absent)
+    held = column.combine_chunks()
+    held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
+    return held.take(from_numpy(np.arange(len(held)), gone))
