@@ -34,7 +34,6 @@ from postrand.privacy import (
     composition,
 )
 from postrand.privacy.composition import _ORDERS, _by_renyi, _multiplied, delta_upper
-from postrand.privacy.differential import LEAST_EPSILON
 from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.shuffle import shuffled_delta
 from postrand.privacy.shuffled import _LARGEST, _local_epsilon
@@ -188,9 +187,9 @@ def test_a_finding_says_its_level_and_a_promise_is_worse_for_a_larger_one(model,
 
 
 def test_the_least_epsilon_is_the_least_that_is_designed():
-    DifferentialPrivacy(LEAST_EPSILON).require_size(2)
+    DifferentialPrivacy(1e-9).require_size(2)
     with pytest.raises(PrivacyError, match="too small for a matrix in units of"):
-        DifferentialPrivacy(math.nextafter(LEAST_EPSILON, 0)).require_size(2)
+        DifferentialPrivacy(math.nextafter(1e-9, 0)).require_size(2)
 
 
 def test_the_ends_of_randomised_response_spend_the_whole_delta():
@@ -205,6 +204,19 @@ def test_the_block_that_excludes_values_is_the_worst():
     zero = TransitionMatrix.from_array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.8, 0.1]])
     model = ApproximateDifferentialPrivacy(1.0, 0.9)
     assert [model.check(laws).worst for laws in ([LAW, zero], [zero, LAW], [LAW, zero, LAW])] == [1, 0, 1]
+    assert "excludes some true values" in DifferentialPrivacy(1.0).check([zero]).sentence
+
+
+@pytest.mark.parametrize(
+    ("weights", "entries"),
+    [
+        ([[UNIT - 1, 1], [UNIT, 0]], (1, 0, 1)),
+        ([[3, UNIT // 2, UNIT // 2 - 3], *[[1, UNIT // 4, 3 * UNIT // 4 - 1]] * 2], (0, 0, 1)),
+        ([[2, 3 * UNIT // 4, UNIT // 4 - 2], *[[1, UNIT // 4, 3 * UNIT // 4 - 1]] * 2], (2, 1, 0)),
+    ],
+)
+def test_single_units_decide_where_the_ratio_is_largest(weights, entries):
+    assert DifferentialPrivacy(0.1).check([TransitionMatrix(np.array(weights))]).entries == entries
 
 
 @pytest.mark.parametrize("model", [ConcentratedPrivacy, RenyiPrivacy, DifferentialPrivacy])
@@ -324,6 +336,8 @@ def test_a_law_is_rounded_inside_its_level_or_not_at_all():
     assert model.rounded(outside) is None
     crowded = np.array([[1.0, 0.0], [1.0, 0.0]])
     assert model.rounded(crowded) == TransitionMatrix.from_array(crowded)
+    few = np.full((100, 100), 1 / (99 + math.exp(30))) + np.eye(100) * (math.expm1(30) / (99 + math.exp(30)))
+    assert DifferentialPrivacy(30.0).rounded(few) is None  # 8.4 units off the diagonal: 99 of 9 leave less than none
 
 
 def test_models_together_are_each_of_them():
