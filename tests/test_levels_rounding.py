@@ -172,11 +172,21 @@ def test_delta_of_levels_beyond_floats_counts_what_excludes_values():
         assert delta(half, epsilon) == 0.5
     assert delta(randomised_response(3, 30.0), 29.0) > 0
     assert 0 <= delta(TransitionMatrix.identity(1), 0.0) < 1e-59
+    assert delta(TransitionMatrix.identity(1), 50.0) == 0
+
+
+def test_delta_counts_what_floats_take_for_nothing():
+    """An entry is above e^ε times the other, and equal to it in floats: the difference is summed all the same."""
+    many, epsilon = 10**15 + 77, 34.53877639491076
+    matrix = TransitionMatrix(np.array([[many, UNIT - many], [1, UNIT - 1]]))
+    with mpmath.workdps(40):
+        truth = (many - mpmath.exp(mpmath.mpf(epsilon))) / UNIT
+        assert 0 < truth <= delta(matrix, epsilon) <= truth * (1 + mpmath.mpf(2) ** -50)
 
 
 def test_a_level_of_renyi_of_any_order_is_at_most_epsilon_and_that_of_noise_zero():
     matrix = randomised_response(3, 2.0)
-    for order in (250.0, 299.0, 301.0, 1e6, 1e300):
+    for order in (250.0, 299.0, 301.0, 400.0, 1e6, 1e300):
         assert matrix.epsilon * (1 - 5 / order) <= renyi(matrix, order) <= matrix.epsilon
     noise = TransitionMatrix.from_array(np.full((4, 4), 0.25))
     assert 0 <= renyi(noise, 2.0) < 1e-12
