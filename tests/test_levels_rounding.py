@@ -53,6 +53,7 @@ def law(seed, keep, size=3):
     return TransitionMatrix.from_array(keep * rng.dirichlet(np.ones(size), size) + (1 - keep) / size)
 
 
+OF_ONE = TransitionMatrix([[3060513257434042, UNIT - 3060513257434042], [2**50 + 2, UNIT - 2**50 - 2]])  # ε = 1.0
 LAWS = [
     *(randomised_response(size, epsilon) for size in (2, 4) for epsilon in (0.05, 0.3, 1.0, 4.0, 8.0)),
     *(law(seed, keep) for seed, keep in enumerate((0.03, 0.3, 0.9))),
@@ -130,7 +131,8 @@ def test_zcdp_of_a_tiny_level_is_half_of_its_square_rounded_up():
 @pytest.mark.parametrize(
     ("matrix", "tolerance"),
     [(randomised_response(2, epsilon), 3e-6) for epsilon in (0.1, 1.0, 6.0)]
-    + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)],
+    + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)]
+    + [(TransitionMatrix.from_array([[0.5, 0.5], [1e-6, 1 - 1e-6]]), 3e-6), (OF_ONE, 3e-6)],
 )
 def test_rho_of_two_values_is_the_largest_ratio_and_of_blocks_the_sum(matrix, tolerance):
     with mpmath.workdps(40):

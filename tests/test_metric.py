@@ -253,10 +253,26 @@ def test_distances_in_plans_are_read():
     assert list(edge_problems(ranks(3), 3)) == []
 
 
-@pytest.mark.parametrize("arguments", [(0.0, ranks(2)), (1.0, ()), (1.0, ((0, 0, 1.0),)), (1.0, ((0, 1, 0.0),))])
-def test_wrong_budgets_are_refused(arguments):
-    with pytest.raises(PrivacyError):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, ranks(2)), "epsilon is not a positive number"),
+        ((1.0, ()), "there are no edges"),
+        ((1.0, (), ((0, 0), (1, 1))), "there are no edges"),
+        ((1.0, ((0, 1, 1.0), (1, 1, 1.0))), "an edge is a loop, or its length is not positive"),
+        ((1.0, ((0, 1, 1.0), (1, 2, 0.0))), "an edge is a loop, or its length is not positive"),
+        ((1.0, ((0, 1, 7.0),), ((0, 0), (1, 1), (2, 2))), "the points are not one for each category"),
+    ],
+)
+def test_wrong_budgets_are_refused(arguments, message):
+    with pytest.raises(PrivacyError, match=message):
         MetricPrivacy(*arguments)
+
+
+def test_lengths_may_be_larger_than_codes():
+    model = MetricPrivacy(0.5, ((0, 1, 7.0),), ((0, 0), (1, 1)))
+    assert (model.widest, model.check([randomised_response(2, 3.5)]).holds) == (3.5, True)
+    assert not model.check([randomised_response(2, 3.6)]).holds
 
 
 @pytest.mark.parametrize("structure", [Metric(), Exponential()])
