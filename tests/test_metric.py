@@ -275,6 +275,17 @@ def test_lengths_may_be_larger_than_codes():
     assert not model.check([randomised_response(2, 3.6)]).holds
 
 
+def test_a_level_at_the_limit_is_the_limit_and_one_beyond_it_is_said():
+    """The first law spends 1.0 but for less than a float; equal rows spend nothing, however little may be spent."""
+    first, second, edge = 3060513257434042, 2**50 + 2, ((0, 1, 1.0),)
+    at = MetricPrivacy(1.0, edge).check([TransitionMatrix([[first, UNIT - first], [second, UNIT - second]])])
+    assert (at.holds, at.level) == (True, 1.0)
+    beyond = MetricPrivacy(0.5, edge).check([randomised_response(2, 0.51)])
+    assert (beyond.holds, round(beyond.level, 9)) == (False, 0.51)
+    assert MetricPrivacy(1e-90, edge).check([TransitionMatrix([[UNIT // 2, UNIT // 2]] * 2)]).holds
+    assert MetricPrivacy(1.0, edge).check([TransitionMatrix([[UNIT - 1, 1], [UNIT, 0]])]).entries == (1, 0, 1)
+
+
 @pytest.mark.parametrize("structure", [Metric(), Exponential()])
 @pytest.mark.parametrize(
     ("edges", "message"),
