@@ -81,6 +81,7 @@ def test_a_record_spends_the_largest_product_of_the_laws_of_one_stratum(seed, mo
     if None not in own:
         assert spent_upper(blocks) == log_upper(math.prod(own))
     assert math.isfinite(spent_upper(blocks)) == (None not in own)
+    assert (None in [law.ratio for law in worst_laws(blocks)]) == (None in own)
     monkeypatch.setattr(account, "MAX_STRATA", 6)
     assert record_account(blocks).total == spent_upper(blocks)
     if None not in own:

@@ -53,6 +53,7 @@ def law(seed, keep, size=3):
     return TransitionMatrix.from_array(keep * rng.dirichlet(np.ones(size), size) + (1 - keep) / size)
 
 
+OF_ONE = TransitionMatrix([[3060513257434042, UNIT - 3060513257434042], [2**50 + 2, UNIT - 2**50 - 2]])  # ε = 1.0
 LAWS = [
     *(randomised_response(size, epsilon) for size in (2, 4) for epsilon in (0.05, 0.3, 1.0, 4.0, 8.0)),
     *(law(seed, keep) for seed, keep in enumerate((0.03, 0.3, 0.9))),
@@ -130,7 +131,8 @@ def test_zcdp_of_a_tiny_level_is_half_of_its_square_rounded_up():
 @pytest.mark.parametrize(
     ("matrix", "tolerance"),
     [(randomised_response(2, epsilon), 3e-6) for epsilon in (0.1, 1.0, 6.0)]
-    + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)],
+    + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)]
+    + [(TransitionMatrix.from_array([[0.5, 0.5], [1e-6, 1 - 1e-6]]), 3e-6), (OF_ONE, 3e-6)],
 )
 def test_rho_of_two_values_is_the_largest_ratio_and_of_blocks_the_sum(matrix, tolerance):
     with mpmath.workdps(40):
@@ -172,11 +174,21 @@ def test_delta_of_levels_beyond_floats_counts_what_excludes_values():
         assert delta(half, epsilon) == 0.5
     assert delta(randomised_response(3, 30.0), 29.0) > 0
     assert 0 <= delta(TransitionMatrix.identity(1), 0.0) < 1e-59
+    assert delta(TransitionMatrix.identity(1), 50.0) == 0
+
+
+def test_delta_counts_what_floats_take_for_nothing():
+    """An entry is above e^ε times the other, and equal to it in floats: the difference is summed all the same."""
+    many, epsilon = 10**15 + 77, 34.53877639491076
+    matrix = TransitionMatrix(np.array([[many, UNIT - many], [1, UNIT - 1]]))
+    with mpmath.workdps(40):
+        truth = (many - mpmath.exp(mpmath.mpf(epsilon))) / UNIT
+        assert 0 < truth <= delta(matrix, epsilon) <= truth * (1 + mpmath.mpf(2) ** -50)
 
 
 def test_a_level_of_renyi_of_any_order_is_at_most_epsilon_and_that_of_noise_zero():
     matrix = randomised_response(3, 2.0)
-    for order in (250.0, 299.0, 301.0, 1e6, 1e300):
+    for order in (250.0, 299.0, 301.0, 400.0, 1e6, 1e300):
         assert matrix.epsilon * (1 - 5 / order) <= renyi(matrix, order) <= matrix.epsilon
     noise = TransitionMatrix.from_array(np.full((4, 4), 0.25))
     assert 0 <= renyi(noise, 2.0) < 1e-12

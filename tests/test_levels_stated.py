@@ -33,12 +33,11 @@ from postrand.privacy import (
     Together,
     composition,
 )
-from postrand.privacy.composition import _ORDERS, _by_renyi, _multiplied, delta_upper
-from postrand.privacy.differential import LEAST_EPSILON
+from postrand.privacy.composition import _by_renyi, _multiplied, delta_upper
 from postrand.privacy.levels import delta, renyi, zcdp
 from postrand.privacy.shuffle import shuffled_delta
 from postrand.privacy.shuffled import _LARGEST, _local_epsilon
-from postrand.support.exact import format_upper
+from postrand.support.exact import exp_lower, format_upper
 
 LAW = TransitionMatrix.from_array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.15, 0.6]])
 EDGES = ((0, 1, 0.5), (1, 2, 2.0), (0, 2, 1.3))
@@ -120,12 +119,17 @@ def test_a_law_that_excludes_values_is_counted_in_delta_beside_one_that_does_not
 
 def test_delta_of_many_laws_by_renyi_is_its_formula_and_an_upper_bound():
     """Canonne, Kamath & Steinke 2020, Proposition 12: the least exp((a-1)(D_a - ε)) (1 - 1/a)^(a-1) / a."""
-    laws = [randomised_response(2, 0.5)] * 12
-    for epsilon in (2.0, 4.0):
+    orders = [1 + 2.0 ** (k / 2) for k in range(-8, 18)]
+    cases = [(12, 0.5, 2.0, None), (12, 0.5, 4.0, None), (6, 1.0, 0.0, 0), (2, 0.01, 0.0199, 25)]
+    for number, each, epsilon, best in cases:  # of the last two, the first and the last order say most
+        laws = [randomised_response(2, each)] * number
         found = _by_renyi(laws, epsilon)
-        formula = [np.exp((a - 1) * (renyi(laws, a) - epsilon)) * (1 - 1 / a) ** (a - 1) / a for a in _ORDERS[:20]]
-        assert min(formula) <= found <= min(formula) * (1 + 1e-6)
+        levels = [(a - 1) * (renyi(laws, a) - epsilon + math.log1p(-1 / a)) - math.log(a) for a in orders]
+        least = math.exp(min(levels))
+        assert least * (1 - 1e-14) <= found <= least * (1 + 1e-6)
+        assert best is None or levels.index(min(levels)) == best
         assert delta_upper(laws, epsilon) <= found
+    assert delta_upper([randomised_response(2, 0.5)] * 20, 10.0) == 0
     assert _by_renyi([TransitionMatrix.identity(2)], 4.0) == 1.0
 
 
@@ -188,9 +192,9 @@ def test_a_finding_says_its_level_and_a_promise_is_worse_for_a_larger_one(model,
 
 
 def test_the_least_epsilon_is_the_least_that_is_designed():
-    DifferentialPrivacy(LEAST_EPSILON).require_size(2)
+    DifferentialPrivacy(1e-9).require_size(2)
     with pytest.raises(PrivacyError, match="too small for a matrix in units of"):
-        DifferentialPrivacy(math.nextafter(LEAST_EPSILON, 0)).require_size(2)
+        DifferentialPrivacy(math.nextafter(1e-9, 0)).require_size(2)
 
 
 def test_the_ends_of_randomised_response_spend_the_whole_delta():
@@ -205,6 +209,19 @@ def test_the_block_that_excludes_values_is_the_worst():
     zero = TransitionMatrix.from_array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.1, 0.8, 0.1]])
     model = ApproximateDifferentialPrivacy(1.0, 0.9)
     assert [model.check(laws).worst for laws in ([LAW, zero], [zero, LAW], [LAW, zero, LAW])] == [1, 0, 1]
+    assert "excludes some true values" in DifferentialPrivacy(1.0).check([zero]).sentence
+
+
+@pytest.mark.parametrize(
+    ("weights", "entries"),
+    [
+        ([[UNIT - 1, 1], [UNIT, 0]], (1, 0, 1)),
+        ([[3, UNIT // 2, UNIT // 2 - 3], *[[1, UNIT // 4, 3 * UNIT // 4 - 1]] * 2], (0, 0, 1)),
+        ([[2, 3 * UNIT // 4, UNIT // 4 - 2], *[[1, UNIT // 4, 3 * UNIT // 4 - 1]] * 2], (2, 1, 0)),
+    ],
+)
+def test_single_units_decide_where_the_ratio_is_largest(weights, entries):
+    assert DifferentialPrivacy(0.1).check([TransitionMatrix(np.array(weights))]).entries == entries
 
 
 @pytest.mark.parametrize("model", [ConcentratedPrivacy, RenyiPrivacy, DifferentialPrivacy])
@@ -324,6 +341,8 @@ def test_a_law_is_rounded_inside_its_level_or_not_at_all():
     assert model.rounded(outside) is None
     crowded = np.array([[1.0, 0.0], [1.0, 0.0]])
     assert model.rounded(crowded) == TransitionMatrix.from_array(crowded)
+    few = np.full((100, 100), 1 / (99 + math.exp(34))) + np.eye(100) * (math.expm1(34) / (99 + math.exp(34)))
+    assert DifferentialPrivacy(34.0).rounded(few) is None  # 15.4 units off the diagonal: 99 of 16 leave less than none
 
 
 def test_models_together_are_each_of_them():
@@ -405,23 +424,27 @@ def test_the_delta_of_one_block_is_exact_and_that_of_many_ends_where_the_terms_d
     exact, bound = delta_upper(laws, 0.3), _by_renyi(laws, 0.3)
     rows = [[Fraction(int(w), UNIT**2) for w in row]
             for row in np.kron(*(law.weights.astype(object) for law in laws))]  # fmt: skip
-    grown = Fraction(math.exp(0.3))
-    truth = max(sum(max(a - grown * b, Fraction(0)) for a, b in zip(*pair, strict=True))
-                for pair in itertools.permutations(rows, 2))  # fmt: skip
-    assert exact == pytest.approx(float(truth), rel=1e-14)
-    assert Fraction(exact) >= truth * (1 - Fraction(1, 10**15))
+    for epsilon in (0.3, *(0.05 * k for k in range(8))):
+        grown = exp_lower(epsilon)
+        truth = max(sum(max(a - grown * b, Fraction(0)) for a, b in zip(*pair, strict=True))
+                    for pair in itertools.permutations(rows, 2))  # fmt: skip
+        assert truth <= Fraction(delta_upper(laws, epsilon)) <= truth * (1 + Fraction(1, 2**52))
     assert exact < bound
     # 6 pairs of rows by 1, for order does not matter; each has 3 pairs of entries by 2: 36 terms
     for most, wanted in ((36, exact), (35, bound), (9, bound), (3, bound)):
         monkeypatch.setattr(composition, "MAX_TERMS", most)
         assert delta_upper(laws, 0.3) == wanted
+        assert delta_upper([LAW], 0.3) == delta(LAW, 0.3)
     pair = [randomised_response(2, 0.5)] * 2
     monkeypatch.setattr(composition, "MAX_TERMS", 200_000)
     whole = delta_upper(pair, 0.3)
     for most, wanted in ((4, whole), (3, _by_renyi(pair, 0.3))):  # 1 pair by 1, 2 by 2 terms
         monkeypatch.setattr(composition, "MAX_TERMS", most)
         assert delta_upper(pair, 0.3) == wanted
-    assert delta_upper([LAW], 0.3) == delta(LAW, 0.3)
+    noise = TransitionMatrix.from_array(np.full((2, 2), 0.5))
+    alike = TransitionMatrix.from_array([[0.5, 0.25, 0.25], [0.1, 0.45, 0.45], [0.4, 0.3, 0.3]])
+    monkeypatch.setattr(composition, "MAX_TERMS", 200_000)
+    assert delta_upper([noise, alike], 0.3) == delta(alike, 0.3) > 0
     assert delta_upper(laws, LAW.epsilon + 0.5 + 1e-9) == 0.0
     assert delta_upper(laws, LAW.epsilon + 0.5 - 1e-6) > 0
 

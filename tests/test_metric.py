@@ -253,10 +253,37 @@ def test_distances_in_plans_are_read():
     assert list(edge_problems(ranks(3), 3)) == []
 
 
-@pytest.mark.parametrize("arguments", [(0.0, ranks(2)), (1.0, ()), (1.0, ((0, 0, 1.0),)), (1.0, ((0, 1, 0.0),))])
-def test_wrong_budgets_are_refused(arguments):
-    with pytest.raises(PrivacyError):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, ranks(2)), "epsilon is not a positive number"),
+        ((1.0, ()), "there are no edges"),
+        ((1.0, (), ((0, 0), (1, 1))), "there are no edges"),
+        ((1.0, ((0, 1, 1.0), (1, 1, 1.0))), "an edge is a loop, or its length is not positive"),
+        ((1.0, ((0, 1, 1.0), (1, 2, 0.0))), "an edge is a loop, or its length is not positive"),
+        ((1.0, ((0, 1, 7.0),), ((0, 0), (1, 1), (2, 2))), "the points are not one for each category"),
+    ],
+)
+def test_wrong_budgets_are_refused(arguments, message):
+    with pytest.raises(PrivacyError, match=message):
         MetricPrivacy(*arguments)
+
+
+def test_lengths_may_be_larger_than_codes():
+    model = MetricPrivacy(0.5, ((0, 1, 7.0),), ((0, 0), (1, 1)))
+    assert (model.widest, model.check([randomised_response(2, 3.5)]).holds) == (3.5, True)
+    assert not model.check([randomised_response(2, 3.6)]).holds
+
+
+def test_a_level_at_the_limit_is_the_limit_and_one_beyond_it_is_said():
+    """The first law spends 1.0 but for less than a float; equal rows spend nothing, however little may be spent."""
+    first, second, edge = 3060513257434042, 2**50 + 2, ((0, 1, 1.0),)
+    at = MetricPrivacy(1.0, edge).check([TransitionMatrix([[first, UNIT - first], [second, UNIT - second]])])
+    assert (at.holds, at.level) == (True, 1.0)
+    beyond = MetricPrivacy(0.5, edge).check([randomised_response(2, 0.51)])
+    assert (beyond.holds, round(beyond.level, 9)) == (False, 0.51)
+    assert MetricPrivacy(1e-90, edge).check([TransitionMatrix([[UNIT // 2, UNIT // 2]] * 2)]).holds
+    assert MetricPrivacy(1.0, edge).check([TransitionMatrix([[UNIT - 1, 1], [UNIT, 0]])]).entries == (1, 0, 1)
 
 
 @pytest.mark.parametrize("structure", [Metric(), Exponential()])

@@ -286,6 +286,7 @@ def test_blocks_of_one_or_more_keys_give_the_posteriors_of_their_product():
         for way in ways:
             laws = [TransitionMatrix(block * (UNIT // int(block[0].sum()))) for block in way]
             assert model.largest(laws).posterior == wanted
+            assert model.largest(laws) == model.largest([TransitionMatrix(joint * (UNIT // int(joint[0].sum())))])
             found = model.check(laws)
             assert (found.holds, found.recomputable) == (False, False)
             assert Fraction(found.level) >= wanted > Fraction(np.nextafter(found.level, 0))
@@ -296,6 +297,9 @@ def test_blocks_of_one_or_more_keys_give_the_posteriors_of_their_product():
     turned = KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]), counts[:4])
     with pytest.raises(PrivacyError, match="do not divide the key variables"):
         SpontaneousRecognition(0.1, 1).on(turned).check([identity(2), identity(2)])
+    first = KeyTypes(("a", "b"), np.array([[0, 0], [0, 1], [1, 0]]), counts[-3:])
+    with pytest.raises(PrivacyError, match="do not divide the key variables"):
+        SpontaneousRecognition(0.1, 1).on(first).check([identity(2), identity(2)])
     some = SpontaneousRecognition(0.1, 1).on(
         KeyTypes(("a", "b"), np.array([[0, 0], [1, 0], [1, 1], [0, 2]]), counts[-4:])
     )
@@ -310,6 +314,8 @@ def test_the_rows_for_designers_are_the_conditions_of_rare_types():
     counts, law = np.array([1, 4, 5, 0, 6, 30]), rng.dirichlet(np.ones(6), 6)
     model = SpontaneousRecognition(alpha, 1).on(counts.reshape(shape))
     assert model.rare_types().tolist() == [0, 1]  # 5 of 1/0.2 is not rare
+    assert SpontaneousRecognition(0.3, 1).on([1, 3, 4, 9]).rare_types().tolist() == [0, 1]  # below 10/3
+    assert "at most 34 are" in SpontaneousRecognition(0.33333, 1).promise(2)
     cells = [[0, 1, 2], [3, 4, 5], [0, 3], [1, 4], [2, 5]]
     wanted = [law[m, cell].sum() - alpha * counts @ law[:, cell].sum(axis=1) for m in (0, 1) for cell in cells]
     found = model.constraints(6)
@@ -321,6 +327,7 @@ def test_sums_over_many_records_are_exact():
     """Counts of 2^35 times weights of 2^53: beyond 64 bits."""
     counts = np.array([2**35, 3, 2**35 - 1], dtype=np.int64)
     mass = np.array([[UNIT, 0], [UNIT // 3, UNIT - UNIT // 3], [UNIT - 1, 1]], dtype=np.int64)
+    mass = np.hstack([mass, np.full((3, 1), UNIT), np.full((3, 1), UNIT - 1)])
     wanted = [sum(int(u) * int(w) for u, w in zip(counts, column, strict=True)) for column in mass.T]
     assert recognition._exact_sum(counts, mass).tolist() == wanted
     assert recognition._exact_sum(counts, mass.astype(object)).tolist() == wanted
