@@ -165,6 +165,21 @@ def test_what_is_signed_fits_its_schema(office: Path) -> None:
         assert list(problems({**envelope, "signatures": [{**entry, name: "e30"}]}, schema, schema))
 
 
+def test_title_and_date_are_signed_where_the_release_has_a_description(tmp_path: Path) -> None:
+    claims = {"claims": [{"level": 1.0, "sentence": "of an early release"}]}
+    described = {"title": "Survey", "date_published": "2026-11-23"}
+    wanted: dict[str, Any] = {"title": "Survey", "version": "1.2", "claims": [{"level": 1.0}]}
+    for files, held, told in (
+        ({"description.json": {}}, described, wanted | {"date": "2026-11-23"}),
+        ({"description.json": {}}, {"title": "Survey"}, wanted),
+        ({}, described, wanted | {"title": ""}),
+    ):
+        manifest = {"files": files, "package": {"version": "1.2"}}
+        for name, content in (("manifest", manifest), ("description", held), ("certificate", claims)):
+            (tmp_path / f"{name}.json").write_bytes(canonical_json.dump(content))
+        assert signatures.statement(tmp_path)["predicate"] == told
+
+
 def test_a_second_key_adds_its_signature_and_the_first_stays(office: Path, tmp_path: Path) -> None:
     root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
     sign(root, office / "office.key")
@@ -246,8 +261,8 @@ def test_a_public_key_is_one_frame_around_the_32_bytes_of_an_ed25519_key(office:
         path.write_text(text)
         with pytest.raises(UsageError, match="no public key"):
             load_public(path)
-    for name in ("none", "\0"):
-        with pytest.raises(UsageError, match="the key cannot be read"):
+    for name, got in (("none", "No such file or directory"), ("\0", "no name of a file")):
+        with pytest.raises(UsageError, match=f"the key cannot be read; got {got}"):
             load_public(tmp_path / name)
 
 
