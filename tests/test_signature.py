@@ -299,7 +299,7 @@ def test_at_most_so_many_keys_sign_and_each_once(tmp_path: Path, monkeypatch: py
     root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
     first, second, third = (SigningKey.new() for _ in range(3))
     assert signers(root) == check_signature(root, None) == []
-    with pytest.raises(ReleaseError, match="the release is not signed;"):
+    with pytest.raises(ReleaseError, match="the release is not signed; wanted sha256"):
         check_signature(root, first.public)
     for key in (first, second):
         (root / "signatures.json").write_bytes(envelope_of(root, key))
@@ -337,6 +337,10 @@ def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) 
     assert by(key) == entry
     loose = entry["public"][:-2] + chr(ord(entry["public"][-2]) + 1) + "="  # other bits that are not read
     assert base64.b64decode(loose) == key.public
+    neutral = (1).to_bytes(32, "little")  # a key by which the library takes this signature of every message
+    packed = [base64.b64encode(part).decode() for part in (neutral + bytes(32), neutral)]
+    Ed25519PublicKey.from_public_bytes(neutral).verify(neutral + bytes(32), b"any")
+    anybody = {"keyid": signatures.fingerprint(neutral), "sig": packed[0], "public": packed[1]}
     for entries in ([by(other)], [by(key), by(other)]):
         path.write_bytes(canonical_json.dump(held | {"signatures": entries}))
         assert signers(root) == [base64.b64decode(one["public"]) for one in entries]
@@ -344,6 +348,7 @@ def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) 
         [by(key, keyid=other.fingerprint)], [by(key, keyid="")], [by(key, more="")], [by(key, public=loose)],
         [by(key), by(key, sig=by(other)["sig"])], [{k: v for k, v in by(key).items() if k != "keyid"}],
         [by(key, public=by(other)["public"], keyid=other.fingerprint)], [by(key), {}], {}, "x", None,
+        [by(key), by(other, more="")], [anybody],
     ]  # fmt: skip
     for wrong in changed:
         path.write_bytes(canonical_json.dump(held | {"signatures": wrong}))
