@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from postrand.cli import main
 from postrand.errors import ReleaseError, UsageError
 from postrand.release import canonical_json, fields
 from postrand.release import signature as signatures
-from postrand.release.signature import SigningKey, check_signature, encoded, envelope_of, load_public, signers
+from postrand.release.checks import Audit
+from postrand.release.signature import (
+    SigningKey,
+    attempt_signature,
+    check_signature,
+    encoded,
+    envelope_of,
+    load_public,
+    signers,
+)
 from postrand.release.signing import sign
 from tests.both_verifiers import ALONE
 from tests.conftest import ROOT
@@ -293,6 +303,17 @@ def load_pem(key: SigningKey) -> Ed25519PublicKey:
     return found
 
 
+def checked(root: Path) -> Callable[[bytes | None], list[tuple[str, str]]]:
+    """Return what the check of the signature says of a release, for a signer."""
+
+    def told(signer: bytes | None) -> list[tuple[str, str]]:
+        audit = Audit()
+        attempt_signature(audit, root, signer, {})
+        return [(check.outcome, check.code) for check in audit.checks]
+
+    return told
+
+
 def test_at_most_so_many_keys_sign_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert signatures.MOST == 16  # as the page of the format says
     monkeypatch.setattr(signatures, "MOST", 2)
@@ -301,9 +322,13 @@ def test_at_most_so_many_keys_sign_and_each_once(tmp_path: Path, monkeypatch: py
     assert signers(root) == check_signature(root, None) == []
     with pytest.raises(ReleaseError, match="the release is not signed; wanted sha256"):
         check_signature(root, first.public)
+    check = checked(root)
+    assert [check(signer) for signer in (None, first.public)] == [[], [("failed", "")]]
     for key in (first, second):
         (root / "signatures.json").write_bytes(envelope_of(root, key))
     assert signers(root) == [first.public, second.public]
+    told = [check(signer) for signer in (None, first.public)]
+    assert told == [[("passed", "check.signed_by")], [("passed", "check.signed")]]
     assert check_signature(root, None) == [first.fingerprint, second.fingerprint]
     assert check_signature(root, second.public) == [second.fingerprint]
     with pytest.raises(
