@@ -25,6 +25,7 @@ from postrand.mechanism.margins import (
     _mixture,
     _on_cells,
     _on_the_whole,
+    _start,
     impossible,
     tables_of,
 )
@@ -130,6 +131,23 @@ def test_laws_are_applied_as_their_arrays(law):
     both = [_Axis(law), _Axis(other)]
     assert np.allclose(_forth(both, x), law.array.T @ x @ other.array, rtol=1e-12)
     assert np.allclose(_back(both, x), law.array @ x @ other.array.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.0, 0.0], [0.2, 0.5, 0.3]])
+def test_the_search_starts_at_a_distribution_without_zeros(shares):
+    """At the unbiased estimate, moved into the simplex; where there is none, or too many kinds, at the uniform one."""
+    released, third = np.array(shares), np.full(3, 1 / 3)
+    singular = TransitionMatrix.from_array([[0.5, 0.25, 0.25]] * 3)
+    for law, wanted in (
+        (singular, third),
+        (np.full((2, 3), 1 / 3), np.full(2, 0.5)),
+        (TransitionMatrix.identity(3), released),
+        (FLAT, np.linalg.solve(FLAT.array.T, released).clip(0)),
+    ):
+        start = _start([_Axis(law)], released)
+        assert (start > 0).all()
+        assert start == pytest.approx(wanted / wanted.sum(), abs=1e-5)
+        assert start.sum() == pytest.approx(1.0, abs=1e-12)
 
 
 # -- where the decision turns, in closed form --------------------------------------------------------------------------
