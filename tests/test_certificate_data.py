@@ -10,7 +10,9 @@ import pytest
 
 from postrand.certification import certificate as module
 from postrand.certification.certificate import Claim, blocks_of, certify, claims_from_dict, recertify, templates
+from postrand.certification.file_level import FileLevel
 from postrand.certification.limits import Facts, _provenance_limits, _tied_by_rules, limits
+from postrand.certification.series import Level, Series
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import Rule
 from postrand.errors import PrivacyError, SpecificationError
@@ -119,6 +121,7 @@ def test_rare_facts_are_stated_where_they_are_so():
         (NOISE, [0.5], 0.5, True),
         (NOISE, [0.5], math.nextafter(0.5, 0), False),
         (RR2, [3.0], 1.0, False),
+        (TransitionMatrix.identity(2), [0.5], 9.0, False),
     ],
 )
 def test_what_private_priors_spent_is_part_of_the_claim(law, spent, epsilon, holds):
@@ -159,6 +162,36 @@ def test_the_worst_subset_of_a_split_counts():
             certify(mechanism, [Claim(DP(9.0), ("a", "b"))])
 
 
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (DP(2.5), "level 3, most of it in block 'a', column 0, rows 0 and 1. Next"),
+        (Claim(Bistochastic(0.99), ("a",)), "most of it in block 'a', β 0.527065. Next"),
+        (Bistochastic(0.1), "a, b, c: 'bistochastic' is not defined where each record shows a random subset"),
+    ],
+)
+def test_what_fails_beside_a_split_is_named(claim, words):
+    split = Split.of([0.5, 0.5], [Block("b", RR2), Block("c", RR2)])
+    block = Block("a", randomised_response(2, 2.0))
+    with pytest.raises(PrivacyError, match=words):
+        certify(Mechanism([block], split=split), [claim])
+    with pytest.raises(PrivacyError, match="released 'x', true 'x' and 'y'"):
+        certify(Mechanism([block], BOOK), [DP(1.0)])
+
+
+def test_a_level_of_the_file_and_a_place_in_a_series_are_stated():
+    law, level = Mechanism({"a": RR2}), FileLevel(10_000, 1e-6, 0.5, {"clones": 0.75, "blanket": 0.5})
+    series = Series("people", 2, "wave", "0" * 64, Level(1.0), Level(2.5))
+    found = replace(certify(law), file=level, series=series)
+    assert (found.to_dict()["file"], found.to_dict()["series"]) == (level.to_dict(), series.to_dict())
+    claim, file, wave = found.sentences
+    assert (claim, "ε <= 0.5" in file, "ε <= 2.5" in wave) == (certify(law).sentences[0], True, True)
+    again = recertify(law, [DP(1.0)], Facts(), level)
+    assert again.file is not None
+    assert again.file.fails[0] == {"code": "no_codebook"}
+    assert len(again.not_covered) == len(found.not_covered) + 1
+
+
 def test_a_claim_covers_whole_blocks_that_are_there():
     pair = Block(("a", "b"), randomised_response(4, 1.0))
     mechanism = Mechanism([pair, Block("c", RR2)], split=Split.of([1.0], [Block("d", RR2)]))
@@ -193,7 +226,7 @@ def test_without_claims_the_whole_law_is_claimed_within_its_classes():
 def test_claims_within_classes():
     strata = Block("a", join([RR2, randomised_response(2, 3.0)]))
     assert certify(Mechanism([strata]), [Claim(DP(3.0), within=True)]).findings[0].holds
-    with pytest.raises(PrivacyError, match="does not meet"):
+    with pytest.raises(PrivacyError, match=r"level 3, most of it in block 'a'\. Next"):
         certify(Mechanism([strata]), [Claim(DP(2.9), within=True)])
     idle = Mechanism([strata, Block("b", TransitionMatrix.identity(2))])
     with pytest.raises(PrivacyError, match="level inf, most of it in block 'b', every column"):

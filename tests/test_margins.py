@@ -25,6 +25,7 @@ from postrand.mechanism.margins import (
     _mixture,
     _on_cells,
     _on_the_whole,
+    _start,
     impossible,
     tables_of,
 )
@@ -132,6 +133,23 @@ def test_laws_are_applied_as_their_arrays(law):
     assert np.allclose(_back(both, x), law.array @ x @ other.array.T, rtol=1e-12)
 
 
+@pytest.mark.parametrize("shares", [[1.0, 0.0, 0.0], [0.2, 0.5, 0.3]])
+def test_the_search_starts_at_a_distribution_without_zeros(shares):
+    """At the unbiased estimate, moved into the simplex; where there is none, or too many kinds, at the uniform one."""
+    released, third = np.array(shares), np.full(3, 1 / 3)
+    singular = TransitionMatrix.from_array([[0.5, 0.25, 0.25]] * 3)
+    for law, wanted in (
+        (singular, third),
+        (np.full((2, 3), 1 / 3), np.full(2, 0.5)),
+        (TransitionMatrix.identity(3), released),
+        (FLAT, np.linalg.solve(FLAT.array.T, released).clip(0)),
+    ):
+        start = _start([_Axis(law)], released)
+        assert (start > 0).all()
+        assert start == pytest.approx(wanted / wanted.sum(), abs=1e-5)
+        assert start.sum() == pytest.approx(1.0, abs=1e-12)
+
+
 # -- where the decision turns, in closed form --------------------------------------------------------------------------
 
 
@@ -155,7 +173,7 @@ def test_a_cell_is_refused_from_the_bound_of_chernoff_on():
         for kind in (law, law.array):
             table = Table("a", (kind,), np.array(counts))
             assert _on_cells(table, nats - math.log(6) - 1e-6)
-            assert not _on_cells(table, nats - math.log(6) + 1e-6)
+            assert not _on_cells(table, nats - math.log(6) - 5e-10)  # rounded against rejection
         many = Table("a", (law,), np.array(counts) * 10**4)
         assert not _on_cells(many, 10**4 * nats - math.log(6))  # rounded against rejection, however many records
         assert _on_cells(many, 10**4 * (nats - 1e-9) - math.log(6))
@@ -191,6 +209,14 @@ def test_a_table_is_refused_from_the_evidence_on(name):
     table = Table("a", laws, counts)
     assert _on_the_whole(table, evidence - 1 - 1e-3)
     assert not _on_the_whole(table, evidence - 1 + 1e-3)  # one nat is left against rejection
+
+
+def test_a_table_between_the_rows_is_refused_from_the_evidence_on():
+    """The search takes steps that are too long here, and goes back: what it then finds is as sharp."""
+    counts = np.array([5, 60, 100])
+    evidence = _mixture(counts.astype(float)) - largest_likelihood(SKEWED, tuple(counts))
+    assert _on_the_whole(Table("a", (SKEWED,), counts), evidence - 1 - 1e-5)
+    assert not _on_the_whole(Table("a", (SKEWED,), counts), evidence - 1 + 1e-5)
 
 
 def mixture(counts):
@@ -323,6 +349,9 @@ def test_zeros_are_allowed_where_the_law_has_them_and_only_there():
     assert impossible([Table("a", (law,), np.array([500, 510, 0]))]) == []
     assert impossible([Table("a", (law,), np.array([0, 0, 7]))]) == []
     assert impossible([Table("a", (law,), np.array([1_000, 0, 30]))]) == ["a"]
+    nobody = TransitionMatrix(np.array([[UNIT, 0], [UNIT, 0]]))
+    assert _on_the_whole(Table("a", (nobody,), np.array([999, 1])), 1e9)
+    assert not _on_the_whole(Table("a", (nobody,), np.array([1000, 0])), 1.0)
 
 
 # -- in a release ----------------------------------------------------------------------------------------------------

@@ -171,6 +171,14 @@ def test_independent_blocks_reach_forbidden_combinations_and_are_refused():
         certify(mechanism)
 
 
+def test_a_combination_that_is_no_cell_of_a_block_leads_nowhere():
+    codebook = Codebook([Variable(n, "key", ("x", "y")) for n in "abc"], [Rule({"a": "y", "b": "y", "c": "x"})])
+    last = Block("c", randomised_response(2, 1.0))
+    for cells, wanted in ((3, []), (4, [*codebook.rules])):
+        pair = Block(("a", "b"), randomised_response(cells, 1.0), [(0, 0), (0, 1), (1, 0), (1, 1)][:cells])
+        assert reachable(Mechanism([pair, last], codebook)) == wanted
+
+
 @pytest.mark.parametrize("names", [["age", "job", "degree", "sex"], ["job", "degree"], ["age"], ["degree", "age"]])
 def test_closed_blocks_lead_from_feasible_records_to_feasible_records_only(names):
     """Enumerate every feasible record and every released record of positive probability."""

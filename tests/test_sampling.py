@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from postrand.errors import DataError
@@ -85,6 +85,7 @@ def test_draws_equal_the_reference(matrix, given_words, dtype):
     ]
 
 
+@example(TransitionMatrix(np.array([[3, 1], [1, 3]]) * (UNIT // 4)))  # two buckets, and not four
 @given(laws(largest=9))
 def test_draws_at_every_threshold(matrix):
     """The words on either side of each bucket's threshold, with the unused 11 bits all zero and all one."""

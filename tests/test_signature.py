@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from postrand.cli import main
 from postrand.errors import ReleaseError, UsageError
 from postrand.release import canonical_json, fields
 from postrand.release import signature as signatures
-from postrand.release.signature import SigningKey, check_signature, encoded, envelope_of, load_public, signers
+from postrand.release.checks import Audit
+from postrand.release.signature import (
+    SigningKey,
+    attempt_signature,
+    check_signature,
+    encoded,
+    envelope_of,
+    load_public,
+    signers,
+)
 from postrand.release.signing import sign
 from tests.both_verifiers import ALONE
 from tests.conftest import ROOT
@@ -165,6 +175,21 @@ def test_what_is_signed_fits_its_schema(office: Path) -> None:
         assert list(problems({**envelope, "signatures": [{**entry, name: "e30"}]}, schema, schema))
 
 
+def test_title_and_date_are_signed_where_the_release_has_a_description(tmp_path: Path) -> None:
+    claims = {"claims": [{"level": 1.0, "sentence": "of an early release"}]}
+    described = {"title": "Survey", "date_published": "2026-11-23"}
+    wanted: dict[str, Any] = {"title": "Survey", "version": "1.2", "claims": [{"level": 1.0}]}
+    for files, held, told in (
+        ({"description.json": {}}, described, wanted | {"date": "2026-11-23"}),
+        ({"description.json": {}}, {"title": "Survey"}, wanted),
+        ({}, described, wanted | {"title": ""}),
+    ):
+        manifest = {"files": files, "package": {"version": "1.2"}}
+        for name, content in (("manifest", manifest), ("description", held), ("certificate", claims)):
+            (tmp_path / f"{name}.json").write_bytes(canonical_json.dump(content))
+        assert signatures.statement(tmp_path)["predicate"] == told
+
+
 def test_a_second_key_adds_its_signature_and_the_first_stays(office: Path, tmp_path: Path) -> None:
     root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
     sign(root, office / "office.key")
@@ -240,14 +265,14 @@ def test_a_public_key_is_one_frame_around_the_32_bytes_of_an_ed25519_key(office:
     wrong = [
         framed(der[:-1]), framed(der + b"0"), framed(der[12:]), framed(b"\x31" + der[1:]), framed(b""),
         framed(der, begin="BEGIN PRIVATE KEY"), framed(der, end="END PRIVATE KEY"), good.splitlines()[1],
-        framed(der).replace("=", "").replace("M", "?", 1), "x " + framed(der), framed(der) + "x", "",
+        framed(der).replace("=", ""), good.replace("M", "?M", 1), "x " + framed(der), framed(der) + "x", "",
     ]  # fmt: skip
     for text in wrong:
         path.write_text(text)
         with pytest.raises(UsageError, match="no public key"):
             load_public(path)
-    for name in ("none", "\0"):
-        with pytest.raises(UsageError, match="the key cannot be read"):
+    for name, got in (("none", "No such file or directory"), ("\0", "no name of a file")):
+        with pytest.raises(UsageError, match=f"the key cannot be read; got {got}"):
             load_public(tmp_path / name)
 
 
@@ -278,17 +303,32 @@ def load_pem(key: SigningKey) -> Ed25519PublicKey:
     return found
 
 
+def checked(root: Path) -> Callable[[bytes | None], list[tuple[str, str]]]:
+    """Return what the check of the signature says of a release, for a signer."""
+
+    def told(signer: bytes | None) -> list[tuple[str, str]]:
+        audit = Audit()
+        attempt_signature(audit, root, signer, {})
+        return [(check.outcome, check.code) for check in audit.checks]
+
+    return told
+
+
 def test_at_most_so_many_keys_sign_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert signatures.MOST == 16  # as the page of the format says
     monkeypatch.setattr(signatures, "MOST", 2)
     root = shutil.copytree(ROOT / "tests/fixtures/releases/3/permuted", tmp_path / "r")
     first, second, third = (SigningKey.new() for _ in range(3))
     assert signers(root) == check_signature(root, None) == []
-    with pytest.raises(ReleaseError, match="the release is not signed;"):
+    with pytest.raises(ReleaseError, match="the release is not signed; wanted sha256"):
         check_signature(root, first.public)
+    check = checked(root)
+    assert [check(signer) for signer in (None, first.public)] == [[], [("failed", "")]]
     for key in (first, second):
         (root / "signatures.json").write_bytes(envelope_of(root, key))
     assert signers(root) == [first.public, second.public]
+    told = [check(signer) for signer in (None, first.public)]
+    assert told == [[("passed", "check.signed_by")], [("passed", "check.signed")]]
     assert check_signature(root, None) == [first.fingerprint, second.fingerprint]
     assert check_signature(root, second.public) == [second.fingerprint]
     with pytest.raises(
@@ -322,6 +362,10 @@ def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) 
     assert by(key) == entry
     loose = entry["public"][:-2] + chr(ord(entry["public"][-2]) + 1) + "="  # other bits that are not read
     assert base64.b64decode(loose) == key.public
+    neutral = (1).to_bytes(32, "little")  # a key by which the library takes this signature of every message
+    packed = [base64.b64encode(part).decode() for part in (neutral + bytes(32), neutral)]
+    Ed25519PublicKey.from_public_bytes(neutral).verify(neutral + bytes(32), b"any")
+    anybody = {"keyid": signatures.fingerprint(neutral), "sig": packed[0], "public": packed[1]}
     for entries in ([by(other)], [by(key), by(other)]):
         path.write_bytes(canonical_json.dump(held | {"signatures": entries}))
         assert signers(root) == [base64.b64decode(one["public"]) for one in entries]
@@ -329,6 +373,7 @@ def test_every_part_of_an_envelope_is_of_one_form(office: Path, tmp_path: Path) 
         [by(key, keyid=other.fingerprint)], [by(key, keyid="")], [by(key, more="")], [by(key, public=loose)],
         [by(key), by(key, sig=by(other)["sig"])], [{k: v for k, v in by(key).items() if k != "keyid"}],
         [by(key, public=by(other)["public"], keyid=other.fingerprint)], [by(key), {}], {}, "x", None,
+        [by(key), by(other, more="")], [anybody],
     ]  # fmt: skip
     for wrong in changed:
         path.write_bytes(canonical_json.dump(held | {"signatures": wrong}))

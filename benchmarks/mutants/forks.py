@@ -47,6 +47,8 @@ class Forks:
         for name in HEAVY:
             importlib.import_module(name)
         self._index()
+        gc.collect()
+        gc.freeze()  # or each fork would go through, and so copy, all that the parent holds
         for mutant in self.mutants:
             wanted = self.covering[mutant.name]
             self.done(mutant, *self._run(mutant, [items[name] for name in self._order(mutant, wanted & items.keys())]))
