@@ -6,6 +6,8 @@ import pytest
 from benchmarks.papers.items import CHECK, COUNTED, Item, row, start, table
 from benchmarks.papers.pages import PAGES, PAPERS
 
+from tests.guides import run_examples
+
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_page_holds_what_is_recomputed(name):
@@ -47,3 +49,7 @@ def test_what_is_no_printed_value_is_not_counted():
     shown = row(Item("", "at k = 4", "56%", lambda: 55.8, check=True))
     assert shown == (CHECK, "|  | at k = 4 | 56% | 55.8% | shows it |")
     assert table([shown])[0].startswith("0 printed values")
+
+
+def test_the_example_of_sampling_runs():
+    assert run_examples((PAGES / "ss.md").read_text("utf-8"), "ss.md") == 1
