@@ -1,7 +1,8 @@
 """Check that a version is ready, and write its notes and digests: ``python -m tests.release``.
 
 The version of pyproject.toml, the package and CITATION.cff is one; the changelog has a dated section for it and nothing
-unreleased; every file is committed. In dist/ then stand NOTES.md, the section of the changelog, and SHA256SUMS.
+unreleased; every file is committed. In dist/ then stand NOTES.md, the section of the changelog, and SHA256SUMS. It says on
+which Pythons the packages were tried.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import postrand
 from tests.conftest import ROOT
 
 DIST = ROOT / "dist"
+TRIED = ROOT / "build" / "pythons.txt"
 WANTED = ("*.whl", "*.tar.gz", "sbom.json")
 
 
@@ -61,9 +63,9 @@ def main():
     (DIST / "NOTES.md").write_text(f"# postrand {postrand.__version__}\n\n{notes}\n", encoding="utf-8")
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in made]
     (DIST / "SHA256SUMS").write_text("".join(f"{line}\n" for line in sums), encoding="utf-8")
-    sys.stdout.write(
-        "\n".join(["ready, not uploaded:", *sums, f"Next: git tag v{postrand.__version__}, then upload dist/\n"])
-    )
+    tried = ", ".join(dict.fromkeys(TRIED.read_text("utf-8").splitlines()))
+    said = ["ready, not uploaded:", *sums, f"tried with: {tried}; no other supported Python is at hand"]
+    sys.stdout.write("\n".join([*said, f"Next: git tag v{postrand.__version__}, then upload dist/\n"]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ def test_the_readme_example_prints_what_it_says():
     assert run_examples(README, "README.md") == 1
 
 
+def test_the_readme_is_read_in_two_minutes():
+    prose = re.sub(r"```.*?```|!\[.*?\]\(.*?\)|\]\(.*?\)", "", README, flags=re.DOTALL)
+    assert len(prose.split()) <= 500
+
+
 def test_every_command_of_the_readme_exists():
     from postrand.cli import main
 
