@@ -1,6 +1,7 @@
 """List the supported Pythons on this machine, one of each version: ``python tests/pythons.py``.
 
-Looked for are ``python3.N`` where programs are found, and where pyenv and uv keep theirs; what does not start is left out.
+Looked for are ``python3.N`` where programs are found, and where pyenv and uv keep theirs. What does not start is left
+out.
 """
 
 import os
