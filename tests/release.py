@@ -72,9 +72,7 @@ def main():
     said = ["ready, not uploaded:", *sums, f"tried with: {tried}; no other supported Python is at hand"]
     said.append(f"Next: git tag v{postrand.__version__}, then upload dist/")
     if NOBODY in (ROOT / "r" / "postrand" / "DESCRIPTION").read_text("utf-8"):
-        said.append(
-            "before the R package goes to an archive: write its maintainer's address into r/postrand/DESCRIPTION"
-        )
+        said.append("for an archive of R packages: write its maintainer's address into r/postrand/DESCRIPTION")
     sys.stdout.write("\n".join([*said, ""]))
 
 
