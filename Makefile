@@ -50,26 +50,34 @@ endef
 
 # The time of the last commit, so that the same sources give the same bytes, whenever and in whatever folder.
 wheel: export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),1700000000)
-wheel: env  ## build the wheel twice, compare, install it alone without extras, and protect and verify a small file with it
+wheel: env  ## build the wheel twice, compare, install it alone without extras on each Python at hand, and try it on a small file
 	rm -rf build dist $(WHEEL)
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL)/again .
 	cmp dist/*.whl $(WHEEL)/again/*.whl
 	sha256sum dist/*.whl
-	$(PYTHON) -m venv $(WHEEL)
-	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(WHEEL)/versions.txt  # a wheel just built has no hash to ask for
-	$(WHEEL)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(WHEEL)/versions.txt dist/*.whl
-	sh tests/wheel.sh $(abspath $(WHEEL)/bin)
+	$(call tried,$(WHEEL),dist/*.whl)
 
 sdist: env  ## pack the sources, install them alone in an environment of their own, and try them as the wheel is tried
 	mkdir -p dist
 	rm -f dist/*.tar.gz
 	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")' >/dev/null
-	$(PYTHON) -m venv --clear $(SDIST)
-	sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(SDIST)/versions.txt
-	$(SDIST)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(SDIST)/versions.txt dist/*.tar.gz
-	sh tests/wheel.sh $(abspath $(SDIST)/bin)
+	$(call tried,$(SDIST),dist/*.tar.gz)
+
+# Install a package alone with the locked versions, on each supported Python at hand, and try it; note which these were.
+# What was just built has no hash to ask for.
+define tried
+	@set -e; mkdir -p build; rm -f build/pythons.txt; \
+	for python in $$($(PYTHON) tests/pythons.py); do \
+	  $$python -m venv --clear $(1); \
+	  echo "trying $$(ls $(2)) with $$($(1)/bin/python --version)"; \
+	  sed -n 's/^\([^ ]*==.*\) \\$$/\1/p' locks/demo.txt > $(1)/versions.txt; \
+	  $(1)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(1)/versions.txt $(2); \
+	  sh tests/wheel.sh $(abspath $(1))/bin; \
+	  $(1)/bin/python --version >> build/pythons.txt; \
+	done
+endef
 
 release: check wheel sdist sbom  ## all of a release but the upload: checks, wheel, sources, SBOM, notes and digests in dist/
 	$(BIN)/python -m tests.release

@@ -1,10 +1,9 @@
-"""Time the designs against peers and limits, and recompute the four scenarios of ABC §4.1.
+"""Time the designs against peers and limits; what ABC print of their four scenarios is here too (`make papers`).
 
 Run ``python benchmarks/design.py``; results go to benchmarks/results/design.{md,json,svg}.
 
 - Uniform off-diagonal: peer, evaluating every vertex of Proposition 2; limit, evaluating and checking the final law.
 - General: peer, one linear programme over all 2^S column patterns (HiGHS); limit, as above.
-- Scenarios: the pattern that ABC print, placed on the best categories, ours, and the optimum over all channels.
 """
 
 import json
@@ -79,34 +78,6 @@ def solve(p, epsilon, structure):
         return design(p, DifferentialPrivacy(epsilon), MutualInformation(), structure)
 
 
-def scenario_rows():
-    priors = {name: [p / p.sum()] for name, p in SCENARIOS.items()} | {"III": list(drawn_priors())}
-    rows = []
-    for name in sorted(priors):
-        for epsilon, counts in zip(EPSILONS, PRINTED[name], strict=True):
-            printed = np.array([best_printed(p, epsilon, counts) for p in priors[name]])
-            found = [solve(p, epsilon, UniformOffDiagonal()) for p in priors[name]]
-            ours = np.array([d.value for d in found])
-            whole = np.array([solve(p, epsilon, General()).value for p in priors[name]])
-            assert (ours >= printed * (1 - 1e-10)).all(), (name, epsilon)
-            assert all(d.status == "optimal" for d in found)
-            rows.append(
-                {
-                    "scenario": name,
-                    "epsilon": epsilon,
-                    "pattern": counts,
-                    "printed": printed.mean(),
-                    "ours": ours.mean(),
-                    "ratio": (ours / printed).mean(),
-                    "largest_ratio": (ours / printed).max(),
-                    "general": whole.mean(),
-                    "general_ratio": (whole / ours).mean(),
-                    "found": found[0].details["pattern"],
-                }
-            )
-    return rows
-
-
 def seconds(function, runs=3):
     times = []
     for _ in range(runs):
@@ -170,18 +141,6 @@ def timing_table(rows):
     return head + "\n".join(lines)
 
 
-def scenario_table(rows):
-    head = (
-        "| scenario | ε | printed pattern | best I it allows | ours | ratio (largest) | all channels | all / ours |\n"
-        "|---|---|---|---|---|---|---|---|\n"
-    )
-    return head + "\n".join(
-        f"| {r['scenario']} | {r['epsilon']} | {r['pattern']} | {r['printed']:.10f} | {r['ours']:.10f} | "
-        f"{r['ratio']:.3f} ({r['largest_ratio']:.3f}) | {r['general']:.10f} | {r['general_ratio']:.2f} |"
-        for r in rows
-    )
-
-
 def draw(uniform, general):
     import matplotlib
 
@@ -203,7 +162,6 @@ def main():
     uniform = time_rows(UniformOffDiagonal(), (10, 20, 50, 100, 200, 500, 1000), by_vertices, 16)
     general = time_rows(General(), (10, 12, 16, 20, 32, 64, 128, 256, 500), by_full_programme, 12)
     hard = time_rows(General(), (64,), by_full_programme, 0, epsilon=4.0)
-    scenarios = scenario_rows()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     machine = f"{platform.machine()}, Python {sys.version.split()[0]}, numpy {np.__version__}, one run of all"
     text = f"""# Designs: cost, proof and information
@@ -225,17 +183,11 @@ Peer: one linear programme over all 2^S patterns.
 A hard case, ε = 4 (few likely values a column, so the closed bound is not attained):
 
 {timing_table(hard)}
-
-## The scenarios of ABC §4.1
-
-Nats. Scenario III: means over 100 priors drawn as the paper says.
-
-{scenario_table(scenarios)}
 """
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "design.md").write_text(text, encoding="utf-8")
     data = {"machine": machine, "memory_gb": memory, "uniform": uniform, "general": general, "hard": hard}
-    (RESULTS / "design.json").write_text(json.dumps({**data, "scenarios": scenarios}, indent=1), encoding="utf-8")
+    (RESULTS / "design.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
     draw(uniform, general)
     print(text)
 

@@ -1,11 +1,10 @@
 """Measure the least-loss designs under security against spontaneous recognition (CHR) and compare them with others.
 
-Run ``python benchmarks/recognition.py [FOLDER]``. Results go to benchmarks/results/recognition.{md,json}.
-``make papers`` draws CHR's Figure 1.
+Run ``python -m benchmarks.recognition [FOLDER]``. Results go to benchmarks/results/recognition.{md,json}.
+``make papers`` computes the paper's example (K = 48) over 20 drawn files.
 
-- The paper's example (K = 48) over 20 drawn files: the quantities that it prints, time, and on the first 3 the loss
-  against the best of ten random starts of another solver: sequential quadratic programming on all moves and all
-  conditions, solved by Clarabel.
+- Of these files, on the first 3 the loss against the best of ten random starts of another solver: sequential quadratic
+  programming on all moves and all conditions, solved by Clarabel.
 - A real file (K = 432: age, sex, marital status and employment of ``ny_pums_2000_sample.csv`` in FOLDER): the
   restricted variant, its proven gap, time and memory, and the changes that local suppression or swapping would need.
 """
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import clarabel
 import numpy as np
+from benchmarks.papers.chr import ALPHA, best, model
 from scipy.sparse import csc_array, csc_matrix, diags_array, vstack
 
 from postrand.designers import least_loss
@@ -31,16 +31,8 @@ from postrand.privacy import SpontaneousRecognition
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-SHARES = ((0.9, 0.1), (0.85, 0.15), (0.8, 0.2), (0.7, 0.3), (0.6, 0.3, 0.1))
 KEYS = ("age", "sex", "marital_status", "employment")
-ALPHA, FILES, PEER_FILES, STARTS = 0.1, 20, 3, 10
-
-
-def drawn_file(seed, records=2500):
-    p = np.ones(())
-    for share in SHARES:
-        p = np.multiply.outer(p, share)
-    return np.random.default_rng(seed).multinomial(records, p.ravel()).reshape([len(s) for s in SHARES])
+PEER_FILES, STARTS = 3, 10
 
 
 class Peer:
@@ -116,43 +108,6 @@ def peer_best(model):
     return min(values)
 
 
-def example():
-    results = []
-    for seed in range(FILES):
-        model = SpontaneousRecognition(ALPHA, 3).on(drawn_file(seed))
-        counts, n = model.file.counts, model.file.records
-        start = time.perf_counter()
-        free = least_loss(model)
-        seconds = time.perf_counter() - start
-        floor, cover = least_loss(model, min_diagonal=0.9), least_loss(model, reach="cover")
-        M = free.matrix.array
-        flow = counts[:, None] * (M - np.diag(M.diagonal()))
-        into = np.sort(flow.sum(axis=0))[::-1]
-        frequent = np.argsort(counts)[::-1][:3]
-        cell = counts @ model.file.incidence(model.key_sets)
-        result = {
-            "file": seed,
-            "rare_types": len(model.rare_types()),
-            "rare_cells": int(((cell > 0) & (cell < 10)).sum()),
-            "seconds": seconds,
-            "lowest_diagonal": free.details["smallest_diagonal"],
-            "lowest_diagonal_of_frequent": float(M.diagonal()[counts >= 10].min()),
-            "changes": free.details["expected_changes"],
-            "l2": free.value,
-            "l2_n2_over_changes": free.value * n * n / free.details["expected_changes"],
-            "share_into_three": float(into[:3].sum() / into.sum()),
-            "share_from_three_most_frequent": float(flow[frequent].sum() / flow.sum()),
-            "stationarity": free.details["stationarity"],
-            "l2_floor_0.9": floor.value,
-            "gap_floor_0.9": floor.relative_gap,
-            "l2_cover": cover.value,
-            "gap_cover": cover.relative_gap,
-        }
-        results.append(result)
-        print(result, flush=True)
-    return results
-
-
 def real_file(folder):
     with (folder / "ny_pums_2000_sample.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if all(row[k] for k in KEYS)]
@@ -222,48 +177,31 @@ def large(folder):
     return result
 
 
-def table(results):
-    names = ["rare_types", "rare_cells", "seconds", "lowest_diagonal", "lowest_diagonal_of_frequent", "changes", "l2"]
-    names += ["l2_n2_over_changes", "share_into_three", "share_from_three_most_frequent", "stationarity"]
-    names += ["gap_floor_0.9", "gap_cover"]
-    lines = ["| quantity | least | median | most |", "| --- | --- | --- | --- |"]
-    for name in names:
-        values = [r[name] for r in results]
-        lines.append(f"| {name} | {min(values):.4g} | {np.median(values):.4g} | {max(values):.4g} |")
-    for name in ("l2_floor_0.9", "l2_cover"):
-        values = [r[name] / r["l2"] for r in results]
-        lines.append(f"| {name} / l2 | {min(values):.4g} | {np.median(values):.4g} | {max(values):.4g} |")
-    return lines
-
-
-def peers(results):
+def peers():
     """Compare with the best of ten starts of the other solver, file by file."""
     lines = [
         "",
         "| file | l2 | best of ten peer starts | ratio | seconds of the peer |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for result in results[:PEER_FILES]:
-        model = SpontaneousRecognition(ALPHA, 3).on(drawn_file(result["file"]))
+    for seed in range(PEER_FILES):
         start = time.perf_counter()
-        best = result["best_of_ten_peer"] = peer_best(model) / model.file.records**2
+        found, other = best(seed).value, peer_best(model(seed)) / model(seed).file.records ** 2
         seconds = time.perf_counter() - start
-        row = f"| {result['file']} | {result['l2']:.6g} | {best:.6g} | {result['l2'] / best:.6f} | {seconds:.0f} |"
+        row = f"| {seed} | {found:.6g} | {other:.6g} | {found / other:.6f} | {seconds:.0f} |"
         print(row, flush=True)
         lines.append(row)
     return lines
 
 
 def main():
-    found = {"example": example()}
-    lines = ["# Least-loss designs (K = 48, 20 drawn files)", "", *table(found["example"])]
+    found, lines = {}, []
     if len(sys.argv) > 1:
-        found["large"] = large(Path(sys.argv[1]))
-        lines += ["", "# A real file (K = 432, restricted variant)", "", "| quantity | value |", "| --- | --- |"]
-        lines += [f"| {k} | {v:.6g} |" for k, v in found["large"].items() if math.isfinite(v)]
+        found = large(Path(sys.argv[1]))
+        lines += ["# A real file (K = 432, restricted variant)", "", "| quantity | value |", "| --- | --- |"]
+        lines += [f"| {k} | {v:.6g} |" for k, v in found.items() if math.isfinite(v)]
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "recognition.md").write_text("\n".join(lines) + "\n")
-    lines += peers(found["example"])  # slow: the rest is kept already
+    lines += peers()  # slow: the rest is printed already
     (RESULTS / "recognition.md").write_text("\n".join(lines) + "\n")
     (RESULTS / "recognition.json").write_text(json.dumps(found, indent=1) + "\n")
 

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from postrand.cli import main
 from tests.conftest import ROOT
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BELOW = re.compile(r"\s*(prints)?\s*")
 ENTRY = r"(?ms)^{name} = (\[.*?\]|[^\n]*)$"
 QUICK = ("--copies", "2", "--sweeps", "50", "--chains", "1", "--classes", "4", "--seed", "1")
 
@@ -23,26 +25,55 @@ QUICK = ("--copies", "2", "--sweeps", "50", "--chains", "1", "--classes", "4", "
 def run_page(name: str, folder: Path, *, secret: Path | None = None) -> int:
     """Run a page's commands, edits and Python in ``folder``, the current one, and return how many blocks that were.
 
-    ``text`` after a block is what it prints, ``…`` for what it leaves out. With ``secret``, releases are drawn
-    with this release key, so that their figures are those of the page. Completed files are made with a small model.
+    A session has its commands behind ``$``. With ``secret``, releases are drawn with this release key, so that their
+    figures are those of the page. Completed files are made with a small model.
     """
     variables: dict[str, Any] = {}
     printed, held = "", 0
-    for kind, text in BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8")):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for kind, block, below in blocks(text):
         if kind == "python":
-            printed = _executed(text, name, variables)
-        elif kind == "toml" and text.startswith("# in "):
-            edited(folder, text)
-        elif kind == "toml" and text.startswith("# new file "):
-            place, _, lines = text.partition("\n")
-            (folder / place.removeprefix("# new file ")).write_text(lines, encoding="utf-8")
-        elif kind == "sh":
-            printed = "".join(command(line, secret) for line in text.strip().splitlines())
-        elif kind == "text":
-            for part in text.split("…"):
+            printed = executed(block, name, variables)
+        elif kind == "toml" and block.startswith("# in "):
+            edited(folder, block)
+        elif kind == "toml" and block.startswith(("# new file ", "# add to ")):
+            place, _, lines = block.partition("\n")
+            with (folder / place.split()[3]).open("w" if "new" in place else "a", encoding="utf-8") as file:
+                file.write(lines if "new" in place else f"\n{lines}")
+        elif block.startswith("$ "):
+            lines = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
+            assert "".join(f"$ {line}\n{command(line, secret)}" for line in lines) == block, name
+        elif kind in ("sh", "shell") or (not kind and block.startswith("postrand ")):
+            printed = "".join(command(line, secret) for line in block.strip().splitlines())
+        elif kind == "text" or (not kind and below):
+            for part in block.split("…"):
                 assert part.strip("\n") in printed, f"{name}:\n{part}\nis not part of\n{printed}"
-        held += kind in ("python", "sh", "text")
+        held += kind in ("python", "sh", "shell", "text", "console", "")
     return held
+
+
+def run_examples(text: str, where: str, variables: dict[str, Any] | None = None, same: Any = str.__eq__) -> int:
+    """Run the Python of a page or a part of one, without its commands, and return how many blocks that were.
+
+    What is shown below a block, in a block of text or after the word "prints", is all that it prints.
+    """
+    names: dict[str, Any] = {} if variables is None else variables
+    printed, held = "", 0
+    for kind, block, below in blocks(text):
+        if kind == "python":
+            printed = executed(block, where, names)
+            held += 1
+        elif below and kind in ("text", "") and not block.startswith(("$ ", "postrand ")):
+            assert same(printed, block), f"{where}:\n{printed}\nis not what is shown:\n{block}"
+    return held
+
+
+def blocks(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the kind and the text of each block, and whether it shows what the block of Python above it prints."""
+    end, before = 0, ""
+    for found in BLOCK.finditer(text):
+        yield found[1], found[2], before == "python" and BELOW.fullmatch(text[end : found.start()]) is not None
+        end, before = found.end(), found[1]
 
 
 def command(line: str, secret: Path | None = None) -> str:
@@ -87,7 +118,8 @@ def edited(folder: Path, text: str) -> None:
     path.write_text(held[:start] + part + held[end:], encoding="utf-8")
 
 
-def _executed(code: str, name: str, variables: dict[str, Any]) -> str:
+def executed(code: str, name: str, variables: dict[str, Any]) -> str:
+    """Return what a block of Python prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, name, "exec"), variables)

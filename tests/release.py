@@ -1,7 +1,8 @@
 """Check that a version is ready, and write its notes and digests: ``python -m tests.release``.
 
-The version of pyproject.toml, the package and CITATION.cff is one; the changelog has a dated section for it and nothing
-unreleased; every file is committed. In dist/ then stand NOTES.md, the section of the changelog, and SHA256SUMS.
+The version of pyproject.toml, both packages and CITATION.cff is one; the changelog has a dated section for it and
+nothing unreleased; every file is committed. In dist/ then stand NOTES.md, the section of the changelog, and SHA256SUMS.
+It says on which Pythons the packages were tried.
 """
 
 import hashlib
@@ -14,16 +15,22 @@ import postrand
 from tests.conftest import ROOT
 
 DIST = ROOT / "dist"
+TRIED = ROOT / "build" / "pythons.txt"
+NOBODY = "@example.org"  # R asks for an address of its maintainer; this domain belongs to nobody
 WANTED = ("*.whl", "*.tar.gz", "sbom.json")
 
 
 def versions():
     """Return the version by the file that states it."""
-    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    fields = {"CITATION.cff": "version", "r/postrand/DESCRIPTION": "Version"}
+    found = {
+        name: re.search(rf"^{field}: (.+)$", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+        for name, field in fields.items()
+    }
     return {
         "pyproject.toml": tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"],
         "postrand": postrand.__version__,
-        "CITATION.cff": citation[1] if citation else None,
+        **{name: stated[1] if stated else None for name, stated in found.items()},
     }
 
 
@@ -61,9 +68,12 @@ def main():
     (DIST / "NOTES.md").write_text(f"# postrand {postrand.__version__}\n\n{notes}\n", encoding="utf-8")
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in made]
     (DIST / "SHA256SUMS").write_text("".join(f"{line}\n" for line in sums), encoding="utf-8")
-    sys.stdout.write(
-        "\n".join(["ready, not uploaded:", *sums, f"Next: git tag v{postrand.__version__}, then upload dist/\n"])
-    )
+    tried = ", ".join(dict.fromkeys(TRIED.read_text("utf-8").splitlines()))
+    said = ["ready, not uploaded:", *sums, f"tried with: {tried}; no other supported Python is at hand"]
+    said.append(f"Next: git tag v{postrand.__version__}, then upload dist/")
+    if NOBODY in (ROOT / "r" / "postrand" / "DESCRIPTION").read_text("utf-8"):
+        said.append("for an archive of R packages: write its maintainer's address into r/postrand/DESCRIPTION")
+    sys.stdout.write("\n".join([*said, ""]))
 
 
 if __name__ == "__main__":

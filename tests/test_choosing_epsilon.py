@@ -1,8 +1,5 @@
 """The page on ε: its examples print what it says, its numbers are those of the code, and messages lead to it."""
 
-import contextlib
-import io
-import re
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,9 @@ from postrand.plan import load_plan
 from postrand.support.guesses import right_guesses
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON, GUIDE, above_bound, meaning
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 PAGE = (ROOT / GUIDE).read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```\n\nprints\n\n```\n(.*?)```", PAGE, re.DOTALL)
 
 
 def level(path):
@@ -31,16 +28,8 @@ def level(path):
     return claim.epsilon
 
 
-@pytest.mark.parametrize(("code", "printed"), EXAMPLES)
-def test_examples_print_what_the_page_says(code, printed):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, GUIDE, "exec"), {})
-    assert out.getvalue() == printed
-
-
-def test_every_example_is_run():
-    assert len(EXAMPLES) == PAGE.count("```python") == 4
+def test_examples_print_what_the_page_says():
+    assert run_examples(PAGE, "choosing-epsilon.md") == 4
 
 
 def test_the_levels_of_the_page_are_those_of_the_code():

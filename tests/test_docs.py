@@ -1,7 +1,5 @@
 """The README's example runs and prints what the README says."""
 
-import contextlib
-import io
 import re
 from typing import Any
 
@@ -9,19 +7,18 @@ from postrand.designers import OBJECTIVES, STRUCTURES
 from postrand.designers.budget import BudgetShare
 from postrand.privacy import MODELS
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_example_prints_what_it_says():
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    printed = re.search(r"prints\n\n```\n(.*?)```", README, re.DOTALL)
-    assert code is not None
-    assert printed is not None
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code.group(1), "README.md", "exec"), {})
-    assert out.getvalue() == printed.group(1)
+    assert run_examples(README, "README.md") == 1
+
+
+def test_the_readme_is_read_in_two_minutes():
+    prose = re.sub(r"```.*?```|!\[.*?\]\(.*?\)|\]\(.*?\)", "", README, flags=re.DOTALL)
+    assert len(prose.split()) <= 500
 
 
 def test_every_command_of_the_readme_exists():

@@ -7,17 +7,17 @@ from click.testing import CliRunner
 
 from postrand import cli, formats, load_plan
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 PAGE = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
 
 
 def test_the_example_prints_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
     shown = re.search(r"```\n\$ postrand (.*?)\n(.*?)```", PAGE, re.DOTALL)
     stated = re.search(r"```toml\n(\[source\].*?)```", PAGE, re.DOTALL)
     again = re.search(r"```\npostrand (init.*?)\n```", PAGE, re.DOTALL)
-    exec(compile(code.group(1), "files.md", "exec"), {})
+    assert run_examples(PAGE, "files.md") == 1
     told = CliRunner().invoke(cli.main, shlex.split(shown.group(1)))
     assert told.output == shown.group(2)
     assert stated.group(1) in (tmp_path / "plan.toml").read_text("utf-8")

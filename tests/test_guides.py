@@ -53,6 +53,14 @@ def test_what_a_guide_shows_runs(tmp_path, monkeypatch, name):
     assert run_page(name, tmp_path)
 
 
+def test_every_page_with_python_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = {page.name for page in pages if "```python" in page.read_text(encoding="utf-8")}
+    assert len(named) > 15
+    assert {name for name in named if f'"{name}"' not in tests} == set()
+
+
 def test_every_picture_is_made_by_the_script_and_shown_on_a_page():
     shown = set()
     for page in (ROOT / "docs").glob("*.md"):

@@ -1,9 +1,6 @@
 """The page on the method: its example prints what it says, and its formulas hold in numbers."""
 
-import contextlib
-import io
 import math
-import re
 
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ import pytest
 from postrand.designers import DesignWarning
 from postrand.designers.split.precision import keep_probability
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 PAGE = (ROOT / "docs" / "method.md").read_text("utf-8")
 FOUR = (ROOT / "docs" / "four-numbers.md").read_text("utf-8")
@@ -19,20 +17,11 @@ RNG = np.random.default_rng(24)
 
 @pytest.mark.filterwarnings(f"ignore::{DesignWarning.__module__}.{DesignWarning.__qualname__}")
 def test_the_examples_print_what_the_page_says():
-    names: dict[str, object] = {}
-    for code, printed in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(code, "method.md", "exec"), names)
-        assert out.getvalue() == printed
+    assert run_examples(PAGE, "method.md") == 2
 
 
 def test_the_four_numbers_are_those_of_the_page():
-    out = io.StringIO()
-    code, printed = re.findall(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", FOUR, re.DOTALL)[0]
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, "four-numbers.md", "exec"), {})
-    assert out.getvalue() == printed
+    assert run_examples(FOUR, "four-numbers.md") == 1
 
 
 def test_information_is_a_sum_over_categories_once_theta_is_fixed():

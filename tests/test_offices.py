@@ -1,15 +1,13 @@
 """The page on what offices use now: its example runs, and the methods that it compares do what is said of them."""
 
-import contextlib
 import importlib
-import io
 import itertools
-import re
 
 import numpy as np
 import pytest
 
 from tests.conftest import ROOT
+from tests.guides import blocks, executed
 
 PAGE = (ROOT / "docs" / "offices.md").read_text("utf-8")
 
@@ -27,11 +25,8 @@ def codes():
 
 
 def test_the_example_of_the_page_runs():
-    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code.group(1), "offices.md", "exec"), {})
-    first, second = out.getvalue().splitlines()
+    (code,) = (text for kind, text, _ in blocks(PAGE) if kind == "python")
+    first, second = executed(code, "offices.md", {}).splitlines()
     assert first == "2 Each released combination of area, sex is that of at least 2 records; suppressed is a value too."
     assert second == "[1.0, 1.0, 1.0, 11.5, 11.5, 11.5, 11.5]"
 

@@ -4,18 +4,23 @@ from importlib import import_module
 
 import pytest
 from benchmarks.papers.items import CHECK, COUNTED, Item, row, start, table
-from benchmarks.papers.pages import PAGES, PAPERS
+from benchmarks.papers.pages import PAGES, PAPERS, counts, place
+
+from tests.guides import run_examples
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_page_holds_what_is_recomputed(name):
     paper = import_module(f"benchmarks.papers.{name}")
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    place = text.split("<!-- table: printed values -->")[1].split("<!-- end -->")[0]
-    _, _, *held = [line for line in place.splitlines() if line.startswith("|")]
+    _, _, *held = place(text, "printed values")
     for item, line in zip(paper.ITEMS, held, strict=True):
         assert line.startswith(start(item))
         assert item.slow or line == row(item)[1]
+    for title, (head, rows) in paper.TABLES.items():
+        assert place(text, title)[:2] == head
+        for one, line in zip(rows, place(text, title)[2:], strict=True):
+            assert line.startswith(one.start if one.slow else one.line(steady=True).removesuffix(" |"))
     for figure, (draw, slow) in paper.FIGURES.items():
         assert f"({name}-{figure}.svg)" in text
         assert slow or (PAGES / f"{name}-{figure}.svg").read_text(encoding="utf-8") == draw()
@@ -47,3 +52,12 @@ def test_what_is_no_printed_value_is_not_counted():
     shown = row(Item("", "at k = 4", "56%", lambda: 55.8, check=True))
     assert shown == (CHECK, "|  | at k = 4 | 56% | 55.8% | shows it |")
     assert table([shown])[0].startswith("0 printed values")
+
+
+def test_the_index_has_the_counts_of_the_pages():
+    assert place((PAGES / "README.md").read_text("utf-8"), "counts") == counts()
+
+
+@pytest.mark.parametrize("name", ["chr.md", "ss.md"])
+def test_the_example_of_a_page_runs(name):
+    assert run_examples((PAGES / name).read_text("utf-8"), name) == 1

@@ -17,6 +17,7 @@ from postrand.report.table_worth import EQUAL, shown, table_worth
 from postrand.workflow.advice_choice import designed
 from postrand.workflow.draft import initialise
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 N = 1000
 PAGE = (ROOT / "docs" / "policy.md").read_text("utf-8")
@@ -138,9 +139,8 @@ def test_the_page_names_every_measure():
 def test_the_python_of_the_page_runs(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "policy.toml").write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 3\n')
-    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(code, "policy.md", "exec"), names)
+    assert run_examples(PAGE, "policy.md", names) == 1
     assert names["checked"].is_met
 
 

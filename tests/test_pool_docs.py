@@ -1,15 +1,15 @@
 """The page on completed files: its examples run, and print what it shows as far as draws can be repeated elsewhere."""
 
-import contextlib
-import io
 import re
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.guides import blocks, run_examples
 
 PAGE = (ROOT / "docs" / "completed.md").read_text("utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.S)
+EXAMPLES = [text for kind, text, _ in blocks(PAGE) if kind == "text"]
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 
 
@@ -24,20 +24,17 @@ def alike(printed, shown):
     return abs(printed - shown) <= 0.12 + 0.6 * abs(shown) or (shown > 10 and shown / 4 < printed < 4 * shown)
 
 
+def roughly(printed, shown):
+    words, numbers = words_and_numbers(printed)
+    wanted, known = words_and_numbers(shown)
+    return words == wanted and len(numbers) == len(known) and all(map(alike, numbers, known))
+
+
 @pytest.mark.slow
 def test_examples_print_what_the_page_shows():
     """Words exactly; numbers roughly, since the draws depend on the machine's arithmetic and on the sampler."""
-    names: dict[str, object] = {}
-    assert len(EXAMPLES) == PAGE.count("```python") == 3
-    for code, shown in EXAMPLES:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "completed.md", "exec"), names)
-        words, numbers = words_and_numbers(printed.getvalue())
-        wanted, known = words_and_numbers(shown)
-        assert words == wanted
-        assert len(numbers) == len(known)
-        assert [(a, b) for a, b in zip(numbers, known, strict=True) if not alike(a, b)] == []
+    names: dict[str, Any] = {}
+    assert run_examples(PAGE, "completed.md", names, roughly) == 3
     (call,) = re.findall(r"`(estimate\.table\([^`]*model=completed\))`", PAGE)
     found = eval(call, names)
     assert ((found.rests_on_model >= 0) & (found.unbiased_error > 0)).all()
@@ -45,7 +42,7 @@ def test_examples_print_what_the_page_shows():
 
 def test_what_the_page_says_of_the_first_example_is_in_it():
     """The released coefficient is far from the true one, which the pooled interval contains."""
-    released, true, *pooled = EXAMPLES[0][1].splitlines()
+    released, true, *pooled = EXAMPLES[0].splitlines()
     found = {
         name: float(re.search(r"affair\[T.yes\]': (-?[\d.]+)", line).group(1))
         for name, line in (("released", released), ("true", true))

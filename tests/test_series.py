@@ -6,10 +6,7 @@ import itertools
 import json
 import math
 import os
-import re
-import shlex
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,6 +38,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow.draft import initialise
 from postrand.workflow.pipeline import run
 from tests.conftest import ROOT
+from tests.guides import blocks, run_page
 from tests.unit_case import KEY, planned, survey
 
 FIRST, WAVE = Terms(population="panel"), Terms(population="panel", kind="wave")
@@ -475,23 +473,13 @@ def at_start(one):
 
 def test_the_page_on_series_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    assert run_page("series.md", tmp_path) == 5
     text = (ROOT / "docs" / "series.md").read_text("utf-8")
-    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
-        if kind == "python":
-            exec(compile(block, "series.md", "exec"), names)
-        elif kind == "toml":
-            with Path("plan.toml").open("a", encoding="utf-8") as plan:
-                plan.write("\n" + block)
-        elif kind == "sh":
-            for line in block.splitlines():
-                done = CliRunner().invoke(main, shlex.split(line)[1:])
-                assert done.exit_code == 0, (line, done.output)
-        else:
-            stated = json.loads("{" + block + "}")["series"]
-            schema = fields.schema("certificate", 3)
-            assert schema is not None
-            assert set(stated) <= set(schema["properties"]["series"]["properties"])
+    (block,) = (block for kind, block, _ in blocks(text) if kind == "json")
+    stated = json.loads("{" + block + "}")["series"]
+    schema = fields.schema("certificate", 3)
+    assert schema is not None
+    assert set(stated) <= set(schema["properties"]["series"]["properties"])
     totals = [line.total.epsilon for line in Ledger(tmp_path / "panel.ledger").read().lines]
     assert totals == pytest.approx([stated["level"]["epsilon"], stated["total"]["epsilon"]])
 

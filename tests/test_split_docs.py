@@ -1,7 +1,5 @@
 """The pages on split designs say what the library does: their examples run, their figures are computed again."""
 
-import contextlib
-import io
 import re
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 import postrand as pr
 from postrand.designers import TablePrior, compare_split, fewest_subsets, least_epsilon
 from tests.conftest import ROOT
+from tests.guides import blocks, executed
 from tests.split_cases import HAPPY, book_of, happiness
 
 SPLIT = (ROOT / "docs" / "split.md").read_text("utf-8")
@@ -18,15 +17,12 @@ DESIGN = SPLIT[SPLIT.index("## How to design") : SPLIT.index("## In a plan")]
 
 def test_the_examples_of_a_design_run():
     names: dict[str, object] = {}
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        for code in re.findall(r"```python\n(.*?)```", DESIGN, re.DOTALL):
-            exec(compile(code, "split.md", "exec"), names)
-        names["postrand"] = pr
-        calls = re.findall(r"^- `(postrand\.designers\.[^`]*)`", DESIGN, re.MULTILINE)
-        found = [eval(compile(call, "split.md", "eval"), names) for call in calls]
-    assert "subsets at ε = 4" in out.getvalue()
-    assert "What ε = 4 buys for 4 variables: 10,000" in out.getvalue()
+    printed = "".join(executed(text, "split.md", names) for kind, text, _ in blocks(SPLIT) if kind == "python")
+    assert "subsets at ε = 4" in printed
+    assert "What ε = 4 buys for 4 variables: 10,000" in printed
+    names["postrand"] = pr
+    calls = re.findall(r"^- `(postrand\.designers\.[^`]*)`", DESIGN, re.MULTILINE)
+    found = [eval(compile(call, "split.md", "eval"), names) for call in calls]
     assert isinstance(found[0], type(least_epsilon(book_of(2), {"a": 0.05}, 1000)))
     assert isinstance(found[1], type(fewest_subsets(book_of(2), {"a": 0.05}, 1000, 4.0)))
     assert len(found[2].points) == 4

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from postrand import load_plan, verify
 from postrand.cli import main
 from tests.conftest import ROOT
+from tests.guides import run_examples
 
 GUIDE = (ROOT / "docs" / "structure.md").read_text(encoding="utf-8")
 
@@ -25,11 +26,9 @@ def command(*arguments: str) -> str:
 
 def test_the_fragments_make_one_plan_that_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     called = re.search(r"`postrand (init people.parquet [^`]*)`", GUIDE)
-    assert code is not None
     assert called is not None
-    exec(compile(code.group(1), "structure.md", "exec"), {})
+    assert run_examples(GUIDE, "structure.md") == 1
     command(*called.group(1).split())
     with open("codebook.toml", "a", encoding="utf-8") as book:
         book.write("\n" + fragments("codebook.toml"))

@@ -1,7 +1,5 @@
 """The page on survey designs: its examples print what it shows; the command line takes a design, and refuses."""
 
-import contextlib
-import io
 import json
 import re
 
@@ -9,22 +7,14 @@ from click.testing import CliRunner
 
 from postrand.cli import main
 from tests.conftest import ROOT
+from tests.guides import run_examples
 from tests.release_case import make
-from tests.test_estimate_docs import examples
 
 PAGE = (ROOT / "docs" / "survey-design.md").read_text("utf-8")
 
 
 def test_examples_print_what_the_page_shows():
-    names: dict[str, object] = {}
-    found = []
-    for code, _ in examples(PAGE):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "survey-design.md", "exec"), names)
-        found.append(printed.getvalue())
-    assert found == [shown for _, shown in examples(PAGE)]
-    assert len(found) == 2
+    assert run_examples(PAGE, "survey-design.md") == 2
 
 
 def test_the_command_takes_a_design_and_refuses_what_is_not_released_as_it_is(tmp_path):

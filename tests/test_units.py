@@ -1,8 +1,6 @@
 """Persons and households: one draw for all records of a unit, levels that hold for units, and what is refused."""
 
-import contextlib
 import dataclasses
-import io
 import itertools
 import json
 import math
@@ -63,6 +61,7 @@ from postrand.workflow.unit_budget import divided
 from postrand.workflow.worth import ways
 from tests.conftest import ROOT
 from tests.fixtures.releases.make import write_houses
+from tests.guides import run_examples
 from tests.release_case import edit, rehash
 from tests.sampling_reference import draw_one
 from tests.unit_case import KEY, PLAN, planned, survey
@@ -625,24 +624,9 @@ def test_standard_errors_of_the_page_count_households():
 
 def test_the_example_of_the_page_prints_what_it_says():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
-    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
-    printed = re.search(r"prints\n\n```\n(.*?)```", page, re.DOTALL)
-    assert code is not None
-    assert printed is not None
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code[1], "households.md", "exec"), {})
-    assert out.getvalue() == printed[1]
-
-
-def test_a_file_of_households_is_completed_as_the_page_says():
-    """The page's second example, with a short fit: every household has one completed region."""
-    page = (ROOT / "docs" / "households.md").read_text("utf-8")
-    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     held: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(first, held)
-    exec(second.replace("copies=5", "copies=2, classes=2, sweeps=20"), held)
+    short = page.replace("copies=5", "copies=2, classes=2, sweeps=20")  # every household has one completed region
+    assert run_examples(short, "households.md", held) == 2
     frames = held["copies"].frames
     assert [(frame["hid"].is_unique, len(frame)) for frame in frames] == [(True, 500)] * 2
 

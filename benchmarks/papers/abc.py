@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from functools import cache
 
 import numpy as np
 from benchmarks.design import EPSILONS, PRINTED, SCENARIOS, best_printed, drawn_priors, solve, special_values
 from benchmarks.papers.drawing import Panel, Series, drawing
-from benchmarks.papers.items import Item
+from benchmarks.papers.items import Item, Row, headed
 
-from postrand.designers import FeasibleSet, Symmetric, UniformOffDiagonal
+from postrand.designers import Circulant, FeasibleSet, General, Symmetric, UniformOffDiagonal, design
 from postrand.estimate import from_counts
 from postrand.estimate.em import from_tally_ml
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.objectives import MutualInformation
+from postrand.objectives import EstimatorVariance, MutualInformation
+from postrand.privacy import DifferentialPrivacy
 
-TABLES = {"I": 1, "II": 2, "III": 3, "IV": 4}
+NUMBERS = {"I": 1, "II": 2, "III": 3, "IV": 4}
 RECORDS, RUNS = 10_000, 100
 PEOPLE, SEX, SEX_EPSILON = 953_076, np.array([0.48, 0.52]), 0.05
 SHOWN_Q = (0.4875, 0.4925, 0.4975, 0.5025, 0.5075, 0.5125)
@@ -159,7 +161,7 @@ def most_reliable() -> str:
 
 def table_items(name: str):
     for epsilon, counts in zip(EPSILONS, PRINTED[name], strict=True):
-        where, what = f"Table {TABLES[name]}, ε = {epsilon:g}", "numbers of v_ε, v_-ε, v_min, v_max"
+        where, what = f"Table {NUMBERS[name]}, ε = {epsilon:g}", "numbers of v_ε, v_-ε, v_min, v_max"
         printed = " ".join(map(str, counts))
         if name == "III":
             why = "the 30 probabilities are not printed; these are the optima for 100 priors drawn as the paper says"
@@ -170,17 +172,88 @@ def table_items(name: str):
             yield Item(where, what, printed, lambda e=epsilon: pattern(best(name, e).matrix, e), why)
 
 
+def against(name: str, epsilon: float, counts: tuple[int, ...]) -> list[str]:
+    """Return the information of a printed pattern in its best places, of the optimum, and of all matrices' optimum."""
+    priors = drawn_priors() if name == "III" else [prior(name)]
+    printed = np.array([best_printed(p, epsilon, counts) for p in priors])
+    found = [solve(p, epsilon, UniformOffDiagonal()) for p in priors]
+    if not all(d.status == "optimal" for d in found):
+        raise ValueError(f"scenario {name}, epsilon {epsilon}: not proven")
+    ours = np.array([d.value for d in found])
+    whole = np.array([solve(p, epsilon, General()).value for p in priors])
+    ratio = ours / printed
+    return [
+        f"{printed.mean():.10f}",
+        f"{ours.mean():.10f}",
+        f"{ratio.mean():.3f} ({ratio.max():.3f})",
+        f"{whole.mean():.7f}",
+        f"{(whole / ours).mean():.2f}",
+    ]
+
+
+def all_frequencies(epsilon: float) -> list[str]:
+    """Return n times the trace of the covariance under three designs for information; the last is one of several."""
+    cells, p = [], prior("I")
+    for structure in (UniformOffDiagonal(), Circulant(), General()):
+        matrix = solve(p, epsilon, structure).matrix.array
+        rank = int(np.linalg.matrix_rank(matrix))
+        value = EstimatorVariance().value(matrix, p)
+        cells.append(f"{value:,.3g}" if rank == p.size else f"infinite (rank {rank} of {p.size})")
+    return cells
+
+
+def mean_of_scores(size: int, epsilon: float) -> list[str]:
+    """Return the variance of the mean of 0 to S - 1 over that of two released values, before, now and its bound."""
+    p, scores = np.full(size, 1 / size), np.arange(size, dtype=float)
+    goal = EstimatorVariance(queries=(tuple(scores),))
+    two = ((size - 1) / 2 / math.tanh(epsilon / 2)) ** 2  # the mean is the middle, so nothing is subtracted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other, now = (
+            design(p, DifferentialPrivacy(epsilon), goal, s) for s in (Circulant(), UniformOffDiagonal(), General())
+        )
+    return [f"{min(one.value, other.value) / two:.1f}", f"{now.value / two:.3f}", f"{now.bound / two:.3f}"]
+
+
+TABLES = {
+    "scenarios": (
+        headed(
+            (
+                *("scenario", "ε", "printed pattern", "best I it allows", "ours"),
+                *("ratio (largest)", "all", "all / ours"),
+            )
+        ),
+        [
+            Row(f"| {name} | {e} | {counts} | ", lambda n=name, e=e, c=counts: against(n, e, c), slow=name == "III")
+            for name in NUMBERS
+            for e, counts in zip(EPSILONS, PRINTED[name], strict=True)
+        ],
+    ),
+    "all frequencies": (
+        headed(("ε", "uniform off-diagonal", "circulant", "general")),
+        [Row(f"| {e:g} | ", lambda e=e: all_frequencies(e), steady=2) for e in EPSILONS],
+    ),
+    "mean of scores": (
+        headed(("S", "ε", "before", "now", "bound")),
+        [
+            Row(f"| {S} | {e:g} | ", lambda S=S, e=e: mean_of_scores(S, e), slow=True)
+            for S in (11, 20)
+            for e in (0.5, 1.0, 2.0)
+        ],
+    ),
+}
+
 ITEMS = [
-    *(item for name in TABLES for item in table_items(name)),
+    *(item for name in NUMBERS for item in table_items(name)),
     *(
         Item(
-            f"Figure {TABLES[name]}, scenario {name}",
+            f"Figure {NUMBERS[name]}, scenario {name}",
             "estimates improve and vary less as ε grows",
             "yes",
             lambda name=name: improves(name),
             slow=True,
         )
-        for name in TABLES
+        for name in NUMBERS
     ),
     Item("§4.2", "records", "953,076", None, NO_FILE),
     Item("§4.2", "share of the first sex", "0.48", None, NO_FILE),
@@ -192,7 +265,7 @@ ITEMS = [
 ]
 
 FIGURES = {
-    **{f"figure-{number}": (lambda name=name: figure(name), True) for name, number in TABLES.items()},
+    **{f"figure-{number}": (lambda name=name: figure(name), True) for name, number in NUMBERS.items()},
     "figure-5": (figure_5, True),
     "figure-6": (figure_6, False),
 }

@@ -42,6 +42,29 @@ class Item:
     redrawn: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table of ours: its first cells, and what computes the others.
+
+    The first ``steady`` of them are the same on every machine, or all. ``slow`` as for an :class:`Item`.
+    """
+
+    start: str
+    cells: Callable[[], Sequence[str]]
+    steady: int | None = None
+    slow: bool = False
+
+    def line(self, steady: bool = False) -> str:
+        """Return the row, or of it what is the same on every machine."""
+        cells = self.cells()[: self.steady if steady else None]
+        return f"{self.start}{' | '.join(cells)} |"
+
+
+def headed(names: Sequence[str]) -> list[str]:
+    """Return the first two lines of a table."""
+    return [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
+
+
 def row(item: Item) -> tuple[str, str]:
     """Return the verdict, and the row of the table.
 

@@ -11,6 +11,7 @@ from postrand.designers.bistochastic import birkhoff, blocks, circulant, tridiag
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 
 FIGURES: dict[str, tuple] = {}
+TABLES: dict[str, tuple] = {}
 SIZE = 12
 TWELFTHS = "1 - p11 is divided by 12 there, and 11 entries share it: the rows do not sum to 1 (the next row)"
 

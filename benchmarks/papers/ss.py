@@ -119,6 +119,13 @@ def direct() -> mc.Misclassification:
     return mc.invariant_direct(COUNTS / COUNTS.sum(), 2.0)
 
 
+def structural_zero() -> str:
+    """Return the ε of a matrix that never releases the last category for the first one, as child and doctor."""
+    array = DRAWN.copy()
+    array[0] = [0.8, 0.1, 0.1, 0.0]
+    return has_epsilon(mc.describe("PRAM", TransitionMatrix.from_array(array)))
+
+
 def bad_is_no_neighbour() -> str:
     """Return whether the bad tables of a small file are those that some neighbouring file cannot give."""
     matrix = TransitionMatrix.from_array([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
@@ -140,6 +147,10 @@ ITEMS = [
     ),
     Item("§3, example", "average cell", "15.3", lambda: UNITS / CELLS),
     Item("§3, example", "threshold 2/ε log(2k/δ)", "77.3", lambda: sampling.rare_threshold(CELLS, 1 / 3, 1 / 3)),
+    Item(
+        *("§3, example", "cells to suppress: F below", "78"),
+        lambda: float(math.ceil(sampling.rare_threshold(CELLS, 1 / 3, 1 / 3))),
+    ),
     Item("§3, example", "inclusion probability, sample 1", "0.005", lambda: 5_000 / UNITS),
     Item("§3, example", "inclusion probability, sample 2", "0.01", lambda: 10_000 / UNITS),
     Item(
@@ -172,7 +183,9 @@ ITEMS = [
     Item("§4, invariant PRAM", "ε without zeros, two stages", "finite", lambda: has_epsilon(two_stage())),
     Item("§4, invariant PRAM", "vM, fewest changes", "v", lambda: invariant(direct())),
     Item("§4, invariant PRAM", "ε without zeros, fewest changes", "finite", lambda: has_epsilon(direct())),
+    Item("§4, PRAM", "ε with a zero for an impossible combination", "none", structural_zero),
     Item("§4, bad outcomes", "bad tables are those that some neighbour cannot give", "yes", bad_is_no_neighbour),
 ]
 
 FIGURES = {"figure-1": (figure_1, False)}
+TABLES: dict[str, tuple] = {}
