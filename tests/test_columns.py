@@ -401,6 +401,29 @@ def test_records_are_shuffled_and_the_file_still_shows_a_value_outside_its_run(f
         verify(tmp_path / "out", file=file)
 
 
+@pytest.mark.parametrize("command", ["permute", "average"])
+def test_a_text_file_is_read_as_it_shows_and_the_order_of_the_records_is_stated(tmp_path, command):
+    rows = "".join(f"{n % 7};{n * 37 % 1009},{n % 90 + 10}\n" for n in range(400))
+    (tmp_path / "pay.csv").write_text(f"größe;pay\n{rows}", encoding="windows-1252")
+    asked = (command, tmp_path / "pay.csv", "--columns", "pay", "--blocks", 20)
+    said = {}
+    for order in ([], ["--keep-order"]):
+        out = tmp_path / f"out{len(order)}"
+        code, made = call(*asked, *order, "--out", out)
+        assert code == 0, made
+        codes = {limit["code"] for limit in json.loads((out / "certificate.json").read_text())["not_covered"]}
+        said[len(order)] = "original_order" in codes
+        code, found = call("verify", out, "--file", tmp_path / "pay.csv")
+        assert (code, found["ok"]) == (0, True), found
+    assert said == {0: False, 1: True}
+    edit = json.loads((tmp_path / "out1" / "certificate.json").read_text())
+    edit["facts"]["order_is_shuffled"] = True
+    (tmp_path / "out1" / "certificate.json").write_text(json.dumps(edit))
+    assert not checks(tmp_path / "out1")["certificate"]
+    code, found = call("distances", tmp_path / "pay.csv", tmp_path / "out1" / "data.csv", "--columns", "pay")
+    assert (code, found["pay"]["records"]) == (0, 400)
+
+
 def test_public_verify_knows_these_folders(file, tmp_path):
     permuted(file, tmp_path / "out")
     assert pr.verify(tmp_path / "out").ok

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from postrand.cli.columns import left_options
-from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options
+from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, placed, reading_options
 from postrand.errors import UsageError, sentence
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
@@ -49,7 +49,7 @@ def suppress(
     if not keys and (book is None or not book.with_role("key")):
         fix = "name them: --keys A,B; or give a --codebook in which variables have the role 'key'"
         raise UsageError(sentence("no key variables are named", fix=fix))
-    return _said(out, *suppress_file(_placed(file, reading), out, names(keys), k, codebook=book, **left, **search))
+    return _said(out, *suppress_file(placed(file, reading), out, names(keys), k, codebook=book, **left, **search))
 
 
 @command
@@ -74,8 +74,8 @@ def microaggregate(
     """
     from postrand.workflow.alternative_files import microaggregate_file
 
-    placed, book = _placed(file, reading), _book(codebook)
-    return _said(out, *microaggregate_file(placed, out, names(columns), k, codebook=book, **left, **search))
+    place, book = placed(file, reading), _book(codebook)
+    return _said(out, *microaggregate_file(place, out, names(columns), k, codebook=book, **left, **search))
 
 
 @command
@@ -95,12 +95,6 @@ def _book(codebook: Path | None) -> Any:
     from postrand.plan import infer
 
     return None if codebook is None else infer.load_codebook(codebook)
-
-
-def _placed(file: Path, reading: Any) -> Any:
-    from postrand import formats
-
-    return formats.place_of(file, reading)
 
 
 def _said(out: Path, claims: Any, notes: tuple[str, ...]) -> Result:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, release_key
+from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, placed, reading_options, release_key
 from postrand.errors import UsageError, sentence
 
 
@@ -26,8 +26,11 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
     )
     @click.option("--blocks", type=int, metavar="K", help="Use fixed blocks of K neighbours in rank.")
     @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
+    @reading_options
     @functools.wraps(function)
-    def wrapped(columns: str, band: int | None, blocks: int | None, **arguments: Any) -> Result:
+    def wrapped(
+        file: Path, columns: str, band: int | None, blocks: int | None, reading: Any, **arguments: Any
+    ) -> Result:
         from postrand.ranks import RankBand, RankBlocks
 
         if (band is None) == (blocks is None):
@@ -37,7 +40,7 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
                 what = "not a number of neighbours in rank"
                 raise UsageError(sentence(what, where=option, got=many, wanted="2 or more", fix=f"try {option} 10"))
         law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
-        return function(columns=names(columns), law=law, **arguments)
+        return function(file=placed(file, reading), columns=names(columns), law=law, **arguments)
 
     return wrapped
 
@@ -72,7 +75,7 @@ _ORDER = click.option(
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 def permute(
-    file: Path,
+    file: Any,
     columns: tuple[str, ...],
     law: Any,
     left: Any,
@@ -85,6 +88,7 @@ def permute(
 
     Each column keeps all its values, so its total, mean and quantiles do not change. Columns that stay as they are and
     single out records, or tell permuted values, need a decision: --drop or --as-is. Records are in a new random order.
+    A text file is written with commas between columns and decimal points.
     """
     from postrand.workflow.whole_columns import permute_columns
 
@@ -96,7 +100,7 @@ def permute(
 @on_ranks
 @left_options
 @_ORDER
-def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool) -> Result:
+def average(file: Any, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool) -> Result:
     """Average numerical columns over neighbours in rank.
 
     The mean of each column does not change (microaggregation over blocks). Nothing is random but the order of the
@@ -124,9 +128,11 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
     Permutation model: RELEASED is ORIGINAL after a permutation, plus noise that does not change ranks. Nothing is
     written.
     """
+    from postrand import formats
     from postrand.workflow.whole_columns import column_distances
 
-    found = column_distances(original, released, names(columns), record_key)
+    one, other = (formats.place_of(file) for file in (original, released))
+    found = column_distances(one, other, names(columns), record_key)
     return {n: model.to_dict() for n, model in found.items()}, "\n".join(f"{n}: {m}" for n, m in found.items())
 
 
@@ -142,7 +148,10 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 @left_options
-def anatomise(file: Path, keys: str, k: int, left: Any, out: Path, key_file: Path | None, seed: int | None) -> Result:
+@reading_options
+def anatomise(
+    file: Path, keys: str, k: int, left: Any, out: Path, key_file: Path | None, seed: int | None, reading: Any
+) -> Result:
     """Release the key variables and the rest as two tables (Anatomy).
 
     The tables are linked by classes of at least K records with similar key variables, and not record by record. Both
@@ -150,7 +159,8 @@ def anatomise(file: Path, keys: str, k: int, left: Any, out: Path, key_file: Pat
     """
     from postrand.workflow.whole_columns import anatomise_file
 
-    return _columns_result(out, anatomise_file(file, out, names(keys), k, release_key(key_file, seed), **left))
+    key = release_key(key_file, seed)
+    return _columns_result(out, anatomise_file(placed(file, reading), out, names(keys), k, key, **left))
 
 
 def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:

@@ -97,6 +97,13 @@ def reading_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def placed(file: Path, reading: Any) -> Any:
+    """Return a file as the formats read it: as it shows, with what :func:`reading_options` gave."""
+    from postrand import formats
+
+    return formats.place_of(file, reading)
+
+
 _OBJECTS = 20_000
 """New objects between two searches for those that only refer to each other. What is imported stays: Python's own number
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""

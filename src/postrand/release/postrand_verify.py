@@ -332,7 +332,7 @@ SHAPES: dict[str, Any] = {
             "link_rates?": {"*": [NUMBER]},
         },
         "not_covered": [("either", LIMIT, TEXT)],
-        "facts": {"key_is_private?": TRUTH},
+        "facts": {"key_is_private?": TRUTH, "order_is_shuffled?": TRUTH},
     },
 }
 
@@ -1788,6 +1788,7 @@ def check_whole(release: Release) -> str | None:
         need(said.get("unchanged", {"variables": []}).get("variables") == clear, "unchanged: not the other columns")
         need(said.get("ranks_only", {}).get("variables") == c["columns"], "ranks_only: not the columns")
         need(("not_private" in said) == (c["facts"].get("key_is_private") is False), "not_private")
+        need(("original_order" in said) != c["facts"].get("order_is_shuffled", False), "original_order")
         moved = [
             one["variable"]
             for one in c["not_covered"]

@@ -68,6 +68,21 @@ def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> p
     return table_of(formats.read(path, codebook))
 
 
+def read_file(place: Path | formats.File) -> pa.Table:
+    """Return a whole file; numbers of a text file with a decimal comma get a point, with which releases are written."""
+    table = read_table(place)
+    if not (isinstance(place, formats.File) and place.settings.decimal == ","):
+        return table
+    for k, column in enumerate(table.columns):
+        texts = column.combine_chunks()
+        if pa.types.is_dictionary(texts.type) and pa.types.is_string(texts.type.value_type):
+            made = pc.replace_substring(texts.dictionary, ",", ".")
+            if pc.all(pc.match_substring_regex(texts.dictionary, r"^[-+]?\d+(,\d+)?$")).as_py():
+                column = pa.DictionaryArray.from_arrays(texts.indices, made)
+                table = table.set_column(k, table.field(k), column)
+    return table
+
+
 def table_of(source: formats.Source) -> pa.Table:
     """Return the records of a source as :func:`read_table` does those of a file."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
@@ -104,11 +119,19 @@ def law_method(law: RankLaw, form: Form) -> dict[str, Any]:
 
 
 def derive(
-    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool, *, of_values: bool = True
+    root: Path,
+    suffix: str,
+    method: Mapping[str, Any],
+    columns: Sequence[str],
+    facts: Mapping[str, bool],
+    *,
+    of_values: bool = True,
 ) -> dict[str, Any]:
     """Return the certificate of the tables in a folder: every level recomputed from their values.
 
-    Where ``of_values`` is false, figures are those of the law on ranks alone, as the first schema had them.
+    ``facts`` are what the curator says: ``key_is_private`` where something is drawn for the values, and
+    ``order_is_shuffled`` where the records are in a random order. Where ``of_values`` is false, figures are those of
+    the law on ranks alone, as the first schema had them.
 
     Raises
     ------
@@ -121,18 +144,17 @@ def derive(
         if method["model"] == ANATOMY
         else _ranked(paths[0], method, columns, of_values)
     )
-    drawn = method.get("form") != "average"
-    limits = [{"code": "not_private"}] * (drawn and not private)
-    found["not_covered"] = [*limits, *found["not_covered"]]
-    facts = {"key_is_private": private} if drawn else {}
-    return {"schema": SCHEMAS[-1], "method": dict(method), "columns": list(columns), **found, "facts": facts}
+    limits = [{"code": "not_private"}] * (not facts.get("key_is_private", True))
+    later = [{"code": "original_order"}] * (method["model"] != ANATOMY and not facts.get("order_is_shuffled"))
+    found["not_covered"] = [*limits, *found["not_covered"], *later]
+    return {"schema": SCHEMAS[-1], "method": dict(method), "columns": list(columns), **found, "facts": {**facts}}
 
 
 def write_proofs(
-    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], private: bool
+    root: Path, suffix: str, method: Mapping[str, Any], columns: Sequence[str], facts: Mapping[str, bool]
 ) -> dict[str, Any]:
     """Write certificate, report and manifest beside the tables; return the certificate."""
-    certificate = derive(root, suffix, method, columns, private)
+    certificate = derive(root, suffix, method, columns, facts)
     library = library_of(root, names_of(method, suffix)[0])
     (root / CERTIFICATE).write_bytes(canonical_json.dump(certificate))
     for name, content in pages(certificate, suffix).items():
@@ -222,7 +244,6 @@ def _ranked(path: Path, method: Mapping[str, Any], columns: Sequence[str], of_va
     unchanged = [name for name in table.column_names if name not in columns]
     if unchanged:
         limits.append({"code": "unchanged", "variables": unchanged})
-    limits.append({"code": "original_order"})
     claims = [
         {
             "column": column.variable,
@@ -300,7 +321,7 @@ def _certificate(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any
     tables, suffix = _tables(manifest), _suffix(manifest)
     if sorted(tables) != sorted(names_of(stated["method"], suffix)):
         raise ReleaseError(sentence("the files are not those of the method", where=MANIFEST, got=", ".join(tables)))
-    what = (root, suffix, stated["method"], stated["columns"], stated["facts"].get("key_is_private", True))
+    what = (root, suffix, stated["method"], stated["columns"], stated["facts"])
     found = derive(*what)
     given = derive(*what, of_values=False) if earlier.is_of_law_alone(stated) else found
     given = earlier.columns_as_written(canonical_json.plain(given), number, stated)
@@ -362,7 +383,10 @@ def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:
 def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any], file: Path) -> bool:
     """Compare the tables with the confidential file: each column, or the classes and what is in them."""
     method, columns = certificate["method"], certificate["columns"]
-    true, tables = read_table(file), [read_table(root / name) for name in names_of(method, _suffix(manifest))]
+    true, tables = (
+        read_file(formats.place_of(file)),
+        [read_table(root / name) for name in names_of(method, _suffix(manifest))],
+    )
     if method["model"] == ANATOMY:
         released_columns = {*tables[0].column_names, *tables[1].column_names}
         made = anatomise(true.select([n for n in true.column_names if n in released_columns]), columns, method["k"])
@@ -379,7 +403,7 @@ def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str
     for claim in certificate["claims"]:
         ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])
         held = [one[ranked.variable] for one in pair]
-        if kept and not own.equals(there):
+        if not own.equals(there) if kept else certificate["facts"].get("order_is_shuffled"):
             held = [_matched(column, texts, ranked.variable) for column, texts in zip(held, (own, there), strict=True)]
         check_against(held[0], held[1], ranked, in_order=True)
     return True
@@ -428,7 +452,9 @@ def _form_problems(stated: Mapping[str, Any]) -> Iterable[str]:
     if anatomy and not (type(method["k"]) is int and method["k"] >= 2):
         yield sentence("k is not a whole number of at least 2", where=CERTIFICATE)
     wanted = set() if method.get("form") == "average" else {"key_is_private"}
-    if not isinstance(facts, dict) or set(facts) != wanted or not all(type(fact) is bool for fact in facts.values()):
+    may = set() if anatomy else {"order_is_shuffled"}
+    known = isinstance(facts, dict) and wanted <= set(facts) <= wanted | may
+    if not known or not all(type(fact) is bool for fact in facts.values()):
         yield sentence("a fact is not true or false, or does not belong to the method", where=CERTIFICATE)
     if not (isinstance(columns, list) and columns and all(isinstance(c, str) for c in columns)):
         yield sentence("'columns' is not a list of names", where=CERTIFICATE)

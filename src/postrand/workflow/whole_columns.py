@@ -30,7 +30,7 @@ from postrand.workflow.left_columns import decided, without
 
 
 def permute_columns(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -57,11 +57,11 @@ def permute_columns(
         records alike.
     """
     left = (drop, as_is, keep_order)
-    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key), *left)
+    return _by_ranks(_place(file), Path(out), columns, law, "permute", as_release_key(release_key), *left)
 
 
 def average_columns(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -76,11 +76,11 @@ def average_columns(
     computed from its averages; so is a column with averages that reveal true values. Averages are floating-point
     numbers; nothing is drawn but the order of the records.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "average", None, drop, as_is, keep_order)
+    return _by_ranks(_place(file), Path(out), columns, law, "average", None, drop, as_is, keep_order)
 
 
 def anatomise_file(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     key_variables: Sequence[str],
     k: int,
@@ -93,19 +93,29 @@ def anatomise_file(
 
     Raises as anatomise, and as permute_columns for a column beside the key variables: both tables have true values.
     """
-    file, out, key = Path(file), Path(out), as_release_key(release_key)
-    table = proofs.read_table(file)
+    file, out, key = _place(file), Path(out), as_release_key(release_key)
+    table = proofs.read_file(file)
     table = without(table, key_variables, drop, as_is)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
     decided(table, formats.read(file), key_variables, as_is)
     method = {"model": proofs.ANATOMY, "k": k}
     warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
-    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
+    return _write(
+        out, [release.keys, release.others], _suffix(file), method, key_variables, {"key_is_private": key.is_private}
+    )
+
+
+def _place(file: str | Path | formats.File) -> Path | formats.File:
+    return file if isinstance(file, formats.File) else Path(file)
+
+
+def _suffix(file: Path | formats.File) -> str:
+    return formats.path_of(file).suffix.lower()
 
 
 def _by_ranks(
-    file: Path,
+    file: Path | formats.File,
     out: Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -115,8 +125,8 @@ def _by_ranks(
     as_is: Sequence[str],
     keep_order: bool,
 ) -> dict[str, Any]:
-    table = proofs.read_table(file)
-    problems = _problems(columns, table.column_names, file.name)
+    table = proofs.read_file(file)
+    problems = _problems(columns, table.column_names, formats.path_of(file).name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
     if form == "average" and law.cuts > 1:
@@ -151,9 +161,10 @@ def _by_ranks(
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
     warn_of_formulas(file, table.column_names)
-    private = key is None or key.is_private
-    table = table if keep_order else _shuffled(table, as_release_key(key))
-    return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+    facts = {} if form == "average" else {"key_is_private": key is None or key.is_private}
+    if not keep_order:
+        table, facts = _shuffled(table, as_release_key(key)), {**facts, "order_is_shuffled": True}
+    return _write(out, [table], _suffix(file), proofs.law_method(law, form), columns, facts)
 
 
 def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
@@ -164,13 +175,15 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
 
 def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
     """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
-    suffix = formats.path_of(file).suffix.lower()
-    if unsafe := formula_warning(formats.read(file), columns, suffix):
+    if unsafe := formula_warning(formats.read(file), columns, _suffix(file)):
         warn(unsafe, FormulaWarning, stacklevel=4)
 
 
 def column_distances(
-    original: str | Path, released: str | Path, columns: Sequence[str], record_key: str | None = None
+    original: str | Path | formats.File,
+    released: str | Path | formats.File,
+    columns: Sequence[str],
+    record_key: str | None = None,
 ) -> dict[str, PermutationModel]:
     """Return the permutation model of each column of any method's release, over the records with a value in both files.
 
@@ -185,7 +198,7 @@ def column_distances(
         If the files do not contain the same records, a column has no value in common, or a value is not a finite
         number.
     """
-    pair = [_in_order(Path(path), columns, record_key) for path in (original, released)]
+    pair = [_in_order(_place(path), columns, record_key) for path in (original, released)]
     keys = [None if record_key is None else table[record_key] for table in pair]
     if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
         fix = "" if record_key else "name a record key"
@@ -197,16 +210,16 @@ def column_distances(
     return found
 
 
-def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.Table:
+def _in_order(place: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
     """Return a file's columns, sorted by the text of the record key if there is one."""
-    table = proofs.read_table(path)
+    table, name = proofs.read_file(place), formats.path_of(place).name
     if record_key is None:
-        raise_all(UsageError, _problems(columns, table.column_names, path.name))
+        raise_all(UsageError, _problems(columns, table.column_names, name))
         return table.select(columns)
-    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, name))
     keys = table[record_key].cast(pa.string())
     if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
-        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=name))
     table = table.select(columns).append_column(record_key, keys)
     return table.take(pc.sort_indices(keys))
 
@@ -230,7 +243,7 @@ def _write(
     suffix: str,
     method: Mapping[str, Any],
     columns: Sequence[str],
-    private: bool,
+    facts: Mapping[str, bool],
 ) -> dict[str, Any]:
     """Write tables, and the proofs made of them as they are on the disk; return the certificate in words."""
     stage(Stage.WRITING)
@@ -239,5 +252,5 @@ def _write(
             plain = proofs.released(table)
             with formats.open_writer(folder / name, plain.schema) as writer:
                 proofs.write_table(plain, writer)
-        certificate = proofs.write_proofs(folder, suffix, method, columns, private)
+        certificate = proofs.write_proofs(folder, suffix, method, columns, facts)
     return in_words(certificate)
