@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, release_key
+from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, reading_options, release_key
 from postrand.errors import UsageError, sentence
 
 
@@ -71,6 +71,7 @@ _ORDER = click.option(
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
+@reading_options
 def permute(
     file: Path,
     columns: tuple[str, ...],
@@ -80,6 +81,7 @@ def permute(
     key_file: Path | None,
     seed: int | None,
     keep_order: bool,
+    reading: Any,
 ) -> Result:
     """Permute numerical columns among neighbours in rank.
 
@@ -89,14 +91,19 @@ def permute(
     from postrand.workflow.whole_columns import permute_columns
 
     key = release_key(key_file, seed)
-    return _columns_result(out, permute_columns(file, out, columns, law, key, keep_order=keep_order, **left))
+    return _columns_result(
+        out, permute_columns(_placed(file, reading), out, columns, law, key, keep_order=keep_order, **left)
+    )
 
 
 @command
 @on_ranks
 @left_options
 @_ORDER
-def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool) -> Result:
+@reading_options
+def average(
+    file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool, reading: Any
+) -> Result:
     """Average numerical columns over neighbours in rank.
 
     The mean of each column does not change (microaggregation over blocks). Nothing is random but the order of the
@@ -106,7 +113,8 @@ def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path
     """
     from postrand.workflow.whole_columns import average_columns
 
-    return _columns_result(out, average_columns(file, out, columns, law, keep_order=keep_order, **left))
+    made = average_columns(_placed(file, reading), out, columns, law, keep_order=keep_order, **left)
+    return _columns_result(out, made)
 
 
 @command
@@ -118,15 +126,16 @@ def average(file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path
     metavar="ID",
     help="Column with a unique number of each record. Without it, both files must have the same order.",
 )
-def distances(original: Path, released: Path, columns: str, record_key: str | None) -> Result:
+@reading_options
+def distances(original: Path, released: Path, columns: str, record_key: str | None, reading: Any) -> Result:
     """Measure how far each value moved in rank, for any method.
 
     Permutation model: RELEASED is ORIGINAL after a permutation, plus noise that does not change ranks. Nothing is
-    written.
+    written. The options on how a text file is read are those of ORIGINAL.
     """
     from postrand.workflow.whole_columns import column_distances
 
-    found = column_distances(original, released, names(columns), record_key)
+    found = column_distances(_placed(original, reading), released, names(columns), record_key)
     return {n: model.to_dict() for n, model in found.items()}, "\n".join(f"{n}: {m}" for n, m in found.items())
 
 
@@ -142,7 +151,10 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
 @left_options
-def anatomise(file: Path, keys: str, k: int, left: Any, out: Path, key_file: Path | None, seed: int | None) -> Result:
+@reading_options
+def anatomise(
+    file: Path, keys: str, k: int, left: Any, out: Path, key_file: Path | None, seed: int | None, reading: Any
+) -> Result:
     """Release the key variables and the rest as two tables (Anatomy).
 
     The tables are linked by classes of at least K records with similar key variables, and not record by record. Both
@@ -150,7 +162,14 @@ def anatomise(file: Path, keys: str, k: int, left: Any, out: Path, key_file: Pat
     """
     from postrand.workflow.whole_columns import anatomise_file
 
-    return _columns_result(out, anatomise_file(file, out, names(keys), k, release_key(key_file, seed), **left))
+    made = anatomise_file(_placed(file, reading), out, names(keys), k, release_key(key_file, seed), **left)
+    return _columns_result(out, made)
+
+
+def _placed(file: Path, reading: Any) -> Any:
+    from postrand import formats
+
+    return formats.place_of(file, reading)
 
 
 def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:

@@ -30,7 +30,7 @@ from postrand.workflow.left_columns import decided, without
 
 
 def permute_columns(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -57,11 +57,11 @@ def permute_columns(
         records alike.
     """
     left = (drop, as_is, keep_order)
-    return _by_ranks(Path(file), Path(out), columns, law, "permute", as_release_key(release_key), *left)
+    return _by_ranks(_place(file), Path(out), columns, law, "permute", as_release_key(release_key), *left)
 
 
 def average_columns(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -76,11 +76,11 @@ def average_columns(
     computed from its averages; so is a column with averages that reveal true values. Averages are floating-point
     numbers; nothing is drawn but the order of the records.
     """
-    return _by_ranks(Path(file), Path(out), columns, law, "average", None, drop, as_is, keep_order)
+    return _by_ranks(_place(file), Path(out), columns, law, "average", None, drop, as_is, keep_order)
 
 
 def anatomise_file(
-    file: str | Path,
+    file: str | Path | formats.File,
     out: str | Path,
     key_variables: Sequence[str],
     k: int,
@@ -93,19 +93,20 @@ def anatomise_file(
 
     Raises as anatomise, and as permute_columns for a column beside the key variables: both tables have true values.
     """
-    file, out, key = Path(file), Path(out), as_release_key(release_key)
-    table = proofs.read_table(file)
-    table = without(table, key_variables, drop, as_is)
+    place, out, key = _place(file), Path(out), as_release_key(release_key)
+    source = formats.read(place)
+    table = without(proofs.numbered(source, key_variables), key_variables, drop, as_is)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
-    decided(table, formats.read(file), key_variables, as_is)
+    decided(table, source, key_variables, as_is)
     method = {"model": proofs.ANATOMY, "k": k}
-    warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
-    return _write(out, [release.keys, release.others], file.suffix.lower(), method, key_variables, key.is_private)
+    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]])
+    suffix = formats.path_of(place).suffix.lower()
+    return _write(out, [release.keys, release.others], suffix, method, key_variables, key.is_private)
 
 
 def _by_ranks(
-    file: Path,
+    file: Path | formats.File,
     out: Path,
     columns: Sequence[str],
     law: RankLaw,
@@ -115,8 +116,9 @@ def _by_ranks(
     as_is: Sequence[str],
     keep_order: bool,
 ) -> dict[str, Any]:
-    table = proofs.read_table(file)
-    problems = _problems(columns, table.column_names, file.name)
+    source, path = formats.read(file), formats.path_of(file)
+    table = proofs.numbered(source, columns)
+    problems = _problems(columns, table.column_names, path.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
     if form == "average" and law.cuts > 1:
@@ -132,7 +134,7 @@ def _by_ranks(
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
-    decided(table, formats.read(file), columns, as_is)
+    decided(table, source, columns, as_is)
     stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
@@ -153,7 +155,11 @@ def _by_ranks(
     warn_of_formulas(file, table.column_names)
     private = key is None or key.is_private
     table = table if keep_order else _shuffled(table, as_release_key(key))
-    return _write(out, [table], file.suffix.lower(), proofs.law_method(law, form), columns, private)
+    return _write(out, [table], path.suffix.lower(), proofs.law_method(law, form), columns, private)
+
+
+def _place(file: str | Path | formats.File) -> Path | formats.File:
+    return file if isinstance(file, formats.File) else Path(file)
 
 
 def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
@@ -170,7 +176,10 @@ def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
 
 
 def column_distances(
-    original: str | Path, released: str | Path, columns: Sequence[str], record_key: str | None = None
+    original: str | Path | formats.File,
+    released: str | Path | formats.File,
+    columns: Sequence[str],
+    record_key: str | None = None,
 ) -> dict[str, PermutationModel]:
     """Return the permutation model of each column of any method's release, over the records with a value in both files.
 
@@ -185,7 +194,7 @@ def column_distances(
         If the files do not contain the same records, a column has no value in common, or a value is not a finite
         number.
     """
-    pair = [_in_order(Path(path), columns, record_key) for path in (original, released)]
+    pair = [_in_order(_place(path), columns, record_key) for path in (original, released)]
     keys = [None if record_key is None else table[record_key] for table in pair]
     if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
         fix = "" if record_key else "name a record key"
@@ -197,9 +206,9 @@ def column_distances(
     return found
 
 
-def _in_order(path: Path, columns: Sequence[str], record_key: str | None) -> pa.Table:
+def _in_order(file: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
     """Return a file's columns, sorted by the text of the record key if there is one."""
-    table = proofs.read_table(path)
+    table, path = proofs.numbered(formats.read(file), columns), formats.path_of(file)
     if record_key is None:
         raise_all(UsageError, _problems(columns, table.column_names, path.name))
         return table.select(columns)
