@@ -72,6 +72,32 @@ def test_text_of_a_csv_file_is_carried_as_it_is_written(tmp_path):
     assert pay[2] == ""
 
 
+@pytest.mark.parametrize("given", [[], ["--separator", ";", "--decimal", ","]], ids=["detected", "given"])
+def test_text_with_semicolons_and_decimal_commas_is_read_and_checked_again(tmp_path, given):
+    pay = np.random.default_rng(4).permutation(200) / 2 + 0.5
+    rows = [f"{i % 4};{x:.1f}".replace(".", ",") for i, x in enumerate(pay)]
+    (tmp_path / "s.csv").write_text("\n".join(["area;pay", *rows]))
+    for command in ("permute", "average"):
+        asked = [
+            command,
+            str(tmp_path / "s.csv"),
+            "--columns",
+            "pay",
+            "--blocks",
+            "4",
+            "--out",
+            str(tmp_path / command),
+        ]
+        made = CliRunner().invoke(main, [*asked, *given])
+        assert made.exit_code == 0, made.output
+        checked = CliRunner().invoke(main, ["verify", str(tmp_path / command), "--file", str(tmp_path / "s.csv")])
+        assert checked.exit_code == 0, checked.output
+    asked = ["permute", str(tmp_path / "s.csv"), "--columns", "pay", "--blocks", "4", "--keep-order", *given]
+    assert CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "kept")]).exit_code == 0
+    moved = [str(tmp_path / "s.csv"), str(tmp_path / "kept" / "data.csv"), "--columns", "pay", *given]
+    assert "pay: " in CliRunner().invoke(main, ["distances", *moved]).stdout
+
+
 def test_the_two_tables_of_anatomy(survey, tmp_path):
     certificate = anatomise_file(survey, tmp_path / "out", ["age", "area"], 4, KEY, as_is=["pay"])
     keys, others = (pq.read_table(tmp_path / "out" / f"{name}.parquet") for name in ("keys", "others"))

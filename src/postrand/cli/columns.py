@@ -26,11 +26,8 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
     )
     @click.option("--blocks", type=int, metavar="K", help="Use fixed blocks of K neighbours in rank.")
     @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
-    @reading_options
     @functools.wraps(function)
-    def wrapped(
-        file: Path, columns: str, band: int | None, blocks: int | None, reading: Any, **arguments: Any
-    ) -> Result:
+    def wrapped(columns: str, band: int | None, blocks: int | None, **arguments: Any) -> Result:
         from postrand.ranks import RankBand, RankBlocks
 
         if (band is None) == (blocks is None):
@@ -40,7 +37,7 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
                 what = "not a number of neighbours in rank"
                 raise UsageError(sentence(what, where=option, got=many, wanted="2 or more", fix=f"try {option} 10"))
         law = RankBlocks(blocks) if blocks is not None else RankBand(band or 0)
-        return function(file=placed(file, reading), columns=names(columns), law=law, **arguments)
+        return function(columns=names(columns), law=law, **arguments)
 
     return wrapped
 
@@ -74,8 +71,9 @@ _ORDER = click.option(
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
+@reading_options
 def permute(
-    file: Any,
+    file: Path,
     columns: tuple[str, ...],
     law: Any,
     left: Any,
@@ -83,24 +81,29 @@ def permute(
     key_file: Path | None,
     seed: int | None,
     keep_order: bool,
+    reading: Any,
 ) -> Result:
     """Permute numerical columns among neighbours in rank.
 
     Each column keeps all its values, so its total, mean and quantiles do not change. Columns that stay as they are and
     single out records, or tell permuted values, need a decision: --drop or --as-is. Records are in a new random order.
-    A text file is written with commas between columns and decimal points.
     """
     from postrand.workflow.whole_columns import permute_columns
 
     key = release_key(key_file, seed)
-    return _columns_result(out, permute_columns(file, out, columns, law, key, keep_order=keep_order, **left))
+    return _columns_result(
+        out, permute_columns(placed(file, reading), out, columns, law, key, keep_order=keep_order, **left)
+    )
 
 
 @command
 @on_ranks
 @left_options
 @_ORDER
-def average(file: Any, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool) -> Result:
+@reading_options
+def average(
+    file: Path, columns: tuple[str, ...], law: Any, left: Any, out: Path, keep_order: bool, reading: Any
+) -> Result:
     """Average numerical columns over neighbours in rank.
 
     The mean of each column does not change (microaggregation over blocks). Nothing is random but the order of the
@@ -110,7 +113,8 @@ def average(file: Any, columns: tuple[str, ...], law: Any, left: Any, out: Path,
     """
     from postrand.workflow.whole_columns import average_columns
 
-    return _columns_result(out, average_columns(file, out, columns, law, keep_order=keep_order, **left))
+    made = average_columns(placed(file, reading), out, columns, law, keep_order=keep_order, **left)
+    return _columns_result(out, made)
 
 
 @command
@@ -122,17 +126,16 @@ def average(file: Any, columns: tuple[str, ...], law: Any, left: Any, out: Path,
     metavar="ID",
     help="Column with a unique number of each record. Without it, both files must have the same order.",
 )
-def distances(original: Path, released: Path, columns: str, record_key: str | None) -> Result:
+@reading_options
+def distances(original: Path, released: Path, columns: str, record_key: str | None, reading: Any) -> Result:
     """Measure how far each value moved in rank, for any method.
 
     Permutation model: RELEASED is ORIGINAL after a permutation, plus noise that does not change ranks. Nothing is
-    written.
+    written. The options on how a text file is read are those of ORIGINAL.
     """
-    from postrand import formats
     from postrand.workflow.whole_columns import column_distances
 
-    one, other = (formats.place_of(file) for file in (original, released))
-    found = column_distances(one, other, names(columns), record_key)
+    found = column_distances(placed(original, reading), released, names(columns), record_key)
     return {n: model.to_dict() for n, model in found.items()}, "\n".join(f"{n}: {m}" for n, m in found.items())
 
 
@@ -159,8 +162,8 @@ def anatomise(
     """
     from postrand.workflow.whole_columns import anatomise_file
 
-    key = release_key(key_file, seed)
-    return _columns_result(out, anatomise_file(placed(file, reading), out, names(keys), k, key, **left))
+    made = anatomise_file(placed(file, reading), out, names(keys), k, release_key(key_file, seed), **left)
+    return _columns_result(out, made)
 
 
 def _columns_result(out: Path, certificate: dict[str, Any]) -> Result:

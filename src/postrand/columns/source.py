@@ -30,6 +30,20 @@ from postrand.support.randomness import ReleaseKey, derive, record_keys, words
 _ROUNDING = 1e-9
 
 
+def as_numbers(table: pa.Table, source: Source, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a table in which columns (all) of a text file that hold numbers alone are numbers, in any notation."""
+    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    for place, name in enumerate(table.column_names):
+        column = table.column(name).combine_chunks()
+        held = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+        if convert is None or not pa.types.is_dictionary(held.type) or (columns is not None and name not in columns):
+            continue
+        values = convert(held.dictionary, pa.float64())
+        if values is not None:
+            table = table.set_column(place, name, values.take(held.indices))
+    return table
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Replaced:
     """A source with some columns replaced by others of the same length, in file order; see ``formats.base.Source``."""

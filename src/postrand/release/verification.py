@@ -162,10 +162,9 @@ def verify(
     if names is not None and columns.is_columns(root):  # nothing is opened before: a pipe would never end
         if release_key is not None:
             raise UsageError(sentence("such a folder cannot be drawn again", where=str(root), fix="leave the key out"))
-        if isinstance(file, Table):
+        if isinstance(records, Table):
             raise UsageError(sentence("such a folder is made of a file", where=str(root), fix="give that file"))
-        place = file.path if isinstance(file, formats.File) else file
-        return columns.verify_columns(root, manifest_sha256, place, trusted, raise_if_failed)
+        return columns.verify_columns(root, manifest_sha256, records, trusted, raise_if_failed)
     manifest = audit.attempt("manifest", _manifest, "check.manifest", root, needs=[names])
     if manifest_sha256 is not None:
         audit.attempt("published", published, "check.published", root, manifest_sha256, needs=[names])

@@ -17,7 +17,7 @@ from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.clear_columns import carried
 from postrand.columns.anatomy import CLASS_COLUMN, Anatomy, anatomise, describe_tables
 from postrand.columns.audit import check_against
-from postrand.columns.source import check_released, numbers
+from postrand.columns.source import as_numbers, check_released, numbers
 from postrand.engines.base import released_schema
 from postrand.errors import ReleaseError, SpecificationError, UncheckedError, UsageError, raise_all, sentence
 from postrand.ranks.column import FORMS, Form, RankedColumn
@@ -68,26 +68,23 @@ def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> p
     return table_of(formats.read(path, codebook))
 
 
-def read_file(place: Path | formats.File) -> pa.Table:
-    """Return a whole file; numbers of a text file with a decimal comma get a point, with which releases are written."""
-    table = read_table(place)
-    if not (isinstance(place, formats.File) and place.settings.decimal == ","):
-        return table
-    for k, column in enumerate(table.columns):
-        texts = column.combine_chunks()
-        if pa.types.is_dictionary(texts.type) and pa.types.is_string(texts.type.value_type):
-            made = pc.replace_substring(texts.dictionary, ",", ".")
-            if pc.all(pc.match_substring_regex(texts.dictionary, r"^[-+]?\d+(,\d+)?$")).as_py():
-                column = pa.DictionaryArray.from_arrays(texts.indices, made)
-                table = table.set_column(k, table.field(k), column)
-    return table
-
-
 def table_of(source: formats.Source) -> pa.Table:
     """Return the records of a source as :func:`read_table` does those of a file."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
     fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
+
+
+def numbered(source: formats.Source, columns: Sequence[str]) -> pa.Table:
+    """Return the table of a source; numbers in ``columns`` of a text file with other signs have a decimal point."""
+    table, settings = table_of(source), getattr(source, "settings", formats.ReadSettings())
+    if (settings.decimal or ".") == "." and not settings.thousands:
+        return table
+    read = as_numbers(table, source, columns)
+    for place, name in enumerate(table.column_names):
+        if read.schema.field(name).type != table.schema.field(name).type:
+            table = table.set_column(place, name, read.column(name).cast(pa.string()))
+    return table
 
 
 def released(table: pa.Table) -> pa.Table:
@@ -186,7 +183,11 @@ def rebuilt_page(root: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def verify_columns(
-    root: Path, manifest_sha256: str | None, file: str | Path | None, signer: bytes | None, raise_if_failed: bool
+    root: Path,
+    manifest_sha256: str | None,
+    file: str | Path | formats.File | None,
+    signer: bytes | None,
+    raise_if_failed: bool,
 ) -> Verification:
     """Recompute digests and every claim of a folder; see :func:`postrand.release.verify`."""
     audit = Audit()
@@ -201,7 +202,8 @@ def verify_columns(
     audit.attempt("bytes", _bytes, "check.tables_bytes", root, manifest, proof, needs=[proof])
     rendered = audit.attempt("derived", _derived, "check.page", root, manifest, today, needs=[proof])
     if file is not None:
-        audit.attempt("file", _with_file, "check.method", root, manifest, proof, Path(file), needs=[proof])
+        place = file if isinstance(file, formats.File) else Path(file)
+        audit.attempt("file", _with_file, "check.method", root, manifest, proof, place, needs=[proof])
     if proof is not None and manifest is not None:
         if code := _said(proof["method"], file is not None):
             audit.say("drawn", code)
@@ -380,18 +382,22 @@ def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:
     return table.cast(pa.schema([field.with_type(wanted.get(field.name, field.type)) for field in table.schema]))
 
 
-def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any], file: Path) -> bool:
+def _with_file(
+    root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, Any], file: Path | formats.File
+) -> bool:
     """Compare the tables with the confidential file: each column, or the classes and what is in them."""
     method, columns = certificate["method"], certificate["columns"]
+    place = file if isinstance(file, formats.File) else formats.place_of(file)
+    name = formats.path_of(place).name
     true, tables = (
-        read_file(formats.place_of(file)),
+        numbered(formats.read(place), columns),
         [read_table(root / name) for name in names_of(method, _suffix(manifest))],
     )
     if method["model"] == ANATOMY:
         released_columns = {*tables[0].column_names, *tables[1].column_names}
         made = anatomise(true.select([n for n in true.column_names if n in released_columns]), columns, method["k"])
         if not all(_sorted(a).equals(_sorted(b)) for a, b in zip((made.keys, made.others), tables, strict=True)):
-            raise ReleaseError(sentence("the tables are not those of the classes of this file", where=file.name))
+            raise ReleaseError(sentence("the tables are not those of the classes of this file", where=name))
         return True
     table = tables[0]
     kept = [name for name in table.column_names if name not in columns]
@@ -399,7 +405,7 @@ def _with_file(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str
     pair = (true, table)
     own, there = (_texts(one.select(kept)) for one in pair)
     if same_order != table.column_names or not _alike(own, there):
-        raise ReleaseError(sentence("columns or unchanged values differ from those of this file", where=file.name))
+        raise ReleaseError(sentence("columns or unchanged values differ from those of this file", where=name))
     for claim in certificate["claims"]:
         ranked = RankedColumn(claim["column"], _law(method), method["form"], claim["values"])
         held = [one[ranked.variable] for one in pair]

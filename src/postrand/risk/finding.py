@@ -75,8 +75,8 @@ class Finding:
             return f"{text}the households, one member alone in {single}"
         first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")
         if self.code == "singles-out" and len(rest) >= MOST_BRIEF:
-            more = len(rest) - MOST_BRIEF + 1
-            rest = [*rest[: MOST_BRIEF - 1], f"{more} more combination{'s' * (more > 1)}"]
+            left = len(rest) - MOST_BRIEF + 1
+            rest = [*rest[: MOST_BRIEF - 1], f"{left} more combination{'s' * (left > 1)}"]
         return "; ".join([first, *rest])
 
     @property

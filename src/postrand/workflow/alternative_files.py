@@ -19,6 +19,7 @@ from postrand.alternatives.frames import Protected, microaggregate, suppress
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.columns.recoded import unrecoded
+from postrand.columns.source import as_numbers
 from postrand.engines.database import open_records
 from postrand.errors import ReleaseError, SpecificationError, sentence
 from postrand.release import canonical_json
@@ -28,7 +29,7 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
-from postrand.workflow.left_columns import alone_with, as_numbers, decided, without
+from postrand.workflow.left_columns import alone_with, decided, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."

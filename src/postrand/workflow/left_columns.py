@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from postrand.columns.source import as_numbers
 from postrand.data.frames import TableSource
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
@@ -69,20 +70,6 @@ def alone_with(frame: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
     few = "" if sample.is_whole else f", in a sample of {sample.table.num_rows:,} records"
     said = f"With the columns that are released as they are, {share_text(share)} of the records are alone with their"
     return (f"{said} values{few}: the classes are those of {', '.join(changed)} only.",) if share else ()
-
-
-def as_numbers(table: pa.Table, source: Source, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return a table in which columns (all) of a text file that hold numbers alone are numbers, in any notation."""
-    convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
-    for place, name in enumerate(table.column_names):
-        column = table.column(name).combine_chunks()
-        held = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-        if convert is None or not pa.types.is_dictionary(held.type) or (columns is not None and name not in columns):
-            continue
-        values = convert(held.dictionary, pa.float64())
-        if values is not None:
-            table = table.set_column(place, name, values.take(held.indices))
-    return table
 
 
 def _named_problems(

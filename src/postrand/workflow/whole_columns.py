@@ -93,25 +93,18 @@ def anatomise_file(
 
     Raises as anatomise, and as permute_columns for a column beside the key variables: both tables have true values.
     """
-    file, out, key = _place(file), Path(out), as_release_key(release_key)
-    table = proofs.read_file(file)
-    table = without(table, key_variables, drop, as_is)
+    place, out, key = _place(file), Path(out), as_release_key(release_key)
+    source = formats.read(place)
+    table = without(proofs.numbered(source, key_variables), key_variables, drop, as_is)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
-    decided(table, formats.read(file), key_variables, as_is)
+    decided(table, source, key_variables, as_is)
     method = {"model": proofs.ANATOMY, "k": k}
-    warn_of_formulas(file, [*key_variables, *release.others.column_names[1:]])
+    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]])
+    suffix = formats.path_of(place).suffix.lower()
     return _write(
-        out, [release.keys, release.others], _suffix(file), method, key_variables, {"key_is_private": key.is_private}
+        out, [release.keys, release.others], suffix, method, key_variables, {"key_is_private": key.is_private}
     )
-
-
-def _place(file: str | Path | formats.File) -> Path | formats.File:
-    return file if isinstance(file, formats.File) else Path(file)
-
-
-def _suffix(file: Path | formats.File) -> str:
-    return formats.path_of(file).suffix.lower()
 
 
 def _by_ranks(
@@ -125,8 +118,9 @@ def _by_ranks(
     as_is: Sequence[str],
     keep_order: bool,
 ) -> dict[str, Any]:
-    table = proofs.read_file(file)
-    problems = _problems(columns, table.column_names, formats.path_of(file).name)
+    source, path = formats.read(file), formats.path_of(file)
+    table = proofs.numbered(source, columns)
+    problems = _problems(columns, table.column_names, path.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
     if form == "average" and law.cuts > 1:
@@ -142,7 +136,7 @@ def _by_ranks(
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
-    decided(table, formats.read(file), columns, as_is)
+    decided(table, source, columns, as_is)
     stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
@@ -164,7 +158,11 @@ def _by_ranks(
     facts = {} if form == "average" else {"key_is_private": key is None or key.is_private}
     if not keep_order:
         table, facts = _shuffled(table, as_release_key(key)), {**facts, "order_is_shuffled": True}
-    return _write(out, [table], _suffix(file), proofs.law_method(law, form), columns, facts)
+    return _write(out, [table], path.suffix.lower(), proofs.law_method(law, form), columns, facts)
+
+
+def _place(file: str | Path | formats.File) -> Path | formats.File:
+    return file if isinstance(file, formats.File) else Path(file)
 
 
 def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
@@ -175,7 +173,8 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
 
 def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
     """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
-    if unsafe := formula_warning(formats.read(file), columns, _suffix(file)):
+    suffix = formats.path_of(file).suffix.lower()
+    if unsafe := formula_warning(formats.read(file), columns, suffix):
         warn(unsafe, FormulaWarning, stacklevel=4)
 
 
@@ -210,16 +209,16 @@ def column_distances(
     return found
 
 
-def _in_order(place: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
+def _in_order(file: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
     """Return a file's columns, sorted by the text of the record key if there is one."""
-    table, name = proofs.read_file(place), formats.path_of(place).name
+    table, path = proofs.numbered(formats.read(file), columns), formats.path_of(file)
     if record_key is None:
-        raise_all(UsageError, _problems(columns, table.column_names, name))
+        raise_all(UsageError, _problems(columns, table.column_names, path.name))
         return table.select(columns)
-    raise_all(UsageError, _problems([*columns, record_key], table.column_names, name))
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
     keys = table[record_key].cast(pa.string())
     if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
-        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=name))
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
     table = table.select(columns).append_column(record_key, keys)
     return table.take(pc.sort_indices(keys))
 
