@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from htmltools import TagList, tags
@@ -10,6 +11,7 @@ from shiny import Inputs, reactive, render
 
 from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
+from postrand.app.designing import read_state
 from postrand.app.finished import Finished
 from postrand.app.problems import Problem
 from postrand.app.tabs import Tab, check_key
@@ -85,9 +87,8 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
         here, decisions = tab(), part("all")
         if here.watch() is not None:  # a run measures the same itself
             return None, False
-        found, waiting = here.ask(
-            "check", check_key(decisions), lambda: checking.checked(decisions, here.folder, here.latest)
-        )
+        key = check_key(decisions), read_state(decisions)
+        found, waiting = here.ask("check", key, lambda: checking.checked(decisions, here.folder, here.latest))
         return (found.text if isinstance(found, Problem) else found), waiting
 
     @render.ui
@@ -96,10 +97,19 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
         one = shown(tab())
         if not isinstance(found, checking.ReleaseCheck) or is_listed(one, part("all")):
             return None
-        if found.is_ready:
-            here, decisions = tab(), part("all")
-            here.beforehand(check_key(decisions), lambda: checking.prepared(decisions, here.folder, here.latest))
         return check_view.check_view(part("all"), found)
+
+    @render.ui
+    def check_risk() -> Any:
+        here, decisions, found = tab(), part("all"), asked()[0]
+        made = found.made if isinstance(found, checking.ReleaseCheck) else None
+        if made is None or is_listed(shown(here), decisions):
+            return None
+        wanted = partial(here.wants, "plan risk", made)
+        risk, _ = here.ask("plan risk", made, lambda: checking.risk_of(decisions, made, here.latest, wanted))
+        if isinstance(risk, checking.RiskTable):
+            here.beforehand(made, lambda: checking.prepared(decisions, made, here.latest))
+        return check_view.risk_view(risk.text if isinstance(risk, Problem) else risk)
 
     @render.ui
     def protect() -> Any:
