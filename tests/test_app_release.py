@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -50,16 +49,12 @@ from postrand.app.problems import CANCELLED
 from postrand.app.start import Start
 from postrand.app.tabs import TOO_LATE, Store, Tab
 from postrand.app.watch import Cancelled, Watch
-from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
-from postrand.report.text import decimal
 from postrand.risk.findings import Finding, Findings
-from postrand.support.progress import Stage, Step, listening
+from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
-from postrand.workflow.dossier import _compared
-from postrand.workflow.pipeline import run, run_measured
-from postrand.workflow.plan_risk import Beforehand, PlanRisk
+from postrand.workflow.pipeline import run
 from postrand.workflow.series import NOT_COUNTED
 
 ROLES = {"sex": "key", "area": "key", "job": "sensitive", "weight": "other", "town": "other", "remark": "drop"}
@@ -518,113 +513,6 @@ def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions
     assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
     assert release_screen.is_listed(one, one.decisions)
     assert not release_screen.is_listed(dataclasses.replace(one, check=None), one.decisions)  # opened again: show it
-
-
-KEY = b"a key that is only used in tests"
-
-
-@pytest.fixture
-def checked(decided: Decisions, tmp_path: Path) -> tuple[Decisions, checking.ReleaseCheck, designing.Latest]:
-    """A file of its own, which can be written to, with its release check."""
-    assert decided.opened is not None
-    path = tmp_path / "own.parquet"
-    pq.write_table(table(), path)
-    own, latest = dataclasses.replace(decided, opened=opening.open_file(path), fraction=0.05), designing.Latest()
-    check = checking.checked(own, tmp_path, latest)
-    assert check is not None
-    return own, check, latest
-
-
-Checked = tuple[Decisions, checking.ReleaseCheck, designing.Latest]
-
-
-def dossier_of(decisions: Decisions, before: Beforehand | None, folder: Path, **more: Any) -> str:
-    """Return ``dossier.json`` of a run; without ``before``, as the command line makes it."""
-    folder.mkdir()
-    about: Any = {"release_key": KEY, "dossier": folder / "inside", "sampling_fraction": decisions.fraction}
-    plan = load_plan(documents.write(decisions, folder))
-    if before is None:
-        run(plan, folder / "release", **about)
-    else:
-        run_measured(plan, folder / "release", before, engine=LocalEngine(scratch=folder), **about, **more)
-    return (folder / "inside" / "dossier.json").read_text("utf-8")
-
-
-def test_a_run_takes_the_risk_that_the_check_showed(
-    checked: Checked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is measured once, curves too, and the internal report is word for word that of the command line."""
-    own, check, latest = checked
-    assert check.made is not None
-    wanted = dossier_of(own, None, tmp_path / "line")
-    _compared.cache_clear()
-    shown = checking.risk_of(own, check.made, latest)
-    checking.prepared(own, check.made, latest)
-    page = str(check_view.risk_view(shown))
-    figures = {one["code"]: one for one in json.loads(wanted)["figures"]["risk"]}
-    assert shown.rows[0].measure == "Persons found rightly, informed attacker"
-    assert shown.rows[0].after.startswith(decimal(figures["correct_matches"]["after"]))
-    assert all(html_escape(cell) in page for row in shown.rows for cell in (row.measure, row.before, row.after))
-
-    def never(*about: Any) -> None:
-        raise AssertionError("measured twice")
-
-    monkeypatch.setattr(PlanRisk, "of", never)
-    assert dossier_of(own, latest.beforehand(own, check.made), tmp_path / "app") == wanted
-    curves = _compared.cache_info()
-    one = finish(own, tmp_path / "1", 1, Watch(), check, latest)
-    assert _compared.cache_info().misses == curves.misses == 2  # sex and area
-    assert one.check is not None
-    assert one.check.risk == shown
-    assert one.check.made is None  # what it was designed from is not kept with the release
-    assert "Risk before and after" in str(check_view.check_view(own, one.check, decide=False))
-
-
-def test_another_plan_never_gets_an_old_risk(checked: Checked, tmp_path: Path) -> None:
-    own, check, latest = checked
-    assert check.made is not None
-    old = latest.measured(own, check.made)
-    asked = act(own, "option", "privacy.differential.epsilon", "3")
-    assert latest.measured(asked, latest.designed(asked, tmp_path)).risk is not old.risk
-    assert latest.measured(own, check.made).risk is not old.risk  # one is kept
-    stale = latest.beforehand(own, check.made)
-    assert dossier_of(asked, stale, tmp_path / "app") == dossier_of(asked, None, tmp_path / "line")
-    share = dataclasses.replace(own, fraction=0.5)
-    assert dossier_of(share, stale, tmp_path / "half") == dossier_of(share, None, tmp_path / "half line")
-
-
-def test_a_file_that_changes_after_the_check_is_noticed(checked: Checked, tmp_path: Path) -> None:
-    own, check, latest = checked
-    assert check.made is not None
-    assert own.opened is not None
-    path, before = Path(str(own.opened.path)), latest.beforehand(own, check.made)
-
-    def late(step: Step) -> None:
-        if step.stage == Stage.VERIFYING:
-            pq.write_table(table(399), path)
-
-    with pytest.raises(PostrandError, match="own.parquet: the file has changed on the disk since it was measured"):
-        dossier_of(own, before, tmp_path / "late", progress=late)
-    assert not (tmp_path / "late" / "release").exists()
-    with pytest.raises(PostrandError, match="read the release check again"):
-        finish(own, tmp_path / "1", 1, Watch(), check, latest)
-    assert not (tmp_path / "1").exists()
-    with pytest.raises(PostrandError, match="has changed on the disk"):
-        latest.measured(own, check.made)
-    again = checking.checked(own, tmp_path, latest)
-    assert again is not None
-    assert again.made is not None
-    assert latest.measured(own, again.made).risk.report.records == 399  # type: ignore[union-attr]  # there are keys
-
-
-def test_who_waits_for_the_risk_can_cancel(checked: Checked) -> None:
-    own, check, latest = checked
-    assert check.made is not None
-    watch = Watch(stop=True)
-    with latest._measuring, listening(watch.hear), pytest.raises(Cancelled):
-        latest.measured(own, check.made)
-    with pytest.raises(Cancelled):
-        latest.measured(own, check.made, lambda: False)  # the decisions have changed meanwhile
 
 
 def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:

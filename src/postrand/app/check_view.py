@@ -54,10 +54,9 @@ def risk_table(found: RiskTable) -> list[Any]:
     warned = [tags.div(*(tags.p(text) for text in found.warnings), class_="warning")] if found.warnings else []
     if not found.rows:
         return [*warned, tags.p("No measure of risk is known for this plan.", class_="soft")]
-    came = any(row.as_is for row in found.rows)
-    heads = ("Measure", *(["File as it came"] if came else []), "Before", "After")
+    heads = ("Measure", *(["File as it came"] if found.is_recoded else []), "Before", "After")
     head = tags.tr(*(tags.th(h, scope="col", class_=None if k else "text") for k, h in enumerate(heads)))
-    cells = [(one.measure, *([one.as_is] if came else []), one.before, one.after) for one in found.rows]
+    cells = [(one.measure, *([one.as_is] if found.is_recoded else []), one.before, one.after) for one in found.rows]
     rows = [tags.tr(tags.th(name, scope="row"), *map(tags.td, values)) for name, *values in cells]
     words = f"Before: {found.before_is}. After: expected of a release by this plan, before any is drawn."
     return [

@@ -101,13 +101,15 @@ class ReleaseCheck:
 class RiskTable:
     """Hold the risk before and after a plan, in the rows and words of the page that is signed.
 
-    ``before_is`` says which file ``before`` is of; ``warnings`` are to be read first, ``notes`` explain.
+    ``before_is`` says which file ``before`` is of; ``warnings`` are to be read first, ``notes`` explain. Where it
+    ``is_recoded``, the figures of the file as it came stand beside those before.
     """
 
     rows: tuple[RiskRow, ...]
     before_is: str
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_recoded: bool = False
 
 
 def risk_of(
@@ -122,8 +124,8 @@ def risk_of(
     """
     found = latest.measured(decisions, made, wanted)
     told = figures(decisions, made, found)
-    rows, notes = risk_rows(told), (*risk_warnings(told), *found.said)
-    return RiskTable(tuple(rows), told.before_is, tuple(notes), tuple(risk_notes(told)))
+    warned = (*risk_warnings(told), *found.said)
+    return RiskTable(tuple(risk_rows(told)), told.before_is, warned, tuple(risk_notes(told)), bool(told.as_is))
 
 
 def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) -> ReleaseCheck | None:

@@ -77,7 +77,7 @@ class Latest:
         self._known: tuple[Opened, Known, bool] | None = None
         self._made: tuple[tuple[Any, ...], Designed] | None = None
         self._risk: tuple[tuple[Any, ...], Measured] | None = None
-        self._measuring = threading.Lock()
+        self._measuring, self._reading = threading.Lock(), threading.Lock()
 
     def known(self, opened: Opened, plan: Plan, is_whole: bool = False) -> Known:
         """Return what the plan wants of its file, with all for its risk where ``is_whole``; only what is new is read.
@@ -117,17 +117,14 @@ class Latest:
             self._measuring.release()
 
     def _measure(self, decisions: Decisions, made: Designed) -> Measured:
-        assert decisions.opened is not None
         with heard() as said:
-            known = self.known(decisions.opened, made.plan, is_whole=True)
+            known = self._whole(decisions, made)
             require_state(made.plan.source, made.known.state)
             found = PlanRisk.of(known, made.mechanism, decisions.fraction)
         return Measured(found, known, tuple(said))
 
     def beforehand(self, decisions: Decisions, made: Designed) -> Beforehand:
         """Return what a run of a design takes in place of measuring it: the risk can still be on its way."""
-        held = made.known if self._known is None else self._known[1]
-        is_same = held.state == made.known.state and held.plan.codebook == made.plan.codebook
 
         def risk() -> PlanRisk:
             found = self.measured(decisions, made)
@@ -135,7 +132,13 @@ class Latest:
                 warn(text, UserWarning)
             return found.risk
 
-        return Beforehand(held if is_same else made.known, made.mechanism, decisions.fraction, risk)
+        return Beforehand(self._whole(decisions, made), made.mechanism, decisions.fraction, risk)
+
+    def _whole(self, decisions: Decisions, made: Designed) -> Known:
+        """Return all that the risk of a design reads of the file; who asks meanwhile waits for that reading."""
+        assert decisions.opened is not None
+        with self._reading:
+            return self.known(decisions.opened, made.plan, is_whole=True)
 
     def designed(self, decisions: Decisions, folder: Path) -> Designed:
         """Return the design of the decisions; ``folder`` holds its plan for a moment.

@@ -181,6 +181,7 @@ def finish(
     from postrand.app.checking import checked, risk_of  # not for the first screen
     from postrand.app.computations import protect
     from postrand.app.designing import Latest
+    from postrand.workflow.plan_risk import require_state
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     latest = latest or Latest()
@@ -189,9 +190,9 @@ def finish(
             check = checked(decisions, folder, latest) if check is None else check
         said: list[str] = []
         design = None if check is None else check.made
+        if design is not None:
+            require_state(design.plan.source, design.known.state)
         beforehand = None if design is None else latest.beforehand(decisions, design)
-        if beforehand is not None:
-            beforehand.require_same()
         made = protect(decisions, folder, watch, said, beforehand)
         risk = None if check is None else check.risk
         risk = risk_of(decisions, design, latest) if risk is None and design is not None else risk
