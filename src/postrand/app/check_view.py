@@ -35,23 +35,29 @@ def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -
     parts += _promises(check) if decide else []
     parts += [*_worth(check), *_policy(check)]
     parts.append(_findings(decisions, check, decide))
-    parts += [] if check.risk is None or decide else [tags.p(tags.strong(RISK)), *risk_table(check.risk)]
+    parts += (
+        [] if check.risk is None or decide else [tags.p(tags.strong(RISK)), *risk_table(check.risk, check.warnings)]
+    )
     return TagList(*parts)
 
 
-def risk_view(found: RiskTable | str | None) -> TagList:
-    """Return the risk of the plan, which is measured before anything is drawn; a text says why it is not known."""
+def risk_view(found: RiskTable | str | None, said: Sequence[str] = ()) -> TagList:
+    """Return the risk of the plan, which is measured before anything is drawn; a text says why it is not known.
+
+    ``said`` are the warnings that the check gives already.
+    """
     head = tags.h3(RISK)
     if found is None:
         return TagList(head, busy("Measuring the risk of the plan …"))
     if isinstance(found, str):
         return TagList(head, trouble(found.split("\n")))
-    return TagList(head, *risk_table(found))
+    return TagList(head, *risk_table(found, said))
 
 
-def risk_table(found: RiskTable) -> list[Any]:
-    """Return the table of risk, what is to be read before it, and the way to the details."""
-    warned = [tags.div(*(tags.p(text) for text in found.warnings), class_="warning")] if found.warnings else []
+def risk_table(found: RiskTable, said: Sequence[str]) -> list[Any]:
+    """Return the table of risk, what is to be read before it and is not ``said`` yet, and the way to the details."""
+    more = [tags.p(text) for text in found.warnings if text not in said]
+    warned = [tags.div(*more, class_="warning")] if more else []
     if not found.rows:
         return [*warned, tags.p("No measure of risk is known for this plan.", class_="soft")]
     heads = ("Measure", *(["File as it came"] if found.is_recoded else []), "Before", "After")

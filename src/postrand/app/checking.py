@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,8 @@ from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.unperturbed import findings as measured
 from postrand.workflow.written import refused
 
+_LATE = ("postrand.metadata.documents", "postrand.report.release_readme")
+"""What a run imports only when it writes its pages."""
 Fate = Literal["perturbed", "unchanged", "new numbers", "not released"]
 
 
@@ -161,6 +164,8 @@ def prepared(decisions: Decisions, made: Designed, latest: Latest) -> None:
     Beside.of(found.known, made.mechanism)
     compiled()
     rendering.digest()
+    for name in _LATE:
+        import_module(name)
 
 
 def _policy(decisions: Decisions, made: Designed, found: Findings, latest: Latest) -> PolicyCheck | None:

@@ -15,6 +15,7 @@ from postrand.app.watch import Cancelled
 from postrand.certification import Certificate, certify
 from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
+from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
 from postrand.release.kept import State
@@ -196,8 +197,11 @@ def figures(decisions: Decisions, made: Designed, found: Measured, told: Sequenc
 
 
 def read_state(decisions: Decisions) -> State:
-    """Return the state of the open file on the disk; empty without a file."""
-    return () if decisions.opened is None else state_of(decisions.opened.path)
+    """Return the state of the open file on the disk; empty where there is none any more, which its reading says."""
+    try:
+        return () if decisions.opened is None else state_of(decisions.opened.path)
+    except PostrandError:
+        return ()
 
 
 def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:

@@ -118,10 +118,9 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def check_risk() -> Any:
         here, decisions, found = tab(), part("all"), asked()[0]
-        made = found.made if isinstance(found, checking.ReleaseCheck) else None
-        if made is None or is_listed(shown(here), decisions):
+        if not isinstance(found, checking.ReleaseCheck) or found.made is None or is_listed(shown(here), decisions):
             return None
-        return check_view.risk_view(risk_of(here, decisions, made))
+        return check_view.risk_view(risk_of(here, decisions, found.made), found.warnings)
 
     @render.ui
     def protect() -> Any:

@@ -86,7 +86,7 @@ class Beforehand:
 
 
 def require_state(place: Path | File | Table, state: State) -> None:
-    """Raise DataError if the files are no longer those that were measured."""
+    """Raise DataError if the files are no longer those that were measured, and UsageError if there are none."""
     if state_of(place) != state:
         name = place.name if isinstance(place, Table) else path_of(place).name
         fix = "read the release check again, which is of the file as it is now, and then protect it"
