@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -25,10 +26,10 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _together, find, singling
+from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _telling, _together, find, singling
 from postrand.risk.household_sizes import compared
 from postrand.risk.missing_kinds import missing_kinds
-from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
@@ -267,6 +268,23 @@ def test_two_columns_tell_together_what_neither_tells_alone():
     found = find(TableSource(table), book, Mechanism({"sum": randomised_response(2, 1.0)}, book), book.names)
     assert [(f.code, f.variables, f.about) for f in found.found] == [("tells", ("a", "b"), ("sum",))]
     assert found.warnings[0].count("together") == 1
+
+
+def test_a_column_that_tells_nearly_all_that_two_tell_is_named_alone():
+    """The number of nights guesses the cost; what another column adds is no finding, unless it settles the cost."""
+    alone = [PairReveal("cost", name, 0.0, 0.0, 0.3, right, 0.1) for name, right in (("nights", 0.36), ("sex", 0.11))]
+    both = [PairReveal("cost", f"nights, {other}", 0.3, 0.02, 0.3, 0.38, 0.1) for other in ("sex", "edu")]
+    one = list(
+        _telling(alone, [(("nights", other), found) for other, found in zip(("sex", "edu"), both, strict=True)], ())
+    )
+    assert [found.variables for found in one] == [("nights",)]
+    assert "the best guess from nights is right in about 36" in one[0].sentence
+    assert "drop nights" in one[0].sentence
+    more = [replace(both[0], right=0.6), replace(both[0], settled=0.7), replace(both[0], clear="sex, edu", right=0.5)]
+    pairs = [("nights", "sex"), ("nights", "sex"), ("sex", "edu")]
+    told = list(_telling(alone, list(zip(pairs, more, strict=True)), ()))
+    assert [found.variables for found in told] == pairs
+    assert [found.is_open for found in told] == [False, True, False]
 
 
 def fits(share, wanted, trials):

@@ -16,7 +16,7 @@ from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict
-from postrand.report.table_worth import SHARED, TableWorth, two_way_lines, worth_line
+from postrand.report.table_worth import SHARED, TableWorth, mean_cell, two_way_lines, worth_line, worth_rows
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import NO_HOUSEHOLD
@@ -24,7 +24,7 @@ from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
 from postrand.workflow.policy_check import PolicyWarning, check_policy
-from postrand.workflow.side_by_side import KEYS_DIFFER, PlanComparison
+from postrand.workflow.side_by_side import KEYS_DIFFER, PlanComparison, worth_cell
 
 N = 300
 STRICT = '[[rules]]\nmeasure = "correct_matches"\nat_most = 0\n'
@@ -190,6 +190,27 @@ def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
     assert found.why.startswith(f"below: {known.name}; not known: {unknown.name}: ")
 
 
+def test_tables_without_an_estimate_are_counted_and_are_no_part_of_the_mean():
+    cause = "a, b: no record shows all variables of the table. Next: ask for what records show together."
+    none = [TableWorth((name, "b"), None, 300, cause) for name in "acd"]
+    known = [TableWorth(("a", "e"), 150.0, 300), TableWorth(("b", "e"), 300.0, 300)]
+    first, listed, *others = two_way_lines([*none, *known])
+    assert "tables of two perturbed variables: 3 of 5 have no estimate; the others are worth 200 unp" in first
+    assert "of little use" not in first
+    assert listed == "  no estimate (no record shows all variables of the table): a × b, c × b, d × b"
+    assert others == ["  a × e: 150", "  b × e: 300"]
+    assert [mean_cell([*none, *known], which) for which in (0, 1)] == [
+        "150 (3 of 5 have no estimate)",
+        "200 (3 of 5 have no estimate)",
+    ]
+    assert [mean_cell(none), mean_cell([])] == ["3 of 3 have no estimate", None]
+    assert (
+        worth_rows(none[:1], none[:1])[0]["Unperturbed records it is worth, if every combination were equally frequent"]
+        == "no estimate: no record shows all variables of the table"
+    )
+    assert [worth_cell(one) for one in (none[0], known[0])] == ["no estimate", "150"]
+
+
 def test_tables_that_are_not_known_are_listed_apart_and_not_as_worth_more(figures):
     shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in figures.two_way * 10]
     worth = TableWorth(("a", "b"), 40.0, 300)
@@ -197,7 +218,7 @@ def test_tables_that_are_not_known_are_listed_apart_and_not_as_worth_more(figure
     assert "9 of 9 of little use" in first
     assert f"; of {len(shared)} of " in first
     assert first.endswith("share one draw of its values")
-    assert others[-1] == "  and 1 more table, worth more"
+    assert others[-1] == "  and 1 more table, none worth less than these"
     assert list(worth_line("tables", shared)) == [f"tables: worth {SHARED['household']}"]
 
 
@@ -329,9 +350,18 @@ def test_weights_and_a_fraction_together_are_refused(folder, tmp_path):
     for name in ("plan.toml", "codebook.toml"):
         text = (folder / name).read_text().replace('"people.parquet"', f'"{folder / "people.parquet"}"')
         (tmp_path / name).write_text(text.replace('role = "sensitive"', 'role = "weight"'))
-    told = call("explain", tmp_path / "plan.toml", "--sampling-fraction", "0.1")
-    assert told.exit_code == 2
-    assert "both a sampling fraction and a weight are given" in told.stderr
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    book = ["--codebook", tmp_path / "codebook.toml"]
+    for command in (
+        ["explain", plan],
+        ["compare", plan, plan],
+        ["advise", folder / "people.parquet", *book, "--out", out],
+        ["protect", "--plan", plan, "--out", out, "--dossier", tmp_path / "in"],
+    ):
+        told = call(*command, "--sampling-fraction", "0.1")
+        assert told.exit_code == 2, command
+        assert "both a sampling fraction and a weight are given" in told.stderr, command
+        assert not out.exists()
 
 
 def test_what_an_unknown_measure_needs_is_the_next_step(folder, tmp_path):

@@ -350,6 +350,22 @@ def test_version_is_one() -> None:
     assert postrand.__version__ == declared.group(1)
 
 
+# Filters of warnings are one list for all threads: where one thread leaves its block, another's filter is lost.
+FILTERS = {
+    "cli/frame.py": "the command's main thread, around all of its work",
+    "engines/spark_session.py": "while the session starts, before any work",
+    "estimate/regression_data.py": "formulas, in Python and on the command line only",
+    "formats/_sheet.py": "while a workbook is read, before any work",
+}
+
+
+def test_threads_do_not_change_the_filters_of_warnings() -> None:
+    package = ROOT / "src" / "postrand"
+    modules = {path.relative_to(package).as_posix(): path.read_text("utf-8") for path in package.rglob("*.py")}
+    found = {name for name, text in modules.items() if "catch_warnings" in text}
+    assert found == FILTERS.keys(), "use postrand.support.warned.hushed or heard"
+
+
 def test_no_machine_paths_or_registry_addresses() -> None:
     assert tracked_lines_matching("(^|[^[:alnum:]_.])/(work|root|home|tmp)/") == ""
     assert tracked_lines_matching("pypi[.]org|python[h]osted") == ""

@@ -13,7 +13,7 @@ from postrand.app.advising import LIMITS, PREFIX
 from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
-from postrand.report.table_worth import least_and_mean, shown
+from postrand.report.table_worth import mean_cell
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
 from postrand.workflow.advice_needs import ATTACKERS, USES
@@ -116,9 +116,9 @@ def _beside(plans: Sequence[Advised]) -> Tag:
             words = f"{first.measure}: {' → '.join(side for _, side in when)}"
             rows.append(_row(words, [_sides(plan, one) for plan, one in zip(plans, told, strict=True)]))
     for words, which in (("one variable", "one_way"), ("two variables", "two_way")):
-        found = [least_and_mean(getattr(plan.figures, which)) for plan in plans]
+        found = [mean_cell(getattr(plan.figures, which)) for plan in plans]
         if any(found):
-            told_worth = ["not known" if one is None else shown(one[1]) for one in found]
+            told_worth = ["not known" if one is None else one for one in found]
             rows.append(_row(f"Tables of {words}: effective records, {MEAN}", told_worth))
     asked = [one.text for one in plans[0].asked] if plans else []
     for k, text in enumerate(asked):

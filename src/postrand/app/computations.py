@@ -61,18 +61,21 @@ def read_keys(decisions: Decisions) -> RiskFile | None:
 
 
 def included(decisions: Decisions, file: RiskFile | None) -> RiskFile | None:
-    """Return the file with the share of the population: as it was typed, otherwise the sampling weights, if any.
+    """Return the file with the share of the population, as it was typed or by the sampling weights, if any.
 
     Raises
     ------
+    UsageError
+        If there are both.
     DataError
         If a weight is missing or below 1.
     """
     if file is None or decisions.opened is None:
         return file
+    book = documents.codebook_of(decisions)
+    dossier_risk.require_one_share(book, decisions.fraction)
     if decisions.fraction:
         return dataclasses.replace(file, fraction=decisions.fraction)
-    book = documents.codebook_of(decisions)
     weight = next((v.name for v in book.with_role("weight")), None)
     if weight is None:
         return file

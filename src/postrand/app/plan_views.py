@@ -14,7 +14,7 @@ from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, cut, facts, labelled, scroll, select, trouble
 from postrand.mechanism import Block
 from postrand.report import text
-from postrand.report.table_worth import TableWorth, least_and_mean, shown
+from postrand.report.table_worth import TableWorth, least_and_mean, no_estimate, shown
 from postrand.support.exact import format_upper
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.epsilon import above_bound
@@ -144,7 +144,8 @@ def whole_view(made: Designed, one: list[TableWorth], two: list[TableWorth]) -> 
     records = next((t.records for t in (*one, *two)), 0)
     for words, tables in (("one variable", one), ("two variables", two)):
         if found := least_and_mean(tables):
-            small = tags.span(f"worst {shown(found[0])}, of {records:,} released", class_="soft")
+            none = f"; {text}" if (text := no_estimate(tables)) else ""
+            small = tags.span(f"worst {shown(found[0])}, of {records:,} released{none}", class_="soft")
             parts.append((f"Tables of {words}: effective records", TagList(shown(found[1]), small)))
     assumed = f"Effective records: {MEAN} of all such tables, {BASES[(*one, *two)[0].basis]}." if one else ""
     told = [*made.said, *map(without_options, above_bound(total))]
@@ -176,11 +177,18 @@ def _block(one: Block) -> Tag:
     )
 
 
+def _cell(one: TableWorth) -> str:
+    return "no estimate" if one.has_no_estimate else shown(one.effective_records)
+
+
 def _tables(tables: list[TableWorth]) -> Tag | None:
     if not tables:
         return None
     rows = [
-        tags.tr(tags.th(cut(one.name), scope="row"), tags.td(shown(one.effective_records)))
+        tags.tr(
+            tags.th(cut(one.name), scope="row"),
+            tags.td("no estimate" if one.has_no_estimate else shown(one.effective_records)),
+        )
         for one in tables[:MAX_TABLES]
     ]
     head = tags.tr(tags.th("Table", scope="col", class_="text"), tags.th("Effective records", scope="col"))

@@ -81,14 +81,8 @@ def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
 
 
 def _figures(plan: Any, fraction: float | None, name: str) -> Any:
-    """Return the figures of a plan; raises UsageError if its file has weights, and a fraction is given too."""
     from postrand.workflow.comparison import figures_of
 
-    weights = [v.name for v in plan.codebook.with_role("weight")]
-    if fraction is not None and weights:
-        what, fix = "both a sampling fraction and a weight are given", "leave --sampling-fraction out"
-        where = f"--sampling-fraction, and {weights[0]} in the codebook"
-        raise UsageError(sentence(what, where=where, wanted="one of them", fix=fix))
     return figures_of(plan, fraction=fraction, name=name)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from postrand.objectives import EstimatorVariance, MutualInformation, Objective
 from postrand.objectives.information import entropy
 from postrand.privacy import DifferentialPrivacy, PrivacyModel
 from postrand.support.showing import show_whole
+from postrand.support.warned import hushed
 
 _WIDTH, _HEIGHT, _MARGIN, _LABEL = 380, 260, 52, 20
 _COLOURS = ("#1f5a91", "#b3541e", "#2e7d4f", "#6b3fa0")
@@ -148,8 +148,7 @@ def compare(
     points = []
     for structure in members:
         for epsilon in budgets:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DesignWarning)  # the variance column says it: inf
+            with hushed(DesignWarning):  # the variance column says it: inf
                 found = design(prior, DifferentialPrivacy(epsilon), MutualInformation(), structure)
             variance = EstimatorVariance().value(found.matrix.array, prior.p)
             points.append(Point(structure.name, epsilon, found.value, found.bound, variance, found.status))

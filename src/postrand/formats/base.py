@@ -269,8 +269,9 @@ def check_schema(schema: pa.Schema, path: Path, codebook: Codebook | None) -> No
                 if name not in codebook
             ]
         )
+        held = set(schema.names)
         for variable in codebook.variables:
-            if variable.name not in schema.names:
+            if variable.name not in held:
                 problems.append(_no_such_column(variable.name, schema.names, path))
                 continue
             if variable.role == "drop" and variable.type == str(schema.field(variable.name).type):
@@ -337,9 +338,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     UsageError
         If a column of the schema is not in the batch, or the other way round.
     """
-    names = batch.schema.names
-    problems = [sentence(f"no column {n!r} to write") for n in schema.names if n not in names]
-    problems += [sentence(f"column {n!r} is not in the schema to write") for n in names if n not in schema.names]
+    given, wanted = dict.fromkeys(batch.schema.names), dict.fromkeys(schema.names)
+    problems = [sentence(f"no column {n!r} to write") for n in wanted if n not in given]
+    problems += [sentence(f"column {n!r} is not in the schema to write") for n in given if n not in wanted]
     raise_all(UsageError, problems)
     arrays = [cast(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -91,9 +91,10 @@ def infer(
     for batch in () if all(pa.types.is_nested(of) for of in source.schema.types) else source.batches():
         if seen is not None:
             seen(batch)
+        read = dict(zip(batch.schema.names, batch.columns, strict=True))  # lists and records are not read
         for column in columns:
-            if column.field.name in batch.schema.names:  # lists and records are not read
-                column.add(batch.column(column.field.name))
+            if column.field.name in read:
+                column.add(read[column.field.name])
     return [column.draft() for column in columns]
 
 

@@ -86,6 +86,11 @@ class TableWorth:
         return self.effective_records is None and self.why in UNKNOWN
 
     @property
+    def has_no_estimate(self) -> bool:
+        """Whether the release has no estimate of this table, as far as is known."""
+        return self.effective_records is None and not self.is_shared and self.why != TOO_FEW
+
+    @property
     def is_of_little_use(self) -> bool:
         """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
         if self.effective_records is None:
@@ -208,6 +213,8 @@ def harmonic(worths: Sequence[TableWorth]) -> float:
 def least_and_mean(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
     """Return the least and the harmonic mean of the effective records that are known; None where none is.
 
+    Tables without an estimate are no part of it: whoever shows the figures shows :func:`no_estimate` beside them.
+
     >>> least_and_mean([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), 300.0, 1000), TableWorth(("c",), None, 9)])
     (100.0, 150.0)
     """
@@ -245,11 +252,35 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     if found is None:
         yield from (f"{what}: worth {why}" for why in dict.fromkeys(one.why for one in worths if one not in known))
         return
-    poor = sum(one.is_of_little_use for one in worths)
+    rest = [one for one in known if not one.has_no_estimate]
+    poor = sum(one.is_of_little_use for one in rest)
     least = f"{shown(found[0])} {'at least' if found[0] >= 1 else 'at worst'}"
-    text = f"{what}: worth {records_of(found[1])} {MEAN}, {least}"
-    said = f"; {poor} of {len(known)} of little use ({LITTLE})" if poor else ""
+    without = f"{none}; the others are " if (none := no_estimate(worths)) else ""
+    text = f"{what}: {without}worth {records_of(found[1])} {MEAN}, {least}"
+    said = f"; {poor} of {'these ' * bool(without)}{len(rest)} of little use ({LITTLE})" if poor else ""
     yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
+
+
+def no_estimate(worths: Sequence[TableWorth]) -> str:
+    """Return of how many tables there is no estimate at all; "" of none.
+
+    >>> no_estimate([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), None, 1000)])
+    '1 of 2 has no estimate'
+    """
+    none = sum(one.has_no_estimate for one in worths)
+    return f"{none} of {len(worths)} {'has' if none == 1 else 'have'} no estimate" if none else ""
+
+
+def mean_cell(worths: Sequence[TableWorth], which: int = 1) -> str | None:
+    """Return the least (0) or mean (1) worth of tables for a cell, with those that have no estimate; None of none.
+
+    >>> mean_cell([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), None, 1000)])
+    '100 (1 of 2 has no estimate)'
+    """
+    found, none = least_and_mean(worths), no_estimate(worths)
+    if found is None:
+        return none or None
+    return shown(found[which]) + f" ({none})" * bool(none)
 
 
 def not_known(worths: Sequence[TableWorth]) -> str:
@@ -285,14 +316,25 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
     if not worths:
         return
     yield from worth_line(f"{worths[0].records:,} released records, tables of two perturbed variables", worths)
-    order = sorted(worths, key=lambda one: one.effective_records or 0.0)
-    told = [one for one in order if not one.is_shared]
+    causes: dict[str, list[str]] = {}
+    for one in worths:
+        if one.has_no_estimate:
+            causes.setdefault(cause_of(one.why), []).append(one.name)
+    for cause, names in causes.items():
+        yield f"  no estimate{f' ({cause})' if cause else ''}: {few(names)}"
+    told = [one for one in worths if one.effective_records is not None]
+    told.sort(key=lambda one: one.effective_records or 0.0)
     for one in told[:MAX_LINES]:
         poor = " (of little use)" if one.is_of_little_use else ""
-        yield f"  {one.name}: {one.why or shown(one.effective_records)}{poor}"
+        yield f"  {one.name}: {shown(one.effective_records)}{poor}"
     if len(told) > MAX_LINES:
         more = len(told) - MAX_LINES
-        yield f"  and {more:,} more table{'s' * (more > 1)}, worth more"
+        yield f"  and {more:,} more table{'s' * (more > 1)}, none worth less than these"
+
+
+def cause_of(why: str) -> str:
+    """Return what is wrong from a message in the common form, without where and the next step."""
+    return why.partition(". Next: ")[0].rpartition(": ")[2].rstrip(".")
 
 
 def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> list[TableWorth]:
@@ -305,12 +347,18 @@ def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> lis
     return sorted(found, key=lambda one: one.effective_records or 0.0)
 
 
+def _own(one: TableWorth) -> str:
+    if one.has_no_estimate:
+        return f"no estimate: {cause_of(one.why)}" if one.why else "no estimate"
+    return one.why or shown(one.effective_records)
+
+
 def worth_rows(tables: Sequence[TableWorth], own: Sequence[TableWorth]) -> list[dict[str, object]]:
     """Return the rows of a page on the worth of tables; ``own`` is that of the same with the file's frequencies."""
     return [
         {
             "Table": one.name,
-            f"Unperturbed records it is worth, {BASES[one.basis]}": one.why or shown(one.effective_records),
+            f"Unperturbed records it is worth, {BASES[one.basis]}": _own(one),
             f"The same, {BASES['file']}": shown(its.effective_records),
             "Of the file's": f"{one.records:,}",
             "Note": "of little use" if one.is_of_little_use else "",

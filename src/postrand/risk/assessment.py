@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
 from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion, household_risk
 from postrand.support.progress import Stage, stage
+from postrand.support.warned import hushed
 
 
 def assess(
@@ -120,8 +120,7 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
     if mechanism is not None:
         warn_shared(mechanism, keys.names)  # the model of a release takes draws as independent
         shape = true_shape(keys, mechanism.partly)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SharedDrawsWarning)  # said above
+        with hushed(SharedDrawsWarning):  # said above
             law = law_of(mechanism, keys.names, shape, file.household)
     if isinstance(law, SplitLaw) and law.household is not None and file.has_inclusion:
         inclusion = cell_inclusion(cells, file.inclusion_weights() * law.standing(keys))

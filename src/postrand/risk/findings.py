@@ -16,7 +16,7 @@ from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
-from postrand.risk.reveals import PairReveal
+from postrand.risk.reveals import SAME, PairReveal
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
@@ -32,6 +32,8 @@ CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
 """The figures of a finding on what unperturbed columns reveal."""
+MOSTLY = 0.75
+"""Of what two variables together add to the best guess: with so much from one of them alone, that one is named."""
 MAX_NAMED = 8
 """So many unperturbed columns are named, where all of them are meant."""
 
@@ -370,12 +372,36 @@ def _telling(
         said = f"{_listed(clear)}; {best_guess(held)}"
         text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
         yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
+    alone = {(pair.perturbed, pair.clear): pair for pair in pairs}
+    mostly: dict[tuple[str, str], list[PairReveal]] = {}
     for clear, found in joint:
+        ones = [alone[found.perturbed, name] for name in clear if (found.perturbed, name) in alone]
+        one = max(ones, key=lambda pair: pair.right, default=None)
+        if one is not None and _adds_little(found, one):
+            mostly.setdefault((found.perturbed, one.clear), []).append(found)
+            continue
         figures = {n: getattr(found, n) for n in TOLD}
         about = f"true values of {found.perturbed}, which is perturbed"
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
         is_open = found.is_certain and not set(clear) <= set(as_is)
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures, is_open)
+    for key, with_others in mostly.items():
+        yield _mostly(alone[key], with_others)
+
+
+def _adds_little(found: PairReveal, one: PairReveal) -> bool:
+    """Whether two variables together reveal little more than ``one`` of them alone."""
+    is_one_fact = found.is_certain or found.same >= SAME
+    return not is_one_fact and one.right - one.blind >= MOSTLY * (found.right - found.blind)
+
+
+def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
+    """Return that one variable reveals by itself most of what it reveals together with others."""
+    figures = {f"{pair.clear}: {n}": getattr(pair, n) for pair in (one, *with_others) for n in TOLD}
+    best = max(with_others, key=lambda pair: (pair.right, pair.settled))
+    text = f"the unperturbed variable {one.clear} reveals true values of {one.perturbed}, which is perturbed: "
+    text += f"{one.in_words}; one more variable adds little: {best.in_words}; drop {one.clear}, or perturb it too"
+    return Finding("tells", (one.clear,), (one.perturbed,), text, figures)
 
 
 def _weighing(

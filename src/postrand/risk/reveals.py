@@ -90,7 +90,8 @@ class PairReveal:
         if self.settled < SETTLED:
             return text
         value = "range" if self.ranges else "value"
-        many = f"for about {100 * self.settled:.0f} of 100 records {source} all but settles the {value}"
+        settle = "settle" if ", " in self.clear else "settles"
+        many = f"for about {100 * self.settled:.0f} of 100 records {source} all but {settle} the {value}"
         if self.right - self.blind < COMMON * self.settled:
             many += f" (for most of them the most common {value}, which is guessed without it too)"
         return f"{text}; {many}, more than chance explains"

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -31,6 +30,7 @@ from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.measure_names import measure_named
 from postrand.support.progress import Stage, stage
+from postrand.support.warned import hushed
 
 Tau = Literal["tau1", "tau2"]
 Attack = ExpectedMatches | InformedMatches | HouseholdLimit
@@ -214,8 +214,7 @@ def _members(data: Any, units: Units | None) -> Members:
     """Return the numbers of the households and persons, from 0."""
     columns = {} if units is None else units.columns
     read = read_columns(data, list(columns.values())) if columns else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HouseholdWarning)  # the plan's bound is checked when records are drawn
+    with hushed(HouseholdWarning):  # the plan's bound is checked when records are drawn
         held = {unit: household_numbers(read[name], name) for unit, name in columns.items()}
     named: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
     return {named[unit]: np.unique(numbers, return_inverse=True)[1] for unit, numbers in held.items()}

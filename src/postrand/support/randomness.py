@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from postrand.errors import DataError, UsageError, sentence
 from postrand.support import saving
 from postrand.support.system import open_plain, others_may
+from postrand.support.warned import warn
 
 KEY_BYTES = 32
 _LONGEST_KEY = 1024  # bytes that are read of a file that should contain a key
@@ -110,7 +110,7 @@ class ReleaseKey:
         if shared:
             what = "other users can read this file, and can undo the release with it"
             text = sentence(what, where=f"key file {Path(path).name!r}", fix=f"chmod 600 {Path(path).name}")
-            warnings.warn(text, KeyFileWarning, stacklevel=2)
+            warn(text, KeyFileWarning, stacklevel=2)
         return key
 
     def save(self, path: str | Path) -> None:

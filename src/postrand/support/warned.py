@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_hushed: ContextVar[tuple[type[Warning], ...]] = ContextVar("hushed", default=())
 
 
 def warn(text: str, kind: type[Warning], stacklevel: int = 2) -> None:
     """Tell a warning to the work's listener; where there is none, warn as :func:`warnings.warn` does."""
+    if issubclass(kind, _hushed.get()):
+        return
     listener = _heard.get()
     if listener is None:
         warnings.warn(text, kind, stacklevel=stacklevel + 1)
@@ -40,3 +43,19 @@ def heard() -> Iterator[list[str]]:
         yield said
     finally:
         _heard.reset(token)
+
+
+@contextmanager
+def hushed(*kinds: type[Warning]) -> Iterator[None]:
+    """Leave out warnings of these kinds in the block, which say what is said elsewhere.
+
+    >>> with heard() as said, hushed(UserWarning):
+    ...     warn("the share is small", UserWarning)
+    >>> said
+    []
+    """
+    token = _hushed.set((*_hushed.get(), *kinds))
+    try:
+        yield
+    finally:
+        _hushed.reset(token)

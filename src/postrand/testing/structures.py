@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from postrand.designers import Design, DesignWarning, Structure, design, support
 from postrand.errors import DesignError
 from postrand.objectives import OBJECTIVES
 from postrand.privacy import MODELS, needs_file
+from postrand.support.warned import hushed
 from postrand.testing.cases import FILES, Counts, check_declared, check_plain_data, example, require
 
 
@@ -39,8 +39,7 @@ def _check_file(kind: Any, model: Any, objective: Any, counts: Counts) -> bool:
     prior = counts / counts.sum()
     reason, words = supports(privacy, wanted, structure), f"{privacy.name} with {wanted.name}"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DesignWarning)
+        with hushed(DesignWarning):
             found = design(prior, privacy, wanted, structure)
     except DesignError as error:
         require(reason is not None, kind, f"{words}: supports() says that it works, and the design says: {error}")

@@ -52,6 +52,7 @@ from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
+from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of
 from postrand.workflow.larger import coarser_larger
@@ -111,7 +112,8 @@ def advise(
     Raises
     ------
     UsageError
-        If nothing can be perturbed, or a limit or a precision is asked that cannot be answered, or never be kept.
+        If nothing can be perturbed, or a limit or a precision is asked that cannot be answered, or never be kept; if a
+        fraction is given of a file with weights.
     ReleaseError
         If the folder exists or cannot be made, or would lie in a release.
     DataError
@@ -121,6 +123,7 @@ def advise(
     """
     require_outside(out)
     raise_all(ReleaseError, target_problems(out))
+    require_one_share(book, fraction)
     require_measures(book, needs, fraction)
     require_unit(book, needs)
     source = open_records(place, book)

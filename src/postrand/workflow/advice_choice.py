@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
 from postrand.report.table_worth import EQUAL, TableWorth, harmonic, little_use, pairs_of, table_worth
+from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs
@@ -94,8 +94,7 @@ def tried(
     data = {**base, **sections}
     if candidate.chosen_with == "file" and candidate.has_epsilon:
         data["design"] = {**data["design"], "chosen_with": "file"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of plans that may never be shown; protect warns again
+    with heard():  # of plans that may never be shown; protect warns again
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
         names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables

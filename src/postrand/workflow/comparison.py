@@ -53,7 +53,7 @@ from postrand.workflow.comparison_risk import (
     shared_draws,
 )
 from postrand.workflow.design_blocks import check_sizes, design_blocks
-from postrand.workflow.dossier_risk import assess
+from postrand.workflow.dossier_risk import assess, require_one_share
 from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
@@ -235,13 +235,16 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     """Return a plan's claims, risks and worth, from one reading of its file. Nothing is released or written.
 
     With what is ``known`` of the file (:meth:`Known.of` with ``dossier=True``), it is not read again. ``fraction`` is
-    the sampling fraction, in place of the codebook's weights.
+    the sampling fraction, where the codebook has no weights.
 
     Raises
     ------
     PostrandError
         If the plan cannot be designed or certified, or its file cannot be read.
+    UsageError
+        If a fraction is given of a file with weights.
     """
+    require_one_share(plan.codebook, fraction)
     check_sizes(plan)
     plan = solved(plan) if known is None else plan
     known = Known.of(plan, dossier=True) if known is None else known
@@ -397,4 +400,5 @@ def figure(one: RiskFigure, side: str) -> str:
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:
     least, mean = least_and_mean(tables) or (None, None)
-    return {"least": least, "harmonic_mean": mean, "tables": [one.to_dict() for one in tables]}
+    without = sum(one.has_no_estimate for one in tables)
+    return {"least": least, "harmonic_mean": mean, "no_estimate": without, "tables": [one.to_dict() for one in tables]}

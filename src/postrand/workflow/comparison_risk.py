@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
 from postrand.support.showing import few
+from postrand.support.warned import hushed
 
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
 """τ1 and τ2 are averaged over ten releases; of large files over fewer, of so many records together, which vary less."""
@@ -108,8 +108,7 @@ class Exposures:
             return None
         before = truth.exposure()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SharedDrawsWarning)  # said beside the figures: see shared_draws
+            with hushed(SharedDrawsWarning):  # said beside the figures: see shared_draws
                 law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
                 return cls(before, truth.exposure(mechanism), law)
         except PostrandError as error:

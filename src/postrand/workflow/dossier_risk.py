@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from postrand.codebook import Codebook
-from postrand.errors import PostrandError
+from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.report.histogram import histogram
@@ -69,6 +69,15 @@ def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, 
             shown = "not computed" if report is None else value(report)
             row[when] = f"not computed: {note}" if note and shown in ("not computed", NOT_ESTIMATED) else shown
         yield {**row, MEANING: meaning}
+
+
+def require_one_share(codebook: Codebook, fraction: float | None) -> None:
+    """Raise UsageError where a sampling ``fraction`` is given of a file with weights: each says another risk."""
+    weights = [v.name for v in codebook.with_role("weight")]
+    if fraction is not None and weights:
+        what, fix = "both a sampling fraction and a weight are given", "leave --sampling-fraction out"
+        where = f"--sampling-fraction, and {weights[0]} in the codebook"
+        raise UsageError(sentence(what, where=where, wanted="one of them", fix=fix))
 
 
 def assess(
@@ -187,7 +196,8 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
         "Expected right links, register attacker, all records",
         lambda e: "" if e.register_expected is None else decimal(e.register_expected),
         "The sum of 1/F over all records. F is the number of persons in the population with the same keys, as expected "
-        "from the weights. After perturbation: 1/F times the probability that all keys stayed the same.",
+        "from the weights, or from the sampling fraction where one was given. After perturbation: 1/F times the "
+        "probability that all keys stayed the same.",
     )
     yield (
         "Risk of a person, register attacker",

@@ -15,6 +15,7 @@ from postrand.report.table_worth import (
     TOO_FEW,
     TableWorth,
     least_and_mean,
+    no_estimate,
     not_known,
     records_of,
     shown,
@@ -176,16 +177,23 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     )
 
 
+def _without(tables: Sequence[TableWorth]) -> str:
+    return few([one.name for one in tables if one.has_no_estimate])
+
+
 def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[str]:
-    found = least_and_mean(tables)
+    found, none = least_and_mean(tables), no_estimate(tables)
+    if none:
+        yield f"Of the {len(tables)} tables of {kind}, {none.replace(f' of {len(tables)}', '')}: {_without(tables)}."
     if found is None:
         return
-    text = f"A table of {kind} is as precise as one from {records_of(found[1])} {MEAN}, and from"
+    which = "Each of the others" if none else f"A table of {kind}"
+    text = f"{which} is as precise as one from {records_of(found[1])} {MEAN}, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
     if unknown := not_known(tables):
         yield f"What tables of {kind} are worth is not always known: {unknown}."
     good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
-    poor = [one.name for one in tables if one.is_of_little_use]
+    poor = [one.name for one in tables if one.is_of_little_use and not one.has_no_estimate]
     if poor and good:
         yield f"Useful: {few(good)}. Of little use ({LITTLE}): {few(poor)}."
     elif poor:

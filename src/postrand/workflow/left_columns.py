@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from postrand.risk.singled import MAX_ALONE
 from postrand.risk.singled_together import singled_by_all
 from postrand.risk.telling import best_guess, told_pairs
 from postrand.support.showing import few
+from postrand.support.warned import warn
 from postrand.workflow.linked import is_id
 
 DECIDED = "--as-is states"
@@ -53,7 +53,7 @@ def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequ
     told = _beside(as_numbers(table, source), [name for name in changed if name in table.column_names], as_is)
     _require_decisions(told)
     for text in told.warnings:
-        warnings.warn(text, UnperturbedWarning, stacklevel=4)
+        warn(text, UnperturbedWarning, stacklevel=4)
     return told
 
 

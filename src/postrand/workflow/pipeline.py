@@ -255,3 +255,6 @@ def _check_fraction(fraction: float | None, dossier: str | Path | None, plan: Pl
     if dossier is None and plan.policy is None:
         what = "the sampling fraction is used for the dossier and the policy only"
         raise UsageError(sentence(what, fix="add a dossier, or remove the fraction"))
+    from postrand.workflow.dossier_risk import require_one_share  # as the dossier itself
+
+    require_one_share(plan.codebook, fraction)

@@ -11,7 +11,7 @@ from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
-from postrand.report.table_worth import UNKNOWN, TableWorth, shown
+from postrand.report.table_worth import UNKNOWN, TableWorth, cause_of, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -256,7 +256,8 @@ def _poor(chosen: Sequence[TableWorth | None], limit: float) -> Iterator[str]:
     unknown: dict[str, list[str]] = {}
     for one in chosen:
         if one is not None and one.effective_records is None:
-            unknown.setdefault(one.why.removeprefix("not known: ") or NO_ESTIMATE, []).append(one.name)
+            why = cause_of(one.why) if one.has_no_estimate else one.why.removeprefix("not known: ")
+            unknown.setdefault(why or NO_ESTIMATE, []).append(one.name)
     yield from (f"not known: {_names(names)}: {why}" for why, names in unknown.items())
     if None in chosen:
         yield "not known: a named table has no perturbed variable, or too many cells"

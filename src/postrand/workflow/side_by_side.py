@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
-from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, least_and_mean, more_in_two, shown
+from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, mean_cell, more_in_two, shown
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS
@@ -72,7 +72,9 @@ class PlanComparison:
                 *(f"  {plan.name}: {plan.little}" for plan in self.plans if plan.little),
                 *(
                     f"  worth not told: {why}"
-                    for why in dict.fromkeys(t.why for p in self.plans for t in p.tables if t.why)
+                    for why in dict.fromkeys(
+                        t.why for p in self.plans for t in p.tables if t.why and not t.has_no_estimate
+                    )
                 ),
                 "",
                 "Settings that differ",
@@ -174,9 +176,9 @@ class PlanComparison:
         )
         for kind, of in kinds:
             for k, which in enumerate(("least", MEAN)):
-                found = [least_and_mean(of(plan)) for plan in self.plans]
+                found = [mean_cell(of(plan), k) for plan in self.plans]
                 if any(found):
-                    yield (f"Tables of {kind}: {which}", *(NONE if f is None else shown(f[k]) for f in found))
+                    yield (f"Tables of {kind}: {which}", *(NONE if f is None else f for f in found))
         for _, of in kinds:
             names: dict[frozenset[str], str] = {}  # plans order the variables of one table differently
             for one in (one for plan in self.plans for one in of(plan)):
@@ -188,6 +190,8 @@ class PlanComparison:
 
 def worth_cell(one: TableWorth) -> str:
     """Return the worth of a table, with a mark where it is of little use."""
+    if one.has_no_estimate:
+        return "no estimate"
     return shown(one.effective_records) + (" (of little use)" if one.is_of_little_use else "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
 from postrand.risk.tuning import is_informed, parse
 from postrand.support.showing import few
+from postrand.support.warned import heard
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
@@ -96,8 +96,7 @@ def tune_plan(
     household = household or next((v.name for v in book.with_role("household")), None)
     choices |= {"household": household, "sampling_fraction": sampling_fraction, "weight": weight, "codebook": book}
     choices["units"] = None if plan.unit is None else plan.unit.units
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of intermediate designs; the user designs the result again
+    with heard():  # of intermediate designs; the user designs the result again
         known = Known.tables(plan)
         return risk.tune(known.source, keys, limit, mechanism=lambda level: _mechanism(plan, level, known), **choices)
 

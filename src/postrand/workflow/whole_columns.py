@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from postrand.release.atomic import appearing
 from postrand.support import options
 from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key
+from postrand.support.warned import warn
 from postrand.support.wordings import in_words
 from postrand.workflow.left_columns import decided, without
 
@@ -131,7 +131,7 @@ def _by_ranks(
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
         if ranked.warning:
-            warnings.warn(ranked.warning, RankWarning, stacklevel=3)
+            warn(ranked.warning, RankWarning, stacklevel=3)
         column, field = table[name], table.field(name)
         present = np.flatnonzero(pc.is_valid(column).to_numpy())
         values = held[name]
@@ -153,7 +153,7 @@ def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
     """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
     suffix = formats.path_of(file).suffix.lower()
     if unsafe := formula_warning(formats.read(file), columns, suffix):
-        warnings.warn(unsafe, FormulaWarning, stacklevel=4)
+        warn(unsafe, FormulaWarning, stacklevel=4)
 
 
 def column_distances(
