@@ -54,7 +54,6 @@ from postrand.plan import load_plan
 from postrand.risk.findings import Finding, Findings
 from postrand.support.progress import Step
 from postrand.support.warned import heard, warn
-from postrand.workflow.dossier import _compared
 from postrand.workflow.pipeline import run
 from postrand.workflow.series import NOT_COUNTED
 
@@ -514,18 +513,6 @@ def test_a_second_release_is_said_to_add_up_beside_its_button(decided: Decisions
     assert "add up" not in str(release_views.protect_view(decided, None, "", None, one.check))
     assert release_screen.is_listed(one, one.decisions)
     assert not release_screen.is_listed(dataclasses.replace(one, check=None), one.decisions)  # opened again: show it
-
-
-def test_what_no_draw_decides_is_computed_while_the_check_is_read(decided: Decisions, tmp_path: Path) -> None:
-    latest = designing.Latest()
-    _compared.cache_clear()
-    check = checking.checked(decided, tmp_path, latest)
-    checking.prepared(decided, tmp_path, latest)
-    before = _compared.cache_info()
-    finish(decided, tmp_path / "1", 1, Watch(), check)
-    after = _compared.cache_info()
-    assert before.misses == after.misses == 2  # sex and area
-    assert after.hits == 2
 
 
 def test_what_only_a_plan_can_do_for_households_is_said(decisions: Decisions) -> None:

@@ -42,9 +42,21 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         # Columns in clear were not listed, and findings were swallowed.
         expect(page.locator("#check")).to_contain_text("Released as it is: happy, attend, income", timeout=30_000)
         expect(page.locator("#check")).to_contain_text("single out")
+
+        # The risk was told after the decision.
+        first = page.locator("#check_risk tbody tr").first
+        expect(first).to_contain_text("Persons found rightly, informed attacker", timeout=30_000)
+        decided_on = first.inner_text()
+        page.click("#check_risk >> text=Look at the risk of the file")
+        expect(page.locator("#screen-risk h2")).to_be_visible()
+        page.go_back()
         accessible(page)
         page.click("text=Protect the file")
         expect(page.locator("#protect h3")).to_have_text("Done", timeout=60_000)
+        expect(page.locator("#protect tbody tr", has_text="Persons found rightly")).to_have_text(
+            re.compile(re.escape(decided_on.split()[-2]))
+        )
+        expect(page.locator("#check_risk table")).to_have_count(0)  # it is that of the release, and stands beside it
         expect(page.locator("#protect")).to_contain_text("Released as it is: happy, attend, income")
 
         # The plan of other decisions was shown beside the release.
@@ -55,6 +67,9 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
             go(page, screen)
             changed = page.locator(f"#screen-{screen} .warning", has_text="made with other decisions")
             expect(changed).to_contain_text("ε of each variable or block: 1 → 3", timeout=30_000)
+            if screen == "protect":
+                expect(first).to_contain_text("Persons found rightly", timeout=30_000)
+                assert first.inner_text() != decided_on  # of the plan as it is now
         plan = tomllib.loads(page.locator("#take code").first.text_content() or "")
         assert [b["privacy"]["epsilon"] for b in plan["blocks"]] == [1.0] * 8
         accessible(page)

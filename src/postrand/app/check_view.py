@@ -7,16 +7,17 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app.checking import Column, Fate, ReleaseCheck
+from postrand.app.checking import Column, Fate, ReleaseCheck, RiskTable
 from postrand.app.decisions import Decisions
 from postrand.app.houses import is_offered
 from postrand.app.houses_view import box, levels_view
 from postrand.app.notes import without_options
-from postrand.app.widgets import button, control, cut, facts, scroll, trouble
+from postrand.app.widgets import busy, button, control, cut, facts, scroll, trouble
 from postrand.risk.findings import Finding
 from postrand.workflow.dossier import singled_row
 
 MAX_NAMED, MAX_ROWS, MAX_SINGLED, MAX_CLAIMS = 12, 500, 15, 30
+RISK = "Risk before and after"
 IN_A_PLAN = "No form here does this: write it in the plan (see docs/households.md), and open that plan here."
 """What is said of a next step that only a plan can take."""
 _FATES: tuple[tuple[Fate, str], ...] = (
@@ -34,7 +35,46 @@ def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -
     parts += _promises(check) if decide else []
     parts += [*_worth(check), *_policy(check)]
     parts.append(_findings(decisions, check, decide))
+    parts += (
+        [] if check.risk is None or decide else [tags.p(tags.strong(RISK)), *risk_table(check.risk, check.warnings)]
+    )
     return TagList(*parts)
+
+
+def risk_view(found: RiskTable | str | None, said: Sequence[str] = ()) -> TagList:
+    """Return the risk of the plan, which is measured before anything is drawn; a text says why it is not known.
+
+    ``said`` are the warnings that the check gives already.
+    """
+    head = tags.h3(RISK)
+    if found is None:
+        return TagList(head, busy("Measuring the risk of the plan …"))
+    if isinstance(found, str):
+        return TagList(head, trouble(found.split("\n")))
+    return TagList(head, *risk_table(found, said))
+
+
+def risk_table(found: RiskTable, said: Sequence[str]) -> list[Any]:
+    """Return the table of risk, what is to be read before it and is not ``said`` yet, and the way to the details."""
+    more = [tags.p(text) for text in found.warnings if text not in said]
+    warned = [tags.div(*more, class_="warning")] if more else []
+    if not found.rows:
+        return [*warned, tags.p("No measure of risk is known for this plan.", class_="soft")]
+    heads = ("Measure", *(["File as it came"] if found.is_recoded else []), "Before", "After")
+    head = tags.tr(*(tags.th(h, scope="col", class_=None if k else "text") for k, h in enumerate(heads)))
+    cells = [(one.measure, *([one.as_is] if found.is_recoded else []), one.before, one.after) for one in found.rows]
+    rows = [tags.tr(tags.th(name, scope="row"), *map(tags.td, values)) for name, *values in cells]
+    words = f"Before: {found.before_is}. After: expected of a release by this plan, before any is drawn."
+    return [
+        *warned,
+        scroll(tags.table(tags.thead(head), tags.tbody(*rows)), RISK),
+        tags.p(words, class_="soft"),
+        tags.details(tags.summary("Who the attackers are"), tags.ul(*map(tags.li, found.notes))),
+        tags.p(
+            "Class sizes, single variables and worst combinations: ",
+            tags.button("Look at the risk of the file", type="button", data_screen="risk", class_="button small"),
+        ),
+    ]
 
 
 def _fates(check: ReleaseCheck) -> Tag:

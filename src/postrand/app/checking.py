@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from postrand.app import documents
 from postrand.app.decisions import Decisions
-from postrand.app.designing import Designed, Latest
+from postrand.app.designing import Designed, Latest, figures
 from postrand.certification.plain_words import household_claims, household_levels, plain_claims
-from postrand.engines.wants import Count
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import rendering
 from postrand.report.html import compiled
+from postrand.report.internal import RiskRow
 from postrand.report.table_worth import two_way, two_way_lines
 from postrand.risk.file import household_numbers
 from postrand.risk.findings import Findings
@@ -22,14 +24,16 @@ from postrand.risk.singled_together import singled_by_all
 from postrand.support.exact import format_upper
 from postrand.support.warned import heard
 from postrand.workflow.dossier import Beside
+from postrand.workflow.dossier_decision import risk_notes, risk_rows, risk_warnings
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import file_warnings
-from postrand.workflow.pipeline import policy_of
-from postrand.workflow.policy_check import PolicyCheck
+from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.unperturbed import findings as measured
 from postrand.workflow.written import refused
 
+_LATE = ("postrand.metadata.documents", "postrand.report.release_readme")
+"""What a run imports only when it writes its pages."""
 Fate = Literal["perturbed", "unchanged", "new numbers", "not released"]
 
 
@@ -51,6 +55,8 @@ class ReleaseCheck:
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
     ``promises`` are the claims in plain words; ``of_households`` are those on households, and ``levels`` their ε
     by size. ``worth`` says what tables of two variables are worth; ``policy`` has the verdicts on the plan's rules.
+    ``risk`` is the table of risk before and after, where it has been measured. ``made`` is the design that was checked:
+    a release that was made has none beside it.
     """
 
     columns: tuple[Column, ...]
@@ -65,6 +71,8 @@ class ReleaseCheck:
     levels: tuple[tuple[int, float], ...] = ()
     worth: tuple[str, ...] = ()
     policy: PolicyCheck | None = None
+    risk: RiskTable | None = None
+    made: Designed | None = field(default=None, repr=False)
 
     @property
     def together(self) -> str:
@@ -83,12 +91,44 @@ class ReleaseCheck:
         """Return the columns that share a fate, in the order of the file."""
         return tuple(column for column in self.columns if column.fate == fate)
 
-    def after(self, findings: Findings | None, said: tuple[str, ...]) -> ReleaseCheck:
-        """Return the check of a release that was made: its own findings, and what the run said besides."""
+    def after(self, findings: Findings | None, said: tuple[str, ...], risk: RiskTable | None = None) -> ReleaseCheck:
+        """Return the check of a release that was made: its own findings, its risk, and what the run said besides."""
         held = self.findings if findings is None else findings
         own = {*held.warnings}
         more = tuple(text for text in said if text not in own)
-        return replace(self, findings=held, warnings=tuple(dict.fromkeys((*self.warnings, *more))))
+        warnings = tuple(dict.fromkeys((*self.warnings, *more)))
+        return replace(self, findings=held, warnings=warnings, risk=risk, made=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskTable:
+    """Hold the risk before and after a plan, in the rows and words of the page that is signed.
+
+    ``before_is`` says which file ``before`` is of; ``warnings`` are to be read first, ``notes`` explain. Where it
+    ``is_recoded``, the figures of the file as it came stand beside those before.
+    """
+
+    rows: tuple[RiskRow, ...]
+    before_is: str
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    is_recoded: bool = False
+
+
+def risk_of(
+    decisions: Decisions, made: Designed, latest: Latest, wanted: Callable[[], bool] = lambda: True
+) -> RiskTable:
+    """Return the risk before and after a design, which its run and its internal report take as it is measured here.
+
+    Raises
+    ------
+    PostrandError
+        If the file cannot be read, or has changed since it was designed for.
+    """
+    found = latest.measured(decisions, made, wanted)
+    told = figures(decisions, made, found)
+    warned = (*risk_warnings(told), *found.said)
+    return RiskTable(tuple(risk_rows(told)), told.before_is, warned, tuple(risk_notes(told)), bool(told.as_is))
 
 
 def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) -> ReleaseCheck | None:
@@ -101,9 +141,10 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     """
     if documents.problems(decisions):
         return None
-    made = (latest or Latest()).designed(decisions, folder)
+    latest = latest or Latest()
+    made = latest.designed(decisions, folder)
     found = measured(made.plan, made.mechanism, made.known)
-    policy = policy_of(made.known, made.mechanism, made.certificate, found, decisions.fraction)
+    policy = _policy(decisions, made, found, latest)
     unmet = () if policy is None else tuple(policy.problems())
     enforced = policy is not None and policy.enforce
     said = (*made.said, *(text for text, _ in file_warnings(made.known)), *_doubts(made.known))
@@ -114,17 +155,24 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     houses = household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
     told, worth = _promises(made, found), tuple(two_way_lines(two_way(made.mechanism, _rows(decisions))))
     shares = _together(made.known, found)
-    return ReleaseCheck(columns, found, warnings, refusals, *shares, told, *houses, worth, policy)
+    return ReleaseCheck(columns, found, warnings, refusals, *shares, told, *houses, worth, policy, made=made)
 
 
-def prepared(decisions: Decisions, folder: Path, latest: Latest) -> None:
+def prepared(decisions: Decisions, made: Designed, latest: Latest) -> None:
     """Compute what a run needs and no draw decides, while a person reads the check: a run finds it in memory."""
-    made = latest.designed(decisions, folder)
-    wants = [Count(block.variables) for block in made.mechanism.blocks if len(block.variables) == 1]
-    counted = made.known.engine.count_all(made.known.source, made.plan.codebook, wants)
-    Beside.of(replace(made.known, answers=counted), made.mechanism)
+    found = latest.measured(decisions, made)
+    Beside.of(found.known, made.mechanism)
     compiled()
     rendering.digest()
+    for name in _LATE:
+        import_module(name)
+
+
+def _policy(decisions: Decisions, made: Designed, found: Findings, latest: Latest) -> PolicyCheck | None:
+    if made.plan.policy is None:
+        return None
+    told = figures(decisions, made, latest.measured(decisions, made), found.sentences)
+    return check_policy(told, made.plan.policy)
 
 
 def _rows(decisions: Decisions) -> int:

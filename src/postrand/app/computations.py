@@ -39,7 +39,8 @@ from postrand.support.warned import heard
 from postrand.workflow import dossier_risk
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.dossier import AROUND
-from postrand.workflow.pipeline import run
+from postrand.workflow.pipeline import run_measured
+from postrand.workflow.plan_risk import Beforehand
 
 Array = NDArray[np.float64]
 MAX_SHOWN = 25
@@ -195,10 +196,16 @@ def _typical(variance: Array) -> float:
     return float(np.sqrt(variance.mean()))
 
 
-def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | None = None) -> release.Release:
+def protect(
+    decisions: Decisions,
+    folder: Path,
+    watch: Watch,
+    said: list[str] | None = None,
+    beforehand: Beforehand | None = None,
+) -> release.Release:
     """Write codebook and plan into ``folder`` and run them there, with a dossier beside the release.
 
-    The warnings of the run are added to ``said``.
+    The warnings of the run are added to ``said``. What was measured ``beforehand`` of this plan is not measured again.
 
     Raises
     ------
@@ -215,7 +222,7 @@ def protect(decisions: Decisions, folder: Path, watch: Watch, said: list[str] | 
     written = load_plan(path)
     options: Any = {"engine": engine, "sampling_fraction": fraction, "progress": watch.hear}
     with heard() as told:
-        made = run(written, folder / "release", dossier=folder / "dossier", **options)
+        made = run_measured(written, folder / "release", beforehand, dossier=folder / "dossier", **options)
     if said is not None:
         said += told
     return made

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from postrand.app import documents
 from postrand.app.decisions import Decisions, Opened
+from postrand.app.watch import Cancelled
 from postrand.certification import Certificate, certify
 from postrand.designers.split import compare_split, quick_split
 from postrand.designers.split.comparison import SEARCHED
+from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
+from postrand.release.kept import State
 from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
-from postrand.support.warned import heard
+from postrand.support.progress import Stage, stage
+from postrand.support.warned import heard, warn
 from postrand.support.worth_basis import BASES
-from postrand.workflow.comparison import certified, figures_known
+from postrand.workflow.comparison import PlanFigures, certified, computed
 from postrand.workflow.design_blocks import DesignedBlock, check_sizes, design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
 from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
-from postrand.workflow.known import Known
+from postrand.workflow.known import Known, state_of
+from postrand.workflow.plan_risk import Beforehand, PlanRisk, require_state
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.unperturbed import findings as measured
 
 SEPARATE = "each variable by itself"
+WAIT = 0.2
+"""Seconds between two looks at whether somebody who waits for a risk has cancelled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,19 +58,88 @@ class Designed:
         return self.mechanism[name].epsilon
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Hold the risk of a plan, what is known of its file, and the warnings of the measuring."""
+
+    risk: PlanRisk
+    known: Known
+    said: tuple[str, ...]
+
+
 class Latest:
-    """What is known of the file that was measured last, and the last design; a level that moves reads nothing again."""
+    """What is known of the file that was measured last, the last design, and the risk of a design.
+
+    A level that moves reads nothing again. All is of the file as it is on the disk: once that is written to, it is
+    read, designed and measured anew.
+    """
 
     def __init__(self) -> None:
-        self._known: tuple[Opened, Known] | None = None
+        self._known: tuple[Opened, Known, bool] | None = None
         self._made: tuple[tuple[Any, ...], Designed] | None = None
+        self._risk: tuple[tuple[Any, ...], Measured] | None = None
+        self._measuring, self._reading = threading.Lock(), threading.Lock()
 
-    def known(self, opened: Opened, plan: Plan) -> Known:
-        """Return what the plan wants of its file, and read the file only for what is new."""
-        before = self._known[1] if self._known is not None and self._known[0] is opened else None
-        found = Known.of(plan, dossier=plan.policy is not None, written=True, before=before)
-        self._known = opened, found
+    def known(self, opened: Opened, plan: Plan, is_whole: bool = False) -> Known:
+        """Return what the plan wants of its file, with all for its risk where ``is_whole``; only what is new is read.
+
+        What was once read for the risk stays until the codebook changes.
+        """
+        held = self._known if self._known is not None and self._known[0] is opened else None
+        before = None if held is None else held[1]
+        if held is not None and held[1].plan.codebook == plan.codebook:
+            is_whole = is_whole or held[2]
+        is_whole = is_whole or plan.policy is not None
+        found = Known.of(plan, dossier=is_whole, written=True, before=before)
+        self._known = opened, found, is_whole
         return found
+
+    def measured(self, decisions: Decisions, made: Designed, wanted: Callable[[], bool] = lambda: True) -> Measured:
+        """Return the risk of a design, which is measured once; who asks meanwhile waits, and tells the stage.
+
+        Raises
+        ------
+        Cancelled
+            If it is no longer ``wanted`` when what was asked for before has ended.
+        DataError
+            If the file has changed since it was designed for, or cannot be read.
+        """
+        while not self._measuring.acquire(timeout=WAIT):
+            stage(Stage.RISK)  # whoever listens can cancel
+        try:
+            asked = (made.known.state, made.plan.codebook, made.mechanism.digest(), decisions.fraction)
+            if self._risk is None or not made.known.state or self._risk[0] != asked:
+                if not wanted():
+                    raise Cancelled
+                self._risk = None  # the old one need not lie beside the new one
+                self._risk = asked, self._measure(decisions, made)
+            return self._risk[1]
+        finally:
+            self._measuring.release()
+
+    def _measure(self, decisions: Decisions, made: Designed) -> Measured:
+        with heard() as said:
+            known = self._whole(decisions, made)
+            require_state(made.plan.source, made.known.state)
+            found = PlanRisk.of(known, made.mechanism, decisions.fraction)
+        return Measured(found, known, tuple(said))
+
+    def beforehand(self, decisions: Decisions, made: Designed) -> Beforehand:
+        """Return what a run of a design takes in place of measuring it: the risk can still be on its way."""
+
+        def risk() -> PlanRisk:
+            found = self.measured(decisions, made)
+            for text in found.said:
+                warn(text, UserWarning)
+            return found.risk
+
+        return Beforehand(self._whole(decisions, made), made.mechanism, decisions.fraction, risk)
+
+    def _whole(self, decisions: Decisions, made: Designed) -> Known:
+        """Return all that the risk of a design reads of the file; who asks meanwhile waits for that reading."""
+        assert decisions.opened is not None
+        with self._reading:
+            return self.known(decisions.opened, made.plan, is_whole=True)
 
     def designed(self, decisions: Decisions, folder: Path) -> Designed:
         """Return the design of the decisions; ``folder`` holds its plan for a moment.
@@ -71,7 +149,7 @@ class Latest:
         PostrandError
             If choices are missing, or the plan cannot be met.
         """
-        asked = decisions.shaping
+        asked = *decisions.shaping, read_state(decisions)
         if self._made is None or self._made[0] != asked:
             self._made = asked, self.fresh(decisions, folder)
         return self._made[1]
@@ -105,15 +183,25 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
     PostrandError
         If choices are missing, or the plan cannot be met.
     """
-    assert decisions.opened is not None
     made = latest.designed(decisions, folder)
     with heard():  # the release check gives them
-        known = Known.of(made.plan, dossier=True, before=made.known)
-        told = measured(made.plan, made.mechanism, known).sentences
-        certificate = certified(known, made.mechanism)
-        name = decisions.opened.name
-        figures = figures_known(known, made.mechanism, certificate, told, decisions.fraction, name=name)
-        return explain(made.plan, figures)
+        told = measured(made.plan, made.mechanism, made.known).sentences
+        return explain(made.plan, figures(decisions, made, latest.measured(decisions, made), told))
+
+
+def figures(decisions: Decisions, made: Designed, found: Measured, told: Sequence[str] = ()) -> PlanFigures:
+    """Return what a design claims, risks and is worth; ``told`` are its findings."""
+    name = "" if decisions.opened is None else decisions.opened.name
+    about = certified(found.known, made.mechanism), found.risk.figures, found.risk.as_is
+    return computed(found.known, made.mechanism, *about, name=name, told=told)
+
+
+def read_state(decisions: Decisions) -> State:
+    """Return the state of the open file on the disk; empty where there is none any more, which its reading says."""
+    try:
+        return () if decisions.opened is None else state_of(decisions.opened.path)
+    except PostrandError:
+        return ()
 
 
 def worths(made: Designed, records: int) -> tuple[list[TableWorth], list[TableWorth]]:

@@ -18,6 +18,7 @@ from postrand.support.progress import told
 
 if TYPE_CHECKING:  # a shelf without releases, which the first screen has, needs none of them
     from postrand.app.checking import ReleaseCheck
+    from postrand.app.designing import Latest
     from postrand.certification.series import Level
     from postrand.release import Release, Verification
 
@@ -155,11 +156,17 @@ class Shelf:
 
 
 def finish(
-    decisions: Decisions, folder: Path, number: int, watch: Watch, check: ReleaseCheck | None = None
+    decisions: Decisions,
+    folder: Path,
+    number: int,
+    watch: Watch,
+    check: ReleaseCheck | None = None,
+    latest: Latest | None = None,
 ) -> Finished:
     """Protect the file in a folder of its own and return the release; on any error the folder is removed.
 
-    ``check`` is the release check of these decisions, where it is known.
+    ``check`` is the release check of these decisions, where it is known, and ``latest`` what it was made with: what was
+    measured there of this file and plan, its risk above all, is taken as it is.
 
     A cancel always counts: one that comes when all is written removes what was written, unless a ledger has counted
     the release, which then stays.
@@ -169,24 +176,33 @@ def finish(
     Cancelled
         If the watch asks to stop.
     PostrandError
-        If the plan cannot be met.
+        If the plan cannot be met, or the file has changed since it was checked.
     """
-    from postrand.app.checking import checked  # not for the first screen
+    from postrand.app.checking import checked, risk_of  # not for the first screen
     from postrand.app.computations import protect
+    from postrand.app.designing import Latest
+    from postrand.workflow.plan_risk import require_state
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    latest = latest or Latest()
     try:
         with told(watch.hear):
-            check = checked(decisions, folder) if check is None else check
+            check = checked(decisions, folder, latest) if check is None else check
         said: list[str] = []
-        made = protect(decisions, folder, watch, said)
+        design = None if check is None else check.made
+        if design is not None:
+            require_state(design.plan.source, design.known.state)
+        beforehand = None if design is None else latest.beforehand(decisions, design)
+        made = protect(decisions, folder, watch, said, beforehand)
+        risk = None if check is None else check.risk
+        risk = risk_of(decisions, design, latest) if risk is None and design is not None else risk
         packed(folder)
         if watch.stop and "ledger" not in decisions.kept:
             raise Cancelled
     except BaseException:  # whatever ended it, nothing half made stays
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    check = None if check is None else check.after(made.findings, tuple(said))
+    check = None if check is None else check.after(made.findings, tuple(said), risk)
     plan, codebook = (folder / name for name in ("plan.toml", "codebook.toml"))
     texts = plan.read_text("utf-8"), codebook.read_text("utf-8")
     return Finished(number, folder, made, decisions, *texts, check, datetime.now().strftime("%H:%M:%S"))

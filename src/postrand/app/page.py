@@ -192,7 +192,7 @@ _PARTS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "protect": (
         [tags.h3("The release"), ui.output_ui("protect_form")],
-        [ui.output_ui("check"), ui.output_ui("protect")],
+        [ui.output_ui("check"), ui.output_ui("check_risk"), ui.output_ui("protect")],
     ),
     "compare": ([tags.h3("Show"), ui.output_ui("pair")], [ui.output_ui("compare")]),
     "take": (

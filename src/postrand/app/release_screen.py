@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from htmltools import TagList, tags
@@ -10,6 +11,7 @@ from shiny import Inputs, reactive, render
 
 from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
+from postrand.app.designing import Designed, read_state
 from postrand.app.finished import Finished
 from postrand.app.problems import Problem
 from postrand.app.tabs import Tab, check_key
@@ -75,6 +77,26 @@ def is_listed(one: Finished | None, decisions: Decisions) -> bool:
     return one is not None and one.check is not None and one.is_of(decisions)
 
 
+def check_of(tab: Tab, decisions: Decisions) -> tuple[checking.ReleaseCheck | str | None, bool]:
+    """Return the check of a release by these decisions of the file as it is now, and whether it is being made."""
+    key = check_key(decisions), read_state(decisions)
+    found, waiting = tab.ask("check", key, lambda: checking.checked(decisions, tab.folder, tab.latest))
+    return (found.text if isinstance(found, Problem) else found), waiting
+
+
+def risk_of(tab: Tab, decisions: Decisions, made: Designed) -> checking.RiskTable | str | None:
+    """Return the risk of a design that was checked, or why it is not known; None while it is being measured.
+
+    What else a run needs is computed after it.
+    """
+    wanted = partial(tab.wants, "plan risk", made)
+    found, _ = tab.ask("plan risk", made, lambda: checking.risk_of(decisions, made, tab.latest, wanted))
+    if isinstance(found, checking.RiskTable):
+        tab.beforehand(made, lambda: checking.prepared(decisions, made, tab.latest))
+    risk: checking.RiskTable | str | None = found.text if isinstance(found, Problem) else found
+    return risk
+
+
 def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
     @render.ui
     def protect_form() -> Any:
@@ -82,13 +104,8 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
 
     @reactive.calc
     def asked() -> tuple[checking.ReleaseCheck | str | None, bool]:
-        here, decisions = tab(), part("all")
-        if here.watch() is not None:  # a run measures the same itself
-            return None, False
-        found, waiting = here.ask(
-            "check", check_key(decisions), lambda: checking.checked(decisions, here.folder, here.latest)
-        )
-        return (found.text if isinstance(found, Problem) else found), waiting
+        here = tab()
+        return (None, False) if here.watch() is not None else check_of(here, part("all"))
 
     @render.ui
     def check() -> Any:
@@ -96,10 +113,14 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
         one = shown(tab())
         if not isinstance(found, checking.ReleaseCheck) or is_listed(one, part("all")):
             return None
-        if found.is_ready:
-            here, decisions = tab(), part("all")
-            here.beforehand(check_key(decisions), lambda: checking.prepared(decisions, here.folder, here.latest))
         return check_view.check_view(part("all"), found)
+
+    @render.ui
+    def check_risk() -> Any:
+        here, decisions, found = tab(), part("all"), asked()[0]
+        if not isinstance(found, checking.ReleaseCheck) or found.made is None or is_listed(shown(here), decisions):
+            return None
+        return check_view.risk_view(risk_of(here, decisions, found.made), found.warnings)
 
     @render.ui
     def protect() -> Any:

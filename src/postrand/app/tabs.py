@@ -27,7 +27,7 @@ from postrand.formats import ReadSettings, is_known, moved
 
 if TYPE_CHECKING:
     from postrand.app.checking import ReleaseCheck
-    from postrand.app.designing import Latest
+    from postrand.app.designing import Designed, Latest
     from postrand.app.frontier import Target
 
 WAITING = ".in-"
@@ -110,10 +110,14 @@ class Tab:
             self._beforehand = key
             self.start(guarded(function))
 
+    def wants(self, kind: str, key: Any) -> bool:
+        """Return whether the result for ``key`` is still the one that was asked for last."""
+        return bool(self._pending.get(kind) == key)
+
     async def _work(self, kind: str, key: Any, function: Callable[[], Any]) -> None:
         # A level that moves asks again and again: what waited for a thread and is no longer wanted does nothing.
-        value = await guarded(lambda: function() if self._pending.get(kind) == key else None)
-        if self._pending.get(kind) == key:
+        value = await guarded(lambda: function() if self.wants(kind, key) else None)
+        if self.wants(kind, key):
             await self._set(self._results[kind], (key, value))
 
     # -- files --------------------------------------------------------------------------------------------------------
@@ -221,7 +225,9 @@ class Tab:
         if isinstance(room, Problem):
             found: Any = room
         else:
-            found = await guarded(lambda: finish(decisions, room[1], room[0], watch, check))
+            if check is not None and check.made is not None:
+                self._measure(decisions, check.made)
+            found = await guarded(lambda: finish(decisions, room[1], room[0], watch, check, self.latest))
         async with reactive.lock():
             self.watch.set(None)
             self._is_running = False
@@ -232,6 +238,11 @@ class Tab:
                 self.chosen.set(found.number)
                 self.ended.set(TOO_LATE if watch.stop else "")
             await reactive.flush()
+
+    def _measure(self, decisions: Decisions, made: Designed) -> None:
+        """Begin to measure the risk, where it was not begun: a run that finds none would wait for it at its end."""
+        latest = self.latest
+        self.start(guarded(lambda: latest.measured(decisions, made)))
 
     def _reserve(self) -> tuple[int, Path]:
         """Return a number that no release has, also not of a run in another tab, and its new folder."""
@@ -244,7 +255,14 @@ class Tab:
     def _check_of(self, decisions: Decisions) -> ReleaseCheck | None:
         with reactive.isolate():
             key, value = self._results["check"]() if "check" in self._results else (None, None)
-        return value if key == check_key(decisions) and not isinstance(value, Problem) else None
+        is_of = key is not None and key[0] == check_key(decisions)  # of these decisions, and of the file as it was
+        if not is_of or value is None or isinstance(value, Problem):
+            return None
+        with reactive.isolate():
+            made, risk = self._results["plan risk"]() if "plan risk" in self._results else (None, None)
+        is_known = made is not None and made is value.made and not isinstance(risk, Problem)
+        check: ReleaseCheck = dataclasses.replace(value, risk=risk) if is_known else value
+        return check
 
     def made(self) -> tuple[Any, Decisions] | None:
         """Return the release that the screens show, and the decisions that it was made of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,8 +52,15 @@ def state_of(data: Path) -> State:
     Whoever writes to a file changes its times, so equal states are the same bytes, but for clocks that were set back.
     """
     try:
-        paths = sorted(data.iterdir()) if data.is_dir() else [data]
-        found = [(path.name, os.stat(path)) for path in paths]
+        return states_of(sorted(data.iterdir()) if data.is_dir() else [data])
+    except OSError:
+        return ()
+
+
+def states_of(files: Iterable[Path]) -> State:
+    """Return the state of each file, as :func:`state_of`; empty where one cannot be read."""
+    try:
+        found = [(path.name, os.stat(path)) for path in files]
     except OSError:
         return ()
     return tuple((name, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns) for name, s in found)

@@ -12,6 +12,7 @@ from postrand.errors import PostrandError
 from postrand.plan import Plan
 from postrand.risk.exposure import TrueFile
 from postrand.risk.report import RiskReport
+from postrand.support.progress import Stage, stage
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.as_is import risks_as_is
@@ -76,8 +77,9 @@ class Risks:
         certificate = certified(known, mechanism)
         if plan.codebook not in self._as_is:
             self._as_is[plan.codebook] = risks_as_is(known.source, plan.codebook, truth)
-        about: dict[str, Any] = {"name": name, "told": found.inside, "as_is": self._as_is[plan.codebook]}
-        return computed(known, mechanism, certificate, report, truth, **about), told
+        stage(Stage.RISK)
+        risks, as_is = risk_figures(truth, report, mechanism), self._as_is[plan.codebook]
+        return computed(known, mechanism, certificate, risks, as_is, name=name, told=found.inside), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

@@ -39,7 +39,6 @@ from postrand.report.table_worth import (
 from postrand.report.text import decimal
 from postrand.risk.exposure import TrueFile
 from postrand.risk.merged import said_of
-from postrand.risk.report import RiskReport
 from postrand.support import options
 from postrand.support.exact import add_upper
 from postrand.support.progress import Stage, stage
@@ -47,7 +46,6 @@ from postrand.support.showing import few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
 from postrand.workflow.comparison_risk import (
     AS_IS,
-    Exposures,
     RiskFigure,
     before_of,
     left_out,
@@ -278,26 +276,23 @@ def figures_known(
     """Return the figures of a designed and certified plan from what is known of its file; ``told`` are its findings."""
     report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
     truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    return computed(known, mechanism, certificate, report, truth, name=name, told=told)
+    stage(Stage.RISK)  # the file was read in between
+    risks = risk_figures(truth, report, mechanism)
+    as_is = risks_as_is(known.source, known.plan.codebook, truth)
+    return computed(known, mechanism, certificate, risks, as_is, name=name, told=told)
 
 
 def computed(
     known: Known,
     mechanism: Mechanism,
     certificate: Certificate,
-    report: RiskReport | None,
-    truth: TrueFile | None,
-    attacks: Exposures | None = None,
+    risks: tuple[RiskFigure, ...],
+    as_is: Mapping[str, float],
     *,
     name: str = "",
     told: Sequence[str] = (),
-    as_is: Mapping[str, float] | None = None,
 ) -> PlanFigures:
-    """Return a plan's figures; ``report``, ``truth``, ``attacks`` and the findings, ``told``, are those of its file.
-
-    Its risk ``as_is``, before keys are recoded, is measured where it is not given.
-    """
-    stage(Stage.RISK)
+    """Return a plan's figures; ``risks`` are measured, ``as_is`` before keys are recoded; ``told`` are findings."""
     plan, names = known.plan, mechanism.variables
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
@@ -320,7 +315,7 @@ def computed(
         unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
         series=certificate.series,
-        risks=risk_figures(truth, report, mechanism, attacks),
+        risks=risks,
         one_way=one_way,
         two_way=two_way,
         crossed=crossed,
@@ -335,7 +330,7 @@ def computed(
         before_is=before_of(plan),
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
-        as_is=risks_as_is(known.source, plan.codebook, truth) if as_is is None else as_is,
+        as_is=as_is,
         findings=tuple(told),
         merged=tuple(said_of(plan.codebook, known.table).values()),
         recoded=tuple(r.variable for r in plan.codebook.recodes if r.variable not in plan.not_released),

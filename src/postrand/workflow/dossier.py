@@ -13,21 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from postrand import formats, report, risk
+from postrand import formats, report
 from postrand.certification.certificate import Certificate
-from postrand.codebook import Codebook
 from postrand.codebook.not_released import shown_codebook
 from postrand.designers.curve import Comparison, Point, compare
 from postrand.engines.summary import Summary
-from postrand.formats import Source
 from postrand.mechanism import Block, Mechanism
 from postrand.release.bundle import InternalContent
 from postrand.report.internal import DECISION, DETAILS
 from postrand.report.table_worth import TABLES, TABLES_CAPTION, worth_rows
-from postrand.risk.counts import RiskyCombination, risky_combinations
-from postrand.risk.data import code_column, key_codes, read_columns
-from postrand.risk.exposure import TrueFile
+from postrand.risk.counts import RiskyCombination
 from postrand.risk.findings import Findings
+from postrand.risk.report import RiskReport
 from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
@@ -36,7 +33,6 @@ from postrand.support.progress import Stage, stage
 from postrand.support.showing import capital
 from postrand.support.worth_basis import PRIORS
 from postrand.workflow.comparison import PlanFigures, computed
-from postrand.workflow.comparison_risk import Exposures
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_decision import decision_of
 from postrand.workflow.dossier_risk import (
@@ -45,12 +41,12 @@ from postrand.workflow.dossier_risk import (
     assess,
     exposure_rows,
     measure_sections,
-    measures,
     report_rows,
 )
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.plan_risk import PlanRisk
 from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.worth import way_rows
 
@@ -60,7 +56,6 @@ AROUND = "risk_before_and_after"
 RARE = "Rare combinations before protection"
 CLEAR = "Unperturbed variables"
 POLICY = "The office's policy"
-MAX_COMBINATION = 3
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_TOLD = 100
@@ -75,8 +70,6 @@ CURVES_CAPTION = (
     "Computed under this variable's own shares in the file, whatever shares the plan assumes: compare the rows with "
     f"one another, and not with the values of the section {DESIGNS}."
 )
-MAX_SUBSETS = 400
-"""Combinations of keys are searched only up to this number of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +77,25 @@ class Dossier:
     """Hold the facts that are known before the release is written; ``page`` adds those of the released file."""
 
     data: Mapping[str, Any]
-    before: risk.RiskReport | None
-    combinations: tuple[RiskyCombination, ...]
+    risk: PlanRisk
+    figures: PlanFigures
     findings: Findings = field(default_factory=Findings)
-    truth: TrueFile | None = None
     fraction: float | None = None
-    measured: risk.Assessment | None = None
     split: Mapping[str, Sequence[Mapping[str, object]]] = field(default_factory=dict)
-    attacks: Exposures | None = None
-    figures: PlanFigures | None = None
     policy: PolicyCheck | None = None
     public: str = ""
     """The address of the public report, for links from the pages of the dossier."""
     beside: Beside = field(default_factory=lambda: Beside())
 
-    def text(self, after: risk.RiskReport | None) -> str:
+    def text(self, after: RiskReport | None) -> str:
         """Return the dossier as JSON, with the exact figures of the file and of the released one."""
-        sides = {"before": self.before, "after": after}
+        sides = {"before": self.risk.report, "after": after}
         exact = {AROUND: {when: None if one is None else one.exact() for when, one in sides.items()}}
         return json.dumps({**self.data, **exact}, indent=2, ensure_ascii=False) + "\n"
 
-    def released(self, data_path: Path, mechanism: Mechanism) -> tuple[risk.RiskReport | None, str]:
+    def released(self, data_path: Path, mechanism: Mechanism) -> tuple[RiskReport | None, str]:
         """Return the risk of the released file, and the reason for missing parts."""
-        if self.before is None:
+        if self.risk.report is None:
             return None, ""
         stage(Stage.RISK)
         book = mechanism.require_codebook()
@@ -119,25 +108,25 @@ class Dossier:
         mechanism: Mechanism,
         certificate: Certificate,
         summary: Summary,
-        measured: tuple[risk.RiskReport | None, str],
+        measured: tuple[RiskReport | None, str],
     ) -> str:
         """Return the internal report: tables of risk first, then worst combinations, designs and counts.
 
         ``measured`` is what :meth:`released` returns.
         """
-        (after, note), said = measured, str(self.data.get("risk_note", ""))
+        (after, note), before, said = measured, self.risk.report, str(self.data.get("risk_note", ""))
         sections: dict[str, Sequence[Mapping[str, object]]] = {
-            RISK: [] if self.before is None else [*self.exposed(), *report_rows(self.before, after, (said, note))],
+            RISK: [] if before is None else [*self.exposed(), *report_rows(before, after, (said, note))],
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
-            RARE: [_combination(c) for c in self.combinations[:50]],
+            RARE: [_combination(c) for c in self.risk.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
-            GUARANTEED: [] if self.figures is None else [{"Claim": text} for text in self.figures.claims],
+            GUARANTEED: [{"Claim": text} for text in self.figures.claims],
             NOT_GUARANTEED: [{"Limit": text} for text in certificate.not_covered],
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
-            TABLES: [] if self.figures is None else worth_rows(self.figures.tables, self.figures.own),
+            TABLES: worth_rows(self.figures.tables, self.figures.own),
             **(self.split or {"What the same level buys": self.beside.ways}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
         }
@@ -147,13 +136,12 @@ class Dossier:
         pictures = {title: curve.svg(epsilon) for title, (epsilon, curve) in compared.items()}
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         captions |= {DESIGNS: (DESIGNS_CAPTION,), **dict.fromkeys(curves, (CURVES_CAPTION,))}
-        if self.figures is not None:
-            said = f"Before: {self.figures.before_is}."
-            captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
+        said = f"Before: {self.figures.before_is}."
+        captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
-        left = () if self.figures is None else self.figures.warnings
-        captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in left)
-        for title, rows, drawn, words in () if self.measured is None else measure_sections(self.measured):
+        captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in self.figures.warnings)
+        whole = self.risk.measured
+        for title, rows, drawn, words in () if whole is None else measure_sections(whole):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}
             captions |= {title: words} if words else {}
@@ -163,12 +151,12 @@ class Dossier:
 
     def exposed(self) -> list[dict[str, object]]:
         """Return the rows of the informed attacker, of persons and of households, before and after."""
-        if self.truth is None:
+        truth, attacks = self.risk.truth, self.risk.attacks
+        if truth is None:
             return []
-        if self.attacks is None:
+        if attacks is None:
             return [{"Measure": "Informed attacker", "Before": "not computed: no records", "After": "", MEANING: ""}]
-        after = self.attacks.why if self.attacks.after is None else self.attacks.after
-        return list(exposure_rows(self.attacks.before, after, self.truth))
+        return list(exposure_rows(attacks.before, attacks.why if attacks.after is None else attacks.after, truth))
 
     def files(
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary
@@ -177,10 +165,8 @@ class Dossier:
         after = self.released(data_path, mechanism)
         page = self.page(data_path, mechanism, certificate, summary, after)
         files: dict[str, InternalContent] = {"dossier.json": self.text(after[0]), DETAILS: page}
-        if self.figures is not None:
-            about = decision_of(self.figures, self.policy, mechanism, certificate, self.findings)
-            files[DECISION] = partial(report.decision_page, about, self.public)
-        return files
+        about = decision_of(self.figures, self.policy, mechanism, certificate, self.findings)
+        return {**files, DECISION: partial(report.decision_page, about, self.public)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +201,7 @@ def _compared(counts: bytes) -> Comparison:
 
 
 def collect(
+    found: PlanRisk | None,
     known: Known,
     blocks: Iterable[DesignedBlock],
     certificate: Certificate,
@@ -222,57 +209,34 @@ def collect(
     mechanism: Mechanism,
     fraction: float | None = None,
 ) -> Dossier:
-    """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known."""
-    stage(Stage.RISK)
-    codebook, source, counts = known.plan.codebook, known.held, {}
-    before, note = assess(source, codebook, fraction=fraction)
-    for variable in codebook.variables:
+    """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known.
+
+    ``found`` is the risk of the plan, where it was measured before.
+    """
+    found = PlanRisk.of(known, mechanism, fraction) if found is None else found
+    before, counts = found.report, {}
+    for variable in known.plan.codebook.variables:
         if variable.is_categorical and variable.role != "drop":
             table = known.table([variable.name])
             counts[variable.name] = dict(zip(variable.code_labels, table.dense().tolist(), strict=True))
     data = {
         "notice": "INTERNAL: risk and exact counts; never part of a release",
         "risk": {} if before is None else before.to_dict(),
-        **({"risk_note": note} if note else {}),
+        **({"risk_note": found.note} if found.note else {}),
         "clear": findings.internal(),
         "designs": [block.to_dict() for block in blocks],
         "claims": list(certificate.sentences),
         "counts": counts,
     }
-    truth = TrueFile.read(source, codebook, fraction)
-    stage(Stage.RISK)  # the file was read in between
-    measured = None if truth is None else measures(source, codebook, truth)
     split = split_sections(known, max(certificate.account.split, default=0.0))
     if split:
         data["split"] = split
-    data["measures"] = {} if measured is None else measured.to_dict()["measures"]
-    attacks = Exposures.of(truth, mechanism)
-    figures = computed(known, mechanism, certificate, before, truth, attacks, told=findings.inside)
+    data["measures"] = {} if found.measured is None else found.measured.to_dict()["measures"]
+    figures = computed(known, mechanism, certificate, found.figures, found.as_is, told=findings.inside)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
-    risky = combinations(source, codebook)
-    return Dossier(data, before, risky, findings, truth, fraction, measured, split, attacks, figures, policy)
-
-
-def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
-    """Return the combinations of up to ``size`` keys, sorted by the number of records in cells below 3."""
-    keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
-    while size > 1 and _subsets(len(keys), size) > MAX_SUBSETS:
-        size -= 1
-    if not keys:
-        return ()
-    columns = read_columns(source, keys)
-    coded = {name: code_column(columns[name], name, codebook) for name in keys}
-    return risky_combinations(key_codes(coded, keys, "category"), size)
-
-
-def _subsets(keys: int, size: int) -> int:
-    found, term = 0, 1
-    for k in range(1, min(size, keys) + 1):
-        term = term * (keys - k + 1) // k
-        found += term
-    return found
+    return Dossier(data, found, figures, findings, fraction, split, policy)
 
 
 def _combination(found: RiskyCombination) -> dict[str, object]:

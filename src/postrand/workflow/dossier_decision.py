@@ -69,9 +69,9 @@ def decision_of(
         records=figures.records,
         is_private=certificate.facts.key_is_private,
         treated=tuple(_treated(figures, mechanism, certificate)),
-        risks=tuple(_risks(figures)),
-        warnings=tuple(_warnings(figures)),
-        notes=tuple(_notes(figures)),
+        risks=tuple(risk_rows(figures)),
+        warnings=tuple(risk_warnings(figures)),
+        notes=tuple(risk_notes(figures)),
         is_recoded=bool(figures.as_is),
         claims=figures.claims,
         limits=certificate.not_covered,
@@ -107,7 +107,8 @@ def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificat
         yield "Together", together(certificate.series.to_dict())
 
 
-def _risks(figures: PlanFigures) -> Iterator[RiskRow]:
+def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
+    """Yield the measures of risk that are known before, in plain words."""
     for code, words in MEASURES.items():
         one = figures.risk(code)
         if one is None or one.before is None:
@@ -135,7 +136,7 @@ def _percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g}%"
 
 
-def _warnings(figures: PlanFigures) -> Iterator[str]:
+def risk_warnings(figures: PlanFigures) -> Iterator[str]:
     """Yield what the officer must know of the figures, what to give on first."""
     if figures.series is not None and figures.series.number > 1 and not figures.series.disjoint:
         yield RISK_ALONE
@@ -146,7 +147,7 @@ def _warnings(figures: PlanFigures) -> Iterator[str]:
         yield f"Not known, {' and '.join(lacking)}: {why}."
 
 
-def _notes(figures: PlanFigures) -> Iterator[str]:
+def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:

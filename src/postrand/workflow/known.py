@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from postrand import formats
 from postrand.codebook import Codebook
@@ -17,18 +18,20 @@ from postrand.designers.linked_cells import LinkedCells
 from postrand.engines import Engine, LocalEngine
 from postrand.engines.cells import Cells
 from postrand.engines.content import ContentReader
-from postrand.engines.database import open_records
+from postrand.engines.database import Table, open_records
 from postrand.engines.split_records import SplitCells
 from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
 from postrand.engines.unit_values import settled
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
+from postrand.formats._parts import files_of
 from postrand.formats.csv import FormulaCells, writes_formulas
 from postrand.mechanism.units import Unit
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
+from postrand.release.kept import State, states_of
 from postrand.report.table_worth import crossed_of, pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.merged import merging
@@ -43,7 +46,8 @@ Shaped = tuple[BlockPlan, LinkedCells | None]
 class Known:
     """Hold the answers to what a plan wants of its file; ``digest`` and the others say which of them are what.
 
-    A table that was not planned is counted when it is asked for, in a pass of its own.
+    ``state`` is that of its files before they were read. A table that was not planned is counted when it is asked for,
+    in a pass of its own.
     """
 
     plan: Plan
@@ -57,6 +61,7 @@ class Known:
     formulas: FormulaCells | None = None
     witnesses: Witnesses | None = None
     units: tuple[UnitRecords, ...] = ()
+    state: State = ()
 
     @classmethod
     def of(
@@ -75,14 +80,15 @@ class Known:
         ``written`` asks without a key what a run says of the released file: formulas, and values that do not fit.
 
         What is known from ``before``, of the same file by the same codebook, is not asked again: a loop over levels
-        reads nothing after its first step. The caller answers for the file being the same.
+        reads nothing after its first step. If the file was written to since, all is; of a database, the caller answers
+        for the records being the same.
 
         Raises
         ------
         DataError
             If the file cannot be read; what else is wrong with it is raised by the step that needs the answer.
         """
-        engine = engine or LocalEngine()
+        engine, state = engine or LocalEngine(), state_of(plan.source)
         source = opened(plan) if source is None else source
         shaped = list(zip(plan.blocks, plan.shapes, strict=True))
         digest = None if key is None else digest_of(plan, shaped, key)
@@ -96,18 +102,20 @@ class Known:
         units = _units(plan, shaped)
         asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units]
         wants = dict.fromkeys(want for want in asked if want is not None)
-        held = {} if before is None or before.plan.codebook != plan.codebook else before.answers.held
+        is_known = before is not None and before.plan.codebook == plan.codebook and before.state == state
+        held = before.answers.held if before is not None and is_known else {}
         fresh = engine.count_all(source, plan.codebook, [want for want in wants if want not in held])
         answers = Answers({want: fresh.held[want] if want in fresh else held[want] for want in wants})
-        return cls(plan, engine, source, answers, digest, sample, columns, households, formulas, witnesses, units)
+        found = digest, sample, columns, households, formulas, witnesses, units
+        return cls(plan, engine, source, answers, *found, state)
 
     @classmethod
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:
         """Read the file once for the tables that the design of its blocks, and its claims, need."""
-        engine = engine or LocalEngine()
+        engine, state = engine or LocalEngine(), state_of(plan.source)
         source = opened(plan) if source is None else source
         wants = list(_tables(plan, list(zip(plan.blocks, plan.shapes, strict=True)), dossier=False))
-        return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants))
+        return cls(plan, engine, source, engine.count_all(source, plan.codebook, wants), state=state)
 
     def table(self, names: Sequence[str]) -> ContingencyTable:
         """Return the counts of these variables together; raises as :meth:`postrand.engines.base.Engine.count`."""
@@ -138,6 +146,14 @@ class Known:
     def held(self) -> Source:
         """The columns that are held whole, as a source of their own; the file's where none are."""
         return self.source if self.columns is None else TableSource(self.answers[self.columns])
+
+
+def state_of(place: Path | formats.File | Table) -> State:
+    """Return the state of the files of a plan: another one as soon as one is written to; empty for a database."""
+    if isinstance(place, Table):
+        return ()
+    path = formats.path_of(place)
+    return states_of(files_of(path) or [path])
 
 
 def opened(plan: Plan) -> Source:

@@ -40,6 +40,7 @@ from postrand.workflow.written import check_fits
 
 if TYPE_CHECKING:  # a run without a dossier or a policy needs none of them, nor what they measure with
     from postrand.workflow.dossier import Dossier
+    from postrand.workflow.plan_risk import Beforehand
     from postrand.workflow.policy_check import PolicyCheck
 
 
@@ -89,6 +90,27 @@ def run(
         return _run(plan, out, release_key, dossier, engine, resume, ledger, again, sampling_fraction, resources)
 
 
+def run_measured(
+    plan: Plan,
+    out: str | Path,
+    beforehand: Beforehand | None,
+    *,
+    dossier: str | Path,
+    engine: Engine,
+    progress: bool | Listener = False,
+    sampling_fraction: float | None = None,
+    release_key: ReleaseKey | bytes | str | None = None,
+) -> Release:
+    """Run a plan as :func:`run`, and take what was measured ``beforehand`` in place of measuring it again.
+
+    What was measured of another file, codebook, mechanism or fraction is measured again. Raises as :func:`run`;
+    DataError too if the file was changed while it was released.
+    """
+    with told(progress):
+        about = plan, out, release_key, dossier, engine, None, None, False, sampling_fraction, None
+        return _run(*about, beforehand)
+
+
 def _run(
     plan: Plan,
     out: str | Path,
@@ -100,6 +122,7 @@ def _run(
     again: bool,
     sampling_fraction: float | None,
     resources: Resources | None,
+    beforehand: Beforehand | None = None,
 ) -> Release:
     _check_targets(plan, out, dossier)
     _check_fraction(sampling_fraction, dossier, plan)
@@ -110,7 +133,8 @@ def _run(
     stage(Stage.READING)
     source = opened(plan)
     plan = solved(plan, engine, source, key)
-    known = Known.of(plan, engine, source, key=key, dossier=dossier is not None or plan.policy is not None)
+    measures, before = dossier is not None or plan.policy is not None, None if beforehand is None else beforehand.known
+    known = Known.of(plan, engine, source, key=key, dossier=measures, before=before)
     check_rules(known)
     check_fits(known)
     blocks = design_blocks(plan, known)
@@ -129,7 +153,9 @@ def _run(
     series = series_of(charges)
     certificate = dataclasses.replace(certificate, series=series)  # what the pages say of the total, they say first
     about = known, blocks, certificate, found, mechanism, sampling_fraction
-    with _beside(known, None if dossier is None else _collected(*about)) as inside:
+    if beforehand is not None and not beforehand.is_of(known, mechanism, sampling_fraction):
+        beforehand = None
+    with _beside(known, None if dossier is None else _collected(beforehand, *about), beforehand) as inside:
         _check_policy(policy_of(known, mechanism, certificate, found, sampling_fraction, inside))
         made = job.release(out, charges, claims, facts, dossier, inside)
     if resume is not None:
@@ -137,21 +163,32 @@ def _run(
     return dataclasses.replace(made, findings=found, records=job.content.records)
 
 
-def _collected(*about: Any) -> Callable[[], Dossier]:
+def _collected(beforehand: Beforehand | None, *about: Any) -> Callable[[], Dossier]:
     from postrand.workflow.dossier import collect  # a fifth of the modules of a run: only for a dossier
 
-    return functools.partial(collect, *about)
+    return lambda: collect(None if beforehand is None else beforehand.risk(), *about)
 
 
 @contextmanager
-def _beside(known: Known, collected: Callable[[], Dossier] | None) -> Iterator[Callable[[], Dossier] | None]:
+def _beside(
+    known: Known, collected: Callable[[], Dossier] | None, beforehand: Beforehand | None
+) -> Iterator[Callable[[], Dossier] | None]:
     """Yield what gives the facts of the dossier, which a thread computes while the release is drawn and written.
 
     Nothing is drawn before they are known where the records are in a database, whose connection is one, or are not held
-    in memory; a policy waits for them by itself.
+    in memory; a policy waits for them by itself. What was measured before is taken when it is asked for, if nobody
+    wrote to the file since.
     """
     if collected is None:
         yield None
+    elif beforehand is not None:
+        dossiers = functools.cache(collected)
+
+        def given() -> Dossier:
+            beforehand.require_same()
+            return dossiers()
+
+        yield given
     elif isinstance(known.plan.source, Table) or known.columns is None or not isinstance(known.engine, LocalEngine):
         dossier = collected()
         yield lambda: dossier
