@@ -26,7 +26,7 @@ SLOW = {
     *("statsmodels", "formulaic", "opendp", "dp_accounting", "clarabel", "casadi", "shiny"),
 }
 ARRAYS = {"numpy", "pyarrow"}
-FILES = {"jinja2", "xml.etree", "importlib.metadata"}
+FILES = {"jinja2", "xml.etree"}
 DRAW = {"cryptography"}
 # Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
 COMPILER = set()
