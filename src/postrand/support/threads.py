@@ -69,7 +69,7 @@ def behind(work: Callable[[_Thing], object], most: int = 2) -> Iterator[Callable
     """Yield a function that hands things to ``work``, which does them in order in a thread of its own.
 
     At most ``most`` things wait. What ``work`` raises is raised by a later call, or at the end of the block; things
-    that wait then, or when the block fails, are left undone. Where no thread can be started, ``work`` itself is yielded.
+    that wait then, or when the block fails, are left undone. Where no thread can be started, it yields ``work``.
 
     >>> done = []
     >>> with behind(done.append) as hand:
