@@ -26,7 +26,7 @@ SLOW = {
     *("statsmodels", "formulaic", "opendp", "dp_accounting", "clarabel", "casadi", "shiny"),
 }
 ARRAYS = {"numpy", "pyarrow"}
-FILES = {"jinja2", "xml.etree", "importlib.metadata"}
+FILES = {"jinja2", "xml.etree"}
 DRAW = {"cryptography"}
 # Only where no extension was built, numba compiles the loops of a draw, and loads the BLAS interface of SciPy.
 COMPILER = set()
@@ -123,4 +123,4 @@ def test_the_first_screen_of_the_workbench_loads_no_room_that_computes(place):
     rooms = {name.split(".")[1] for name in loaded if name.startswith("postrand.")}
     assert rooms <= ROOMS
     assert not loaded & {"postrand.app.computations", "postrand.app.server", "postrand.plan.plan"}
-    assert not loaded & (SLOW - ARRAYS - FILES - {"shiny", "narwhals"} - BY_THEMSELVES)
+    assert not loaded & (SLOW - ARRAYS - FILES - {"shiny", "narwhals", "importlib.metadata"} - BY_THEMSELVES)

@@ -6,6 +6,7 @@ level is that of the release, and that the total is not below it.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -117,7 +118,8 @@ def rho_of(mechanism: Mechanism, account: Account) -> float | None:
     if not math.isfinite(account.total):
         return None
     every = (*mechanism.blocks, *(() if mechanism.split is None else mechanism.split.blocks))
-    ways = [add_upper(0.0, *(_rho(block.matrix) for block in blocks)) for blocks in mechanism.alternatives]
+    level = functools.cache(_rho)  # variables of one size often have one matrix
+    ways = [add_upper(0.0, *(level(block.matrix) for block in blocks)) for blocks in mechanism.alternatives]
     found = add_upper(max(ways), *(block.prior_epsilon**2 / 2 * (1 + 1e-15) for block in every))
     # A law of several strata has no finite ε as one matrix; a record's ε, in its stratum, bounds its ρ.
     return min(found, math.nextafter(account.total**2 / 2 * (1 + 1e-15), math.inf))

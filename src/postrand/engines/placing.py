@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from postrand.codebook.coding import value_type
@@ -18,6 +19,7 @@ from postrand.engines.grouped import dotted, literal, quoted
 from postrand.engines.postgres import postgres_transaction
 from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.formats import Writer
+from postrand.support.arrow import from_numpy, from_texts
 
 MARK = "postrand_release"
 """The column that tells the records of several releases in one table apart."""
@@ -135,7 +137,7 @@ def _columns(transaction: Transaction, table: str) -> list[str]:
 def _marked(batch: pa.RecordBatch, mark: str) -> pa.RecordBatch:
     if not mark:
         return batch
-    return batch.append_column(MARK, pa.array([mark] * batch.num_rows, pa.string()))
+    return batch.append_column(MARK, from_texts([mark]).take(from_numpy(np.zeros(batch.num_rows, dtype=np.int32))))
 
 
 def _named(transaction: Transaction, target: Target, hidden: str, *, replaces: bool) -> None:

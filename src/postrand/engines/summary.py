@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.margins import impossible, tables_of
 from postrand.mechanism.split_margins import split_tables
 from postrand.support.progress import Stage, passing
+from postrand.support.threads import behind
 
 MAX_PAIR_CELLS = 60
 MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
@@ -157,14 +159,19 @@ def _compared(
         try:
             schema = public_schema(part, mechanism)
             with formats.open_comparison(part.path, schema) as writer:
-                for batch in part.batches(codebook.names):
-                    yield batch  # before it is written, so that the reader judges its values first
-                    writer.write(released_values(batch, shown))
+                with behind(partial(_write, writer, shown), most=1) as hand:
+                    for batch in part.batches(codebook.names):
+                        yield batch  # before it is written, so that the reader judges its values first
+                        hand(batch)
                 complete = True
         except DataError as error:
             if not complete:
                 raise
             differing.append(error)
+
+
+def _write(writer: formats.Writer, shown: Codebook, batch: pa.RecordBatch) -> None:
+    writer.write(released_values(batch, shown))
 
 
 def _files(source: Any) -> tuple[Any, ...]:
@@ -309,7 +316,7 @@ def public_schema(file: Any, mechanism: Mechanism) -> pa.Schema:
     """Return the columns of a released file as a release writes them, their labels with or without marks."""
     codebook = mechanism.require_codebook()
     suffix = file.path.suffix.lower()  # .json is that of the table of a database
-    room = next((entry.label_room for entry in formats.formats() if suffix in entry.suffixes), 0)
+    room = formats.format_of(f"x{suffix}").label_room if formats.is_known(f"x{suffix}") else 0
     marks = marked_labels(codebook, [n for n in mechanism.variables if n in file.schema.names], room)
     said = {name: (file.schema.field(name).metadata or {}).get(b"label") for name in marks}
     # All that can be marked, or none, as in releases without marks: else which are marked could tell something.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from postrand.codebook import coding
 from postrand.engines.order import WORDS, KeyedOrder
 from postrand.errors import UsageError, sentence
+from postrand.support.arrow import from_texts, from_truths, index_values, is_null
 
 MEMORY = 1 << 27
 """Bytes of digests that are kept in memory; beyond, they are sorted through temporary files."""
@@ -35,6 +36,9 @@ _PIECE = 1 << 14
 MOST_COMBINATIONS = 1 << 12
 """Of categories of neighbouring columns that are written together: each once for a batch of records."""
 _REST = ("\0third", "\0fourth")
+# Made of texts: Arrow loads pandas to make a scalar of a Python value, which takes longer than all else here.
+_MISSING = from_texts(["-"]).cast(pa.binary())
+_NOTHING, _COLON, _DASH = from_texts(["", ":", "-"]).cast(pa.binary())
 
 
 class TableDigest:
@@ -108,7 +112,7 @@ def _rows(columns: Sequence[pa.Array]) -> pa.Array:
         else:
             written.append(_written(column))
     written += [_combined(together)] if together else []
-    return pc.binary_join_element_wise(*written, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(*written, _NOTHING)
 
 
 def _is_coded(column: pa.Array) -> bool:
@@ -124,37 +128,34 @@ def _combined(columns: Sequence[pa.Array]) -> pa.Array:
     sizes = [len(column.dictionary) + 1 for column in columns]  # the last place is that of a missing value
     index = np.zeros(len(columns[0]), dtype=np.int64)
     for column, size in zip(columns, sizes, strict=True):
-        index = index * size + coding.to_numpy(pc.fill_null(column.indices.cast(pa.int64()), size - 1))
+        index = index * size + np.where(is_null(column.indices), size - 1, index_values(column.indices))
     if len(index) < math.prod(sizes):
         return _looked_up(columns, np.unravel_index(index, sizes))
     return _looked_up(columns, np.unravel_index(np.arange(math.prod(sizes)), sizes)).take(coding.from_numpy(index))
 
 
 def _looked_up(columns: Sequence[pa.Array], places: Sequence[NDArray[np.int64]]) -> pa.Array:
-    missing = pa.array([b"-"], pa.binary())
     parts = [
-        pa.concat_arrays([_written(column.dictionary).cast(pa.binary()), missing]).take(coding.from_numpy(place))
+        pa.concat_arrays([_written(column.dictionary).cast(pa.binary()), _MISSING]).take(coding.from_numpy(place))
         for column, place in zip(columns, places, strict=True)
     ]
-    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
 def _written(column: pa.Array) -> pa.Array:
     """Return length and bytes of each value, ``-`` for a missing one."""
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)  # one kind of missing, as in every release
-        values = _float_bytes(column)
-    else:
-        values = _text(column).cast(pa.binary())
+    values = _float_bytes(column) if pa.types.is_floating(column.type) else _text(column).cast(pa.binary())
     lengths = pc.binary_length(values).cast(pa.string()).cast(pa.binary())
-    joined = pc.binary_join_element_wise(lengths, values, pa.scalar(b":", pa.binary()))
-    return pc.fill_null(joined, b"-")
+    joined = pc.binary_join_element_wise(lengths, values, _COLON)
+    return pc.fill_null(joined, _DASH)
 
 
 def _float_bytes(column: pa.Array) -> pa.Array:
-    numbers = coding.to_numpy(pc.fill_null(column.cast(pa.float64()), 0.0)).astype(">f8")
-    packed = pa.Array.from_buffers(pa.binary(8), len(column), [None, pa.py_buffer(numbers.tobytes())])
-    return pc.if_else(pc.is_valid(column), packed.cast(pa.binary()), None)
+    column = column.cast(pa.float64())
+    numbers = index_values(column)
+    missing = is_null(column) | np.isnan(numbers)  # one kind of missing, as in every release
+    valid, packed = from_truths(~missing).buffers()[1], pa.py_buffer(numbers.astype(">f8").tobytes())
+    return pa.Array.from_buffers(pa.binary(8), len(column), [valid, packed]).cast(pa.binary())
 
 
 def _text(column: pa.Array) -> pa.Array:

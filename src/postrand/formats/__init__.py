@@ -44,6 +44,7 @@ from postrand.formats.base import (
     read_file,
     setting_problems,
 )
+from postrand.formats.parquet import FORMAT as PARQUET
 from postrand.formats.parquet import ParquetSource
 
 _OTHERS = {
@@ -213,7 +214,7 @@ def moved(place: Path | File, path: Path) -> Path | File:
 
 def unfit_settings(path: Path, settings: ReadSettings, where: str) -> list[str]:
     """Return a sentence for each setting that files of this suffix do not have; none where the suffix says nothing."""
-    entry = next((entry for entry in formats() if entry.suffix_of(path)), None)
+    entry = _found(path)
     return [] if entry is None else list(setting_problems(entry, settings, where))
 
 
@@ -256,7 +257,7 @@ def is_known(path: str | Path) -> bool:
     >>> is_known("a.CSV"), is_known("folder/*"), is_known("a.xyz")
     (True, False, False)
     """
-    return any(entry.suffix_of(Path(path)) for entry in formats())
+    return _found(Path(path)) is not None
 
 
 def suffix_of(path: str | Path) -> str:
@@ -279,13 +280,15 @@ def library_of(path: str | Path) -> str:
 
     Builds of one version differ in their compressors; where these differ, equal records may have other bytes.
     """
+    name = format_of(path).library
+    if name == "pyarrow":
+        built = f" ({pa.cpp_build_info.package_kind})" if pa.cpp_build_info.package_kind else ""
+        return f"{name} {pa.__version__}{built}"
     # Not at the top: it loads the standard library's mail package, and few commands ask.
     from importlib.metadata import PackageNotFoundError, version
 
-    name = format_of(path).library
-    built = f" ({pa.cpp_build_info.package_kind})" if name == "pyarrow" and pa.cpp_build_info.package_kind else ""
     try:
-        return f"{name} {version(name)}{built}"
+        return f"{name} {version(name)}"
     except PackageNotFoundError:
         return name
 
@@ -303,7 +306,7 @@ def values_of(path: str | Path, shown: Variable) -> tuple[Scalar, ...]:
     """
     path, texts = Path(path), tuple(map(str, shown.categories))
     one = next(path.iterdir()) if path.is_dir() else path
-    found = next((entry for entry in formats() if entry.suffix_of(one)), None)
+    found = _found(one)
     return texts if found is None or found.partly is None else found.partly(texts, [*map(str, shown.missing_codes)])
 
 
@@ -345,14 +348,20 @@ def misfits(suffix: str, schema: pa.Schema, values: Mapping[str, pa.Array]) -> l
 def format_of(path: str | Path) -> Format:
     """Return the format of the file's suffix; raises UsageError with the known ones."""
     path = Path(path)
-    for entry in formats():
-        if entry.suffix_of(path):
-            return entry
+    if (entry := _found(path)) is not None:
+        return entry
     suffix = path.suffix.lower()
     known = ", ".join(s for entry in formats() for s in entry.suffixes)
     what = f"unknown file type {suffix!r}" if hidden(str(path)) == str(path) else NO_FILE
     fix = _OTHERS.get(suffix, _SAVE if path.is_file() else "")  # a file to be written is not there
     raise UsageError(sentence(what, where=str(path), wanted=f"one of {known}", fix=fix))
+
+
+def _found(path: Path) -> Format | None:
+    """Return the format of the file's suffix, or None; those of Parquet files need no other format to be loaded."""
+    if PARQUET.suffix_of(path):
+        return PARQUET
+    return next((entry for entry in formats() if entry.suffix_of(path)), None)
 
 
 def parquet_files(source: Source) -> list[tuple[Path, Held]]:

@@ -97,8 +97,12 @@ def entropy_excess(t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``(1+t) ln(1+t) - t`` for ``t >= -1``, to full relative accuracy near 0 where it is ``t²/2``."""
     t = np.asarray(t, dtype=np.float64)
     grown = np.maximum(1 + t, 0)
-    direct = grown * np.log(np.where(grown > 0, grown, 1)) - t
-    return np.where(np.abs(t) < _SMALL, t * t * np.polyval(_SERIES, t), direct)
+    found = np.asarray(grown * np.log(np.where(grown > 0, grown, 1)) - t)
+    small = np.abs(t) < _SMALL
+    if small.any():
+        near = t[small]
+        found[small] = near * near * np.polyval(_SERIES, near)
+    return found
 
 
 def information_bound(epsilon: float) -> float:

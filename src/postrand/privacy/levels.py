@@ -71,7 +71,7 @@ def renyi(matrices: TransitionMatrix | Sequence[TransitionMatrix], order: float)
     if not finite(order) > 1:
         got = shown(order, repr)
         raise PrivacyError(sentence("the Rényi order is not above 1", got=got, wanted="1 < order < inf"))
-    return add_upper(*(_renyi(matrix, order) for matrix in _as_sequence(matrices)))
+    return add_upper(*(_renyi(matrix, order, matrix.epsilon) for matrix in _as_sequence(matrices)))
 
 
 def zcdp(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> float:
@@ -89,15 +89,17 @@ def zcdp(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> float:
     True
     """
     laws = _as_sequence(matrices)
-    epsilon = add_upper(*(matrix.epsilon for matrix in laws))
+    own = [matrix.epsilon for matrix in laws]  # each takes a logarithm of 60 digits: not again for every order
+    epsilon = add_upper(*own)
     if math.isinf(epsilon) or epsilon == 0:
         return epsilon
-    first, spread = sum(_divergence(law) for law in laws), sum(law.epsilon**2 for law in laws) / 2 * (1 + 8 * _ULP)
+    first, spread = sum(_divergence(law) for law in laws), sum(e**2 for e in own) / 2 * (1 + 8 * _ULP)
     known: dict[float, float] = {1.0: first}
 
     def level(order: float) -> float:
         if order not in known:
-            known[order] = min(renyi(laws, order), epsilon, first + (order - 1) * spread * (1 + 8 * _ULP))
+            found = add_upper(*(_renyi(law, order, e) for law, e in zip(laws, own, strict=True)))
+            known[order] = min(found, epsilon, first + (order - 1) * spread * (1 + 8 * _ULP))
         return known[order]
 
     orders = [1.0, *(1 + 2.0**k for k in range(-10, 4))]
@@ -138,8 +140,7 @@ def _as_sequence(matrices: TransitionMatrix | Sequence[TransitionMatrix]) -> Seq
     return [matrices] if isinstance(matrices, TransitionMatrix) else matrices
 
 
-def _renyi(matrix: TransitionMatrix, order: float) -> float:
-    epsilon = matrix.epsilon
+def _renyi(matrix: TransitionMatrix, order: float, epsilon: float) -> float:
     if order * epsilon > _LARGEST_EXPONENT:
         return epsilon  # an upper bound for every order; inf with it
     array = matrix.array[:, matrix.array.max(axis=0) > 0]

@@ -251,7 +251,8 @@ def write(
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
         data_writer(staging / data_name)
         differing: list[DataError] = []
-        summary = summarise(staging / data_name, mechanism, differing)
+        with rendering.loading():
+            summary = summarise(staging / data_name, mechanism, differing)
         check_margins(summary, mechanism)
         if delta is not None:
             certificate = certificate.of_file(mechanism, summary.records, delta)

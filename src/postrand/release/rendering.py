@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from importlib.resources.abc import Traversable
+from operator import call
 
+from postrand.formats import formats
+from postrand.support.threads import behind
 from postrand.support.wordings import WORDINGS
 
 _COMPILED = (".c", ".h", ".so", ".pyd")
 """Loops render nothing. Each computer compiles its own, and an installed package has no source of them."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load what renders the pages in a thread of its own while the block runs, which mostly waits for compressors.
+
+    The block of a release lasts longer; where nothing is loaded, the pages load it themselves.
+    """
+    with behind(call) as hand:
+        for load in (_pages, formats, digest):
+            hand(load)
+        yield
+
+
+def _pages() -> None:
+    from postrand.report.html import environment  # as the other pages: the library of the templates is slow to load
+
+    environment().get_template("report.html")
+    for name in ("metadata.documents", "report.release_readme"):
+        import_module(f"postrand.{name}")
 
 
 def digest() -> str:

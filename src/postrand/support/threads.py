@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +17,7 @@ import pyarrow as pa
 from postrand.support.arrow import from_numpy
 from postrand.support.system import processors
 
+_Thing = TypeVar("_Thing")
 _REFUSED = "can't start new thread"
 
 
@@ -56,3 +62,37 @@ def spare_threads(wanted: int) -> int:
     for thread in started:
         thread.join()
     return len(started)
+
+
+@contextmanager
+def behind(work: Callable[[_Thing], object], most: int = 2) -> Iterator[Callable[[_Thing], object]]:
+    """Yield a function that hands things to ``work``, which does them in order in a thread of its own.
+
+    At most ``most`` things wait. What ``work`` raises is raised by a later call, or at the end of the block; things
+    that wait then, or when the block fails, are left undone. Where no thread can be started, it yields ``work``.
+
+    >>> done = []
+    >>> with behind(done.append) as hand:
+    ...     for n in range(4):
+    ...         hand(n)
+    >>> done
+    [0, 1, 2, 3]
+    """
+    if not spare_threads(1):
+        yield work
+        return
+    waiting, context = deque[Future[object]](), copy_context()
+
+    def hand(thing: _Thing) -> None:
+        waiting.append(pool.submit(context.run, work, thing))
+        while len(waiting) > most:
+            waiting.popleft().result()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="postrand-behind") as pool:
+        try:
+            yield hand
+            while waiting:
+                waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

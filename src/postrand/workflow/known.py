@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from postrand import formats
 from postrand.codebook import Codebook
@@ -25,7 +26,6 @@ from postrand.engines.unit_values import settled
 from postrand.engines.wants import Answers, Count, Digest, Hold, Want
 from postrand.formats import Source, Witnesses
 from postrand.formats._parts import files_of
-from postrand.formats.csv import FormulaCells, writes_formulas
 from postrand.mechanism.units import Unit
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
@@ -38,6 +38,9 @@ from postrand.risk.merged import merging
 from postrand.risk.sample import Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
+
+if TYPE_CHECKING:  # a run that writes no text does not load it
+    from postrand.formats.csv import FormulaCells
 
 Shaped = tuple[BlockPlan, LinkedCells | None]
 
@@ -261,6 +264,10 @@ def _columns(plan: Plan, dossier: bool) -> Hold | None:
 
 def _formulas(plan: Plan, engine: Engine, source: Source) -> FormulaCells | None:
     _, suffix = data_name(plan, source, engine)
+    if formats.format_of(f"x{suffix}").keeps_types:
+        return None
+    from postrand.formats.csv import FormulaCells, writes_formulas  # with its archives: not for other files
+
     return FormulaCells.of(source.schema, released_names(plan)) if writes_formulas(suffix) else None
 
 

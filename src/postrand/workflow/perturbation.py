@@ -17,7 +17,6 @@ from postrand.engines import Engine, FolderSink, Sink
 from postrand.engines.base import labelled
 from postrand.engines.content import Content
 from postrand.formats import PartsSource, Source
-from postrand.formats.csv import FormulaWarning, formulas_said
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.release import Release, rendering
@@ -140,7 +139,11 @@ class Perturbation:
 
 def file_warnings(known: Known) -> Iterator[tuple[str, type[UserWarning]]]:
     """Yield each message to the curator about the released file, with its kind."""
-    if known.formulas is not None and (unsafe := formulas_said(known.answers[known.formulas])):
+    if known.formulas is None:
+        return
+    from postrand.formats.csv import FormulaWarning, formulas_said  # only for a release as text
+
+    if unsafe := formulas_said(known.answers[known.formulas]):
         yield unsafe, FormulaWarning
 
 

@@ -192,36 +192,43 @@ def _least_bound(
     """Bisect on μ for the smallest bound; any μ gives a valid one, so its precision costs tightness only."""
     low, high = -reach, reach
     best, best_mu = np.full(reach.shape, np.inf), np.zeros_like(reach)
+    forced, nodes = ~np.asarray(allowed[..., LOW:].any(axis=-1)), np.arange(reach.size)
+    # The four values first, so that each is an array of its own without gaps.
+    terms, weights = (np.ascontiguousarray(np.moveaxis(array, -1, 0)) for array in (tangents, weight))
     for _ in range(_STEPS):
         mu = (low + high) / 2
-        total, theta = _maximise(tangents - mu[:, None, None] * weight, weight, allowed)
+        total, theta = _maximise(terms - mu[:, None] * weights[:, None], weights, forced)
         total += mu * ends
         active = (total[1] > total[0]).astype(np.intp)
-        bound = total.max(axis=0)
+        bound = total[active, nodes]
         best_mu = np.where(bound < best, mu, best_mu)
         best = np.minimum(bound, best)
-        rising = np.take_along_axis(ends - theta, active[None], axis=0)[0] > 0
+        rising = (ends - theta)[active, nodes] > 0
         low, high = np.where(rising, low, mu), np.where(rising, mu, high)
     score = tangents[0] - best_mu[:, None, None] * weight
     return best, *_decode(score, weight, allowed)
 
 
-def _maximise(score: Floats, weight: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the largest sum of scores, each special value used at most once, and its ``Σ p τ``; shapes (2, n)."""
-    forced = ~allowed[..., LOW:].any(axis=-1)
-    ordinary = np.where(score[..., HIGH] > score[..., LOW], HIGH, LOW)
-    special = np.where(score[..., MOST] > score[..., LEAST], MOST, LEAST)
-    pick = np.where(forced, special, ordinary)[..., None]
-    base = np.take_along_axis(score, pick, axis=-1)[..., 0]
-    taken = np.take_along_axis(np.broadcast_to(weight, score.shape), pick, axis=-1)[..., 0]
+def _maximise(score: Floats, weight: Floats, forced: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the largest sum of scores, each special value used at most once, and its ``Σ p τ``; shapes (2, n).
+
+    ``score`` (4, 2, n, S) and ``weight`` (4, n, S) have the values first; ``forced`` (n, S) must take special ones.
+    """
+    high = score[HIGH] > score[LOW]
+    base, taken = np.where(high, score[HIGH], score[LOW]), np.where(high, weight[HIGH], weight[LOW])
+    if forced.any():
+        most = score[MOST] > score[LEAST]
+        base = np.where(forced, np.where(most, score[MOST], score[LEAST]), base)
+        taken = np.where(forced, np.where(most, weight[MOST], weight[LEAST]), taken)
     total, theta = base.sum(axis=-1), taken.sum(axis=-1)
+    at = np.ix_(*map(np.arange, total.shape))
     for value in (LEAST, MOST):
-        gain = np.where(forced, -np.inf, score[..., value] - base)
-        k = gain.argmax(axis=-1)[..., None]
-        most = np.take_along_axis(gain, k, axis=-1)[..., 0]
-        moved = np.take_along_axis(weight[..., value] - taken, k, axis=-1)[..., 0]
-        total += np.maximum(most, 0)
-        theta += np.where(most > 0, moved, 0)
+        gain = np.where(forced, -np.inf, score[value] - base)
+        k = gain.argmax(axis=-1)
+        largest = gain[(*at, k)]
+        moved = weight[value][at[1], k] - taken[(*at, k)]
+        total += np.maximum(largest, 0)
+        theta += np.where(largest > 0, moved, 0)
     return total, theta
 
 
