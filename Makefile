@@ -150,7 +150,7 @@ check: env  ## lint, format, types, spelling, licences
 
 sbom: $(TOOLS)/.audit  ## list the locked packages with their digests in dist/sbom.json (CycloneDX); needs no network
 	mkdir -p dist
-	$(TOOLS)/bin/cyclonedx-py requirements locks/dev.txt --pyproject pyproject.toml --mc-type application \
+	PYTHONWARNINGS=ignore $(TOOLS)/bin/cyclonedx-py requirements locks/dev.txt --pyproject pyproject.toml --mc-type application \
 	  --output-reproducible --output-file dist/sbom.json
 
 vulnerabilities: $(TOOLS)/.audit  ## look for published vulnerabilities of the locked packages; needs a network

@@ -41,8 +41,8 @@ def run_page(name: str, folder: Path, *, secret: Path | None = None) -> int:
             with (folder / place.split()[3]).open("w" if "new" in place else "a", encoding="utf-8") as file:
                 file.write(lines if "new" in place else f"\n{lines}")
         elif block.startswith("$ "):
-            lines = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
-            assert "".join(f"$ {line}\n{command(line, secret)}" for line in lines) == block, name
+            asked = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
+            assert "".join(f"$ {line}\n{command(line, secret)}" for line in asked) == block, name
         elif kind in ("sh", "shell") or (not kind and block.startswith("postrand ")):
             printed = "".join(command(line, secret) for line in block.strip().splitlines())
         elif kind == "text" or (not kind and below):

@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 import postrand as pr
 from postrand import Codebook, Mechanism, ReleaseKey, Variable, estimate, formats
 from postrand.codebook.survey_design import SurveyDesign
+from postrand.errors import EstimationError
 from postrand.mechanism import Block, Split
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
-from postrand.mechanism.units import Units
+from postrand.mechanism.units import SharedDrawsWarning, Units
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "r" / "postrand"
@@ -279,11 +281,15 @@ def numbers(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Compared:
-    """Python's estimate, and how far that of R is from it: absolutely, and relative to the largest of its kind."""
+    """Python's estimate, and how far that of R is from it: absolutely, and relative to the largest of its kind.
+
+    ``shared``: Python warned that records share one draw.
+    """
 
     found: Any
     apart: float
     relative: float
+    shared: bool = False
 
 
 def compare(one: Asked, release: Files, answer: dict[str, Any]) -> Compared:
@@ -304,3 +310,18 @@ def compare(one: Asked, release: Files, answer: dict[str, Any]) -> Compared:
         apart = max(apart, float(gap.max()))
         relative = max(relative, float(gap.max()) / float(finite.max(initial=1e-300)))
     return Compared(found, apart, relative)
+
+
+def compare_all(releases: dict[str, Files], answers: list[dict[str, Any]]) -> list[Compared | None]:
+    """Compare all answers of R; None where Python refuses the question."""
+    found: list[Compared | None] = []
+    for one, answer in zip(QUESTIONS, answers[:-1], strict=True):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                compared = compare(one, releases[one.release], answer)
+            except EstimationError:
+                found.append(None)
+                continue
+        found.append(replace(compared, shared=any(issubclass(w.category, SharedDrawsWarning) for w in caught)))
+    return found

@@ -3,7 +3,6 @@
 import math
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ import numpy as np
 from benchmarks.page import filled
 from benchmarks.papers.items import headed
 
-from postrand.errors import EstimationError
 from tests.conftest import ROOT
-from tests.r_cases import QUESTIONS, Asked, Compared, Files, ask_r, compare, make_releases, numbers
+from tests.r_cases import QUESTIONS, Asked, Compared, ask_r, compare_all, make_releases, numbers
 
 PAGE = ROOT / "docs" / "r.md"
 NAME = "r and python"
@@ -37,7 +35,7 @@ def shown(value: Any, error: Any) -> str:
     return f"{value:.7g} ± {error:.5g}"
 
 
-def answered(one: Asked, compared: Compared, answer: dict[str, Any]) -> list[str]:
+def answered(compared: Compared, answer: dict[str, Any]) -> list[str]:
     """Return the cells of a question that both answer."""
     value, error = (np.ravel(array)[-1] for array in (compared.found.value, compared.found.standard_error))
     theirs = (numbers(answer[name])[-1] for name in ("value", "error"))
@@ -45,20 +43,18 @@ def answered(one: Asked, compared: Compared, answer: dict[str, Any]) -> list[str
     return [str(np.size(compared.found.value)), shown(value, error), shown(*theirs), f"1e{exponent:03d}"]
 
 
-def rows(releases: dict[str, Files], answers: list[dict[str, Any]]) -> Iterator[str]:
+def rows(compared: list[Compared | None], answers: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the row of each question."""
-    for one, answer in zip(QUESTIONS, answers[:-1], strict=True):
-        try:
-            cells = answered(one, compare(one, releases[one.release], answer), answer)
-        except EstimationError:
-            cells = ["", "refused", "refused" if "refused" in answer else "answered", ""]
+    for one, each, answer in zip(QUESTIONS, compared, answers[:-1], strict=True):
+        refused = ["", "refused", "refused" if "refused" in answer else "answered", ""]
+        cells = answered(each, answer) if each else refused
         yield f"| {one.release.removeprefix('kept/')} | {asked(one)} | {' | '.join(cells)} |"
 
 
-def table(releases: dict[str, Files], answers: list[dict[str, Any]]) -> list[str]:
+def table(compared: list[Compared | None], answers: list[dict[str, Any]]) -> list[str]:
     """Return the lines of the table."""
     head = headed(("release", "question", "numbers", "Python, the last", "R, the last", "largest difference"))
-    return [*head, *rows(releases, answers)]
+    return [*head, *rows(compared, answers)]
 
 
 def last(line: str) -> float:
@@ -68,11 +64,11 @@ def last(line: str) -> float:
 
 def main() -> None:
     """Write the page."""
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         releases = make_releases(folder)
-        lines = table(releases, ask_r(releases, folder))
+        answers = ask_r(releases, folder)
+        lines = table(compare_all(releases, answers), answers)
     most = max(map(last, lines[2:]))
     said = f"Made by `python -m tests.r_page`. {len(lines) - 2} questions; the largest difference is below {most:g}."
     PAGE.write_text(filled(PAGE.read_text("utf-8"), {NAME: lines}, said), encoding="utf-8")

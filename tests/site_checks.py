@@ -13,6 +13,10 @@ pytestmark = pytest.mark.browser
 SITE = ROOT / "site"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if "_static" not in page.parts)
 
+API = "docs/api/postrand."
+DARK = [page for page in PAGES if not page.startswith(API) or page == f"{API}risk.html"]
+"""In the dark one page stands for the references of Python, the longest ones: they have the same parts and colours."""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -40,7 +44,7 @@ def test_nothing_comes_from_elsewhere() -> None:
 def test_every_page_is_accessible(browser: Browser, scheme: str, width: int) -> None:
     found = []
     with opened(browser, address("index.html"), viewport={"width": width, "height": 1000}, color_scheme=scheme) as page:
-        for name in PAGES:
+        for name in PAGES if scheme == "light" else DARK:
             page.goto(address(name))
             assert page.get_attribute("html", "data-theme") == scheme, name
             found += [f"{name}: {one}" for one in violations(page)]

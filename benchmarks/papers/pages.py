@@ -25,8 +25,7 @@ def counts() -> list[str]:
         found = Counter(verdict for verdict in said if verdict in VERDICTS)
         found["plots"] = text.count(f"({name}-figure-")
         total += found
-        title = text.partition("\n")[0].removeprefix("# ")
-        lines.append(cells(f"[{title}]({name}.md)", found))
+        lines.append(cells(f"[{name.upper()}]({name}.md)", found))
     return [*lines, cells("all", total)]
 
 
