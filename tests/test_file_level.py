@@ -342,6 +342,8 @@ def test_numerical_columns_and_claims_on_the_file_s_counts_fail_too() -> None:
     assert {"code": "file_claims"} in level_of(models=[NeedsFile()]).fails
     law: Any = SimpleNamespace(codebook=BOOK, variables=BOOK.names, numerical=[SimpleNamespace(variable="pay")])
     assert list(distinguishing(law, Facts())) == [{"code": "ranks", "variables": ["pay"]}]
+    law.variables, law.numerical = BOOK.names[1:], [SimpleNamespace(variable=BOOK.names[0])]
+    assert list(distinguishing(law, Facts())) == [{"code": "ranks", "variables": [BOOK.names[0]]}]
 
 
 def test_every_condition_has_words_and_a_line_in_the_page_of_the_format() -> None:
