@@ -110,6 +110,8 @@ def test_arrays_that_are_no_channel_are_refused(array, message):
         (np.array([[UNIT + 1, -1], [0, UNIT]]), "outside 0..2"),
         (np.array([[UNIT, 1, -1]] * 3), "outside 0..2"),
         (np.array([[UNIT, 0], [UNIT, 1]]), "row 1 does not sum"),
+        (np.array([UNIT]), "must be square"),
+        (np.array([[UNIT, 0]]), "must be square"),
         (np.full((2049, 2049), UNIT), "row 0 does not sum"),  # 2^64 more than 2^53: the sum of 64 bits is right
         (np.array([[UNIT - 1, 0], [0, UNIT]]), "row 0 does not sum"),
         (np.array([[2**63, 2**63], [0, UNIT]], dtype=np.uint64), "outside 0..2"),
@@ -148,6 +150,27 @@ def test_sizes_and_sums_are_right_up_to_their_limits():
     assert str(refused.value).count("does not sum to 1") == 10
 
 
+@pytest.mark.parametrize("size", [5, 65])  # sums of 64 bits of the second row wrap around, and look right
+@pytest.mark.parametrize("many", [2**62, -(2**62)])
+def test_two_weights_a_row_whose_sum_wraps_around_are_refused(size, many):
+    off = np.zeros(size, dtype=np.int64)
+    off[1] = many
+    with pytest.raises(SpecificationError, match="a weight is too large or negative"):
+        TransitionMatrix.constant(np.full(size, UNIT), off)
+
+
+def test_two_weights_a_row_are_whole_numbers_in_one_row_each():
+    assert TransitionMatrix.constant([0, UNIT], [UNIT, 0]).array.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert TransitionMatrix.constant([UNIT], [0]) == TransitionMatrix.identity(1)
+    for diagonal, off, message in (
+        ([[UNIT, UNIT]], [[0, 0]], "expected two weights for each row"),
+        ([UNIT, UNIT], [0.0, 0.0], "weights are not integers"),
+        ([1.0 * UNIT, 1.0 * UNIT], [0, 0], "weights are not integers"),
+    ):
+        with pytest.raises(SpecificationError, match=message):
+            TransitionMatrix.constant(diagonal, off)
+
+
 def test_a_law_is_inverted_up_to_a_condition_number_of_a_million_millions():
     """``[[1/2 + d, 1/2 - d], [1/2 - d, 1/2 + d]]`` has the condition number 1/(2d)."""
     laws = [TransitionMatrix.from_array([[0.5 + d, 0.5 - d], [0.5 - d, 0.5 + d]]) for d in (2.0**-40, 2.0**-41)]
@@ -175,6 +198,10 @@ def test_a_value_cannot_be_changed_behind_its_back():
     assert matrix.weights[0, 0] == UNIT
     with pytest.raises(ValueError, match="read-only"):
         matrix.weights[0, 0] = 1
+    large = TransitionMatrix.identity(64)
+    for array in (large.form.diagonal, large.form.off):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 def test_equality_hash_and_digest_agree():
