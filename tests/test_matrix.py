@@ -310,6 +310,9 @@ def test_columns_that_sum_to_one_and_rows_of_different_entropy(tmp_path):
     assert law.entropy_rate == pytest.approx(2 / 3 * math.log(2), rel=1e-12)
     assert law.entropy_rate <= 2 / 3 * math.log(2)
     assert law.beta == pytest.approx(2 / 3 * math.log(2) / math.log(3), rel=1e-12)
+    assert not TransitionMatrix(
+        np.array([[half, half, 0], [0, half, half], [half, 0, half]])[[0, 0, 2]]
+    ).is_bistochastic
     skewed = TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])
     assert not skewed.is_bistochastic
     with pytest.raises(PrivacyError, match=r"column 0 does not sum to 1.*an excess of 0\.25"):
