@@ -143,6 +143,8 @@ def test_sizes_and_sums_are_right_up_to_their_limits():
     for size in (0, 100_001, 2.5, True):
         with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
             TransitionMatrix.identity(size)
+        with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
+            randomised_response(size, 1.0)
     for error in (9e-10, -9e-10):
         assert TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5 + error]]).weights.sum(axis=1).tolist() == [UNIT] * 2
     with pytest.raises(SpecificationError) as refused:
@@ -258,6 +260,7 @@ def test_matrices_are_equal_only_with_the_same_weights():
     moved = large.weights.copy()
     moved[3, [5, 6]] += (1, -1)  # the diagonal is the same
     assert (large == TransitionMatrix(moved), TransitionMatrix(moved) == large) == (False, False)
+    assert TransitionMatrix.identity(20_000) != TransitionMatrix.identity(2)  # of which the first is never dense
 
 
 def test_weights_in_another_unit_are_refused():
