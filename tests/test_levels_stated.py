@@ -124,7 +124,7 @@ def test_delta_of_many_laws_by_renyi_is_its_formula_and_an_upper_bound():
     for number, each, epsilon, best in cases:  # of the last two, the first and the last order say most
         laws = [randomised_response(2, each)] * number
         found = _by_renyi(laws, epsilon)
-        levels = [(a - 1) * (renyi(laws, a) - epsilon + math.log1p(-1 / a)) - math.log(a) for a in orders]
+        levels = [(a - 1) * (number * renyi(laws[0], a) - epsilon + math.log1p(-1 / a)) - math.log(a) for a in orders]
         least = math.exp(min(levels))
         assert least * (1 - 1e-14) <= found <= least * (1 + 1e-6)
         assert best is None or levels.index(min(levels)) == best
