@@ -249,6 +249,8 @@ def test_rho_of_a_record_counts_its_prior_once():
     assert found is not None
     assert wanted <= found <= wanted * (1 + 1e-5)
     assert rho_of(Mechanism({"a": TransitionMatrix.identity(2)}), Account((), (), math.inf)) is None
+    large = Mechanism({name: randomised_response(65, 0.5) for name in "ab"})  # each is taken for ε²/2
+    assert rho_of(large, mechanism_account(large)) == pytest.approx(0.25, rel=1e-12)
 
 
 def test_what_designers_are_told_of_a_metric_is_one_row_for_each_way_along_an_edge():

@@ -299,6 +299,7 @@ def test_rounding_moves_no_entry_by_more_than_its_share():
         ((UNIT - 31, 10.5, 20.5, 0.0), (UNIT - 31, 10, 21, 0)),  # of remainders alike, the larger entry; no zero
         ((UNIT - 31, 20.5, 10.5, 0.0), (UNIT - 31, 21, 10, 0)),
         ((UNIT - 31, 10.0, 21.0, 0.0), (UNIT - 31, 10, 21, 0)),
+        ((UNIT - 11, 10.25, 0.75, 0.0), (UNIT - 11, 10, 1, 0)),  # an entry below one unit as well
     ],
 )
 def test_units_that_are_left_go_to_the_largest_remainders(units, wanted):
