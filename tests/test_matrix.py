@@ -291,6 +291,13 @@ def test_rounding_moves_no_entry_by_more_than_its_share():
     assert set(one.weights.ravel().tolist()) == {UNIT // 10, UNIT // 10 + 1}
 
 
+@pytest.mark.parametrize("least", [0.1 - 9e-10, 0.1 + 9e-10])
+def test_a_row_that_almost_sums_to_one_is_rounded_in_proportion(least):
+    row = np.array([0.8, 0.1, least])
+    found = TransitionMatrix.from_array([row] * 3).weights
+    assert np.abs(found - UNIT * (row / row.sum())).max() <= 2
+
+
 @pytest.mark.parametrize(
     ("units", "wanted"),
     [
