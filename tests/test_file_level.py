@@ -25,6 +25,7 @@ from postrand.codebook import Codebook, Variable, coding
 from postrand.errors import PostrandError, PrivacyError, ReleaseError, SpecificationError, UsageError
 from postrand.mechanism import Block, Mechanism, Split, Subset
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.mechanism.matrix_classes import join
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.units import Units
 from postrand.plan import load_plan
@@ -310,6 +311,8 @@ def test_no_condition_hides_another() -> None:
     zeros = replace(ZEROS, provenance="confidential")  # its values are reached from one another: nothing is selected
     fails = conditions(Mechanism([zeros, BLOCKS[1]], BOOK))
     assert fails == [{"code": "no_epsilon", "blocks": [["sex"]]}, {"code": "confidential_prior", "blocks": [["sex"]]}]
+    one = Block(("area",), join([TransitionMatrix.identity(1), randomised_response(3, 1.0)]), provenance="confidential")
+    assert {"code": "selected", "blocks": [["area"]]} in conditions(Mechanism([BLOCKS[0], one], BOOK))
 
 
 def test_blocks_of_households_are_named() -> None:
@@ -342,6 +345,8 @@ def test_numerical_columns_and_claims_on_the_file_s_counts_fail_too() -> None:
     assert {"code": "file_claims"} in level_of(models=[NeedsFile()]).fails
     law: Any = SimpleNamespace(codebook=BOOK, variables=BOOK.names, numerical=[SimpleNamespace(variable="pay")])
     assert list(distinguishing(law, Facts())) == [{"code": "ranks", "variables": ["pay"]}]
+    law.variables, law.numerical = BOOK.names[1:], [SimpleNamespace(variable=BOOK.names[0])]
+    assert list(distinguishing(law, Facts())) == [{"code": "ranks", "variables": [BOOK.names[0]]}]
 
 
 def test_every_condition_has_words_and_a_line_in_the_page_of_the_format() -> None:

@@ -132,7 +132,8 @@ def test_zcdp_of_a_tiny_level_is_half_of_its_square_rounded_up():
     ("matrix", "tolerance"),
     [(randomised_response(2, epsilon), 3e-6) for epsilon in (0.1, 1.0, 6.0)]
     + [(law(1, 0.5, 2), 3e-6), (TransitionMatrix.from_array([[0.01, 0.99], [0.001, 0.999]]), 3e-6)]
-    + [(TransitionMatrix.from_array([[0.5, 0.5], [1e-6, 1 - 1e-6]]), 3e-6), (OF_ONE, 3e-6)],
+    + [(TransitionMatrix.from_array([[0.5, 0.5], [1e-6, 1 - 1e-6]]), 3e-6), (OF_ONE, 3e-6)]
+    + [(TransitionMatrix.from_array([[0.45, 0.55], [1 / 3, 2 / 3]]), 3e-6)],  # the largest D_a / a between 1 and 2
 )
 def test_rho_of_two_values_is_the_largest_ratio_and_of_blocks_the_sum(matrix, tolerance):
     with mpmath.workdps(40):

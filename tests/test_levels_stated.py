@@ -124,12 +124,13 @@ def test_delta_of_many_laws_by_renyi_is_its_formula_and_an_upper_bound():
     for number, each, epsilon, best in cases:  # of the last two, the first and the last order say most
         laws = [randomised_response(2, each)] * number
         found = _by_renyi(laws, epsilon)
-        levels = [(a - 1) * (renyi(laws, a) - epsilon + math.log1p(-1 / a)) - math.log(a) for a in orders]
+        levels = [(a - 1) * (number * renyi(laws[0], a) - epsilon + math.log1p(-1 / a)) - math.log(a) for a in orders]
         least = math.exp(min(levels))
         assert least * (1 - 1e-14) <= found <= least * (1 + 1e-6)
         assert best is None or levels.index(min(levels)) == best
         assert delta_upper(laws, epsilon) <= found
-    assert delta_upper([randomised_response(2, 0.5)] * 20, 10.0) == 0
+    different = [randomised_response(2, 0.4 + 0.01 * k) for k in range(20)]
+    assert delta_upper(different, sum(law.epsilon for law in different) + 1e-9) == 0
     assert _by_renyi([TransitionMatrix.identity(2)], 4.0) == 1.0
 
 
@@ -248,6 +249,8 @@ def test_rho_of_a_record_counts_its_prior_once():
     assert found is not None
     assert wanted <= found <= wanted * (1 + 1e-5)
     assert rho_of(Mechanism({"a": TransitionMatrix.identity(2)}), Account((), (), math.inf)) is None
+    large = Mechanism({name: randomised_response(65, 0.5) for name in "ab"})  # each is taken for ε²/2
+    assert rho_of(large, mechanism_account(large)) == pytest.approx(0.25, rel=1e-12)
 
 
 def test_what_designers_are_told_of_a_metric_is_one_row_for_each_way_along_an_edge():

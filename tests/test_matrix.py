@@ -110,6 +110,8 @@ def test_arrays_that_are_no_channel_are_refused(array, message):
         (np.array([[UNIT + 1, -1], [0, UNIT]]), "outside 0..2"),
         (np.array([[UNIT, 1, -1]] * 3), "outside 0..2"),
         (np.array([[UNIT, 0], [UNIT, 1]]), "row 1 does not sum"),
+        (np.array([UNIT]), "must be square"),
+        (np.array([[UNIT, 0]]), "must be square"),
         (np.full((2049, 2049), UNIT), "row 0 does not sum"),  # 2^64 more than 2^53: the sum of 64 bits is right
         (np.array([[UNIT - 1, 0], [0, UNIT]]), "row 0 does not sum"),
         (np.array([[2**63, 2**63], [0, UNIT]], dtype=np.uint64), "outside 0..2"),
@@ -141,11 +143,34 @@ def test_sizes_and_sums_are_right_up_to_their_limits():
     for size in (0, 100_001, 2.5, True):
         with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
             TransitionMatrix.identity(size)
+        with pytest.raises(SpecificationError, match=r"wanted 1\.\.100000"):
+            randomised_response(size, 1.0)
     for error in (9e-10, -9e-10):
         assert TransitionMatrix.from_array([[0.5, 0.5], [0.5, 0.5 + error]]).weights.sum(axis=1).tolist() == [UNIT] * 2
     with pytest.raises(SpecificationError) as refused:
         TransitionMatrix.from_array(np.full((12, 12), 0.5))
     assert str(refused.value).count("does not sum to 1") == 10
+
+
+@pytest.mark.parametrize("size", [5, 65])  # sums of 64 bits of the second row wrap around, and look right
+@pytest.mark.parametrize("many", [2**62, -(2**62)])
+def test_two_weights_a_row_whose_sum_wraps_around_are_refused(size, many):
+    off = np.zeros(size, dtype=np.int64)
+    off[1] = many
+    with pytest.raises(SpecificationError, match="a weight is too large or negative"):
+        TransitionMatrix.constant(np.full(size, UNIT), off)
+
+
+def test_two_weights_a_row_are_whole_numbers_in_one_row_each():
+    assert TransitionMatrix.constant([0, UNIT], [UNIT, 0]).array.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert TransitionMatrix.constant([UNIT], [0]) == TransitionMatrix.identity(1)
+    for diagonal, off, message in (
+        ([[UNIT, UNIT]], [[0, 0]], "expected two weights for each row"),
+        ([UNIT, UNIT], [0.0, 0.0], "weights are not integers"),
+        ([1.0 * UNIT, 1.0 * UNIT], [0, 0], "weights are not integers"),
+    ):
+        with pytest.raises(SpecificationError, match=message):
+            TransitionMatrix.constant(diagonal, off)
 
 
 def test_a_law_is_inverted_up_to_a_condition_number_of_a_million_millions():
@@ -175,6 +200,10 @@ def test_a_value_cannot_be_changed_behind_its_back():
     assert matrix.weights[0, 0] == UNIT
     with pytest.raises(ValueError, match="read-only"):
         matrix.weights[0, 0] = 1
+    large = TransitionMatrix.identity(64)
+    for array in (large.form.diagonal, large.form.off):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 def test_equality_hash_and_digest_agree():
@@ -231,6 +260,7 @@ def test_matrices_are_equal_only_with_the_same_weights():
     moved = large.weights.copy()
     moved[3, [5, 6]] += (1, -1)  # the diagonal is the same
     assert (large == TransitionMatrix(moved), TransitionMatrix(moved) == large) == (False, False)
+    assert TransitionMatrix.identity(20_000) != TransitionMatrix.identity(2)  # of which the first is never dense
 
 
 def test_weights_in_another_unit_are_refused():
@@ -261,6 +291,13 @@ def test_rounding_moves_no_entry_by_more_than_its_share():
     assert set(one.weights.ravel().tolist()) == {UNIT // 10, UNIT // 10 + 1}
 
 
+@pytest.mark.parametrize("least", [0.1 - 9e-10, 0.1 + 9e-10])
+def test_a_row_that_almost_sums_to_one_is_rounded_in_proportion(least):
+    row = np.array([0.8, 0.1, least])
+    found = TransitionMatrix.from_array([row] * 3).weights
+    assert np.abs(found - UNIT * (row / row.sum())).max() <= 2
+
+
 @pytest.mark.parametrize(
     ("units", "wanted"),
     [
@@ -269,6 +306,7 @@ def test_rounding_moves_no_entry_by_more_than_its_share():
         ((UNIT - 31, 10.5, 20.5, 0.0), (UNIT - 31, 10, 21, 0)),  # of remainders alike, the larger entry; no zero
         ((UNIT - 31, 20.5, 10.5, 0.0), (UNIT - 31, 21, 10, 0)),
         ((UNIT - 31, 10.0, 21.0, 0.0), (UNIT - 31, 10, 21, 0)),
+        ((UNIT - 11, 10.25, 0.75, 0.0), (UNIT - 11, 10, 1, 0)),  # an entry below one unit as well
     ],
 )
 def test_units_that_are_left_go_to_the_largest_remainders(units, wanted):
@@ -283,6 +321,9 @@ def test_columns_that_sum_to_one_and_rows_of_different_entropy(tmp_path):
     assert law.entropy_rate == pytest.approx(2 / 3 * math.log(2), rel=1e-12)
     assert law.entropy_rate <= 2 / 3 * math.log(2)
     assert law.beta == pytest.approx(2 / 3 * math.log(2) / math.log(3), rel=1e-12)
+    assert not TransitionMatrix(
+        np.array([[half, half, 0], [0, half, half], [half, 0, half]])[[0, 0, 2]]
+    ).is_bistochastic
     skewed = TransitionMatrix.from_array([[0.75, 0.25], [0.5, 0.5]])
     assert not skewed.is_bistochastic
     with pytest.raises(PrivacyError, match=r"column 0 does not sum to 1.*an excess of 0\.25"):

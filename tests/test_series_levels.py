@@ -135,6 +135,7 @@ def test_what_is_no_level_is_refused(level):
         ({"previous": "0f" * 31}, "'previous'"),
         ({"previous": "0F" * 32}, "'previous'"),
         ({"previous": 3}, "'previous'"),
+        ({"previous": int("1" * 64)}, "'previous'"),
         ({"number": "2"}, "'number'"),
         ({"number": True}, "'number'"),
         ({"population": None, "kind": "again", "disjoint": 1}, "'population'.*\n.*'kind'.*\n.*'disjoint'"),

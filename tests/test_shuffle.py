@@ -5,6 +5,7 @@ import math
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from postrand.errors import PrivacyError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy.blanket import blanket_delta, parts_of
 from postrand.privacy.shuffle import (
@@ -23,6 +24,11 @@ from postrand.privacy.shuffle import (
     shuffled_holds,
     shuffled_levels,
 )
+from postrand.ranks import RankBand
+from postrand.ranks.column import RankedColumn
+
+LAW = Block("a", randomised_response(2, 1.0))
+NONE = Block("b", TransitionMatrix.identity(2))
 
 
 def enumerated(local_epsilon, records):
@@ -183,11 +189,14 @@ def test_a_search_ends_close_above_the_least_feasible_point():
         assert len(tried) < 35
     assert _least(lambda x: x >= math.pi, 100.0, 1e-6, 20.0) == pytest.approx(math.pi, rel=1e-6)
     assert _least(lambda x: False, 7.0, 1e-6) == pytest.approx(7.0)
+    assert _least(lambda x: x >= math.pi / 1000, 1.0, 1e-6, 0.5) == pytest.approx(math.pi / 1000, rel=1e-6)
+    assert 0 < _least(lambda x: True, 1.0, 1e-6) < 1e-12  # even 0 is feasible
 
 
 def test_a_level_holds_and_nine_tenths_of_it_do_not():
     law, records, delta = Mechanism({"a": randomised_response(3, 1.0), "b": randomised_response(2, 0.5)}), 300, 1e-4
     for name, level in shuffled_levels(law, records, delta).items():
+        assert not shuffled_holds(name, law, records, 0.0, delta)
         assert shuffled_holds(name, law, records, level, delta)
         assert not shuffled_holds(name, law, records, 0.9 * level, delta)
     assert not shuffled_holds("other", law, records, 99.0, delta)
@@ -216,5 +225,23 @@ def test_the_number_of_records_and_the_levels_have_limits():
     ):
         with pytest.raises(PrivacyError):
             call()
-    assert 1 - 1e-9 < shuffled_delta(900.0, 5, 701.0) <= 1  # beyond floats: as if nobody else were there
+    assert 1 - 1e-9 < shuffled_delta(900.0, 5, 801.0) <= 1  # beyond floats: as if nobody else were there
     assert shuffled_delta(701.5, 5, 701.0) == pytest.approx(1 - math.exp(-0.5))
+
+
+def test_one_record_alone_tells_no_more_than_everything():
+    assert shuffled_delta(60.0, 1, 0.0) == 1.0  # but for e^-60
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (Mechanism([LAW], numerical=[RankedColumn("pay", RankBand(5), "permute", 20)]), "variables have no ε; got pay"),
+        (Mechanism([LAW], split=Split.of([0.5, 0.5], [NONE, replace(NONE, variables=("c",))])), "no finite ε"),
+        (Mechanism([NONE]), "no finite ε"),
+    ],
+)
+def test_laws_without_a_level_are_not_amplified(law, message):
+    for call in (shuffled_levels, shuffled_epsilon, shuffled_delta):
+        with pytest.raises(PrivacyError, match=message):
+            call(law, 10, 0.5)
