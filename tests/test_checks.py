@@ -581,6 +581,25 @@ def test_a_file_that_is_missing_fails_its_check_and_all_that_stand_on_it(
         release.verify(root)
 
 
+def test_what_stands_on_a_manifest_or_a_law_that_cannot_be_read_is_not_tried(tmp_path: Path) -> None:
+    root = shutil.copytree(RELEASES / "3/mixed", tmp_path / "r")
+    (root / "manifest.json").write_bytes(b"{}\n")
+
+    def outcomes() -> dict[str, str]:
+        found = release.verify(root, file=root / "data.csv", raise_if_failed=False)
+        return {check.name: check.outcome for check in found.checks}
+
+    told = outcomes()
+    assert [name for name, outcome in told.items() if outcome == "passed"] == [
+        "files", "codebook", "mechanism", "certificate",
+    ]  # fmt: skip
+    assert {told[name] for name in ("manifest", "data", "derived", "file", "values")} == {"failed"}
+    (root / "mechanism.json").unlink()
+    told = outcomes()
+    assert [name for name, outcome in told.items() if outcome == "passed"] == ["files", "codebook"]
+    assert "values" not in told  # nothing says that columns are released by ranks
+
+
 def test_a_place_without_a_release_and_a_key_without_a_file_are_refused(tmp_path: Path) -> None:
     (only,) = release.verify(tmp_path, raise_if_failed=False).checks
     assert (only.name, only.outcome) == ("files", "failed")
