@@ -410,6 +410,8 @@ def test_entropies_are_bounds_from_below_within_the_stated_tolerance():
             true = mpmath.fsum(rates[:count]) / mpmath.fsum(mpmath.log(law.shape[1]) for law in laws[:count])
             assert true * (1 - mpmath.mpf(4) / 10**13) <= beta_lower(laws[:count]) <= true
     assert beta_lower([]) == beta_lower([np.array([[UNIT]])]) == 1.0
+    assert beta_lower([np.full((2, 2), UNIT // 2), np.array([[UNIT]])]) == 1.0  # one category has nothing to hide
+    assert beta_lower([np.array([[UNIT, 0]])]) == 0.0  # one row, which both have
 
 
 def test_a_law_of_powers_of_two_has_an_exact_share_of_bits():

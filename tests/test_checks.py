@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -17,7 +18,7 @@ from postrand.errors import DataError, ReleaseError, UncheckedError, UsageError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition
-from postrand.release import canonical_json, rendering, verification
+from postrand.release import canonical_json, checks, fields, rendering, verification
 from postrand.release.bundle import library_of
 from postrand.release.checks import (
     Audit,
@@ -137,6 +138,7 @@ def test_pages_are_the_same_only_of_the_same_version_and_program() -> None:
     ("version", "library"),
     [
         ("0.1.0", 3), ("0.1.0", "other 1"), ("0.1.0", "pyarrow\n1"), ("0.1.0", ""), ("0.1.0", "pyarrow" + "x" * 40),
+        ("0.1.0", "pyarrow <b>"),
         (3, "pyarrow 1.0"), (None, "pyarrow 1.0"), ("0.0.9", "pyarrow 1.0"), ("0.1", "pyarrow 1.0"),
         ("x", "pyarrow 1.0"), ("1", "pyarrow 1.0"), ("0.1.0 ", "pyarrow 1.0"),
     ],
@@ -159,7 +161,7 @@ def test_versions_are_ordered_by_their_numbers() -> None:
 def test_a_schema_is_one_of_those_known_and_its_number_is_the_last_part() -> None:
     known = ("postrand/release/1", "postrand/release/2")
     assert [check_schema({"schema": name}, known, "here") for name in known] == [1, 2]
-    with pytest.raises(ReleaseError, match="use a newer postrand"):
+    with pytest.raises(ReleaseError, match=r"wanted postrand/release/2\. Next: use a newer postrand"):
         check_schema({"schema": "postrand/release/3"}, known, "here")
     for other in ("postrand/ledger/1", None, "", "postrand/release"):
         with pytest.raises(ReleaseError, match="give a folder of the wanted kind"):
@@ -214,6 +216,27 @@ def test_names_are_those_of_plain_files_and_of_the_data_folder(tmp_path: Path) -
     (tmp_path / "other").symlink_to("a.txt")
     with pytest.raises(ReleaseError, match="'other' is not a plain file"):
         plain_files(tmp_path)
+    (tmp_path / "other").unlink()
+    reserved = next(iter(fields.RESERVED_NAMES))
+    (tmp_path / reserved).touch()
+    with pytest.raises(ReleaseError, match="which this version does not know"):
+        plain_files(tmp_path)
+
+
+def test_a_folder_that_cannot_be_listed_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(folder: Path) -> list[tuple[str, int]]:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "manifest.json").touch()
+    monkeypatch.setattr(checks, "_entries", fails)
+    with pytest.raises(ReleaseError, match="no such release; got Permission denied"):
+        plain_files(tmp_path)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_not_written(number: float) -> None:
+    with pytest.raises(ReleaseError, match="a value cannot be written as JSON"):
+        canonical_json.dump({"a": number})
 
 
 def test_why_there_is_no_release_is_said_once(tmp_path: Path) -> None:
@@ -579,6 +602,25 @@ def test_a_file_that_is_missing_fails_its_check_and_all_that_stand_on_it(
     )
     with pytest.raises(ReleaseError):
         release.verify(root)
+
+
+def test_what_stands_on_a_manifest_or_a_law_that_cannot_be_read_is_not_tried(tmp_path: Path) -> None:
+    root = shutil.copytree(RELEASES / "3/mixed", tmp_path / "r")
+    (root / "manifest.json").write_bytes(b"{}\n")
+
+    def outcomes() -> dict[str, str]:
+        found = release.verify(root, file=root / "data.csv", raise_if_failed=False)
+        return {check.name: check.outcome for check in found.checks}
+
+    told = outcomes()
+    assert [name for name, outcome in told.items() if outcome == "passed"] == [
+        "files", "codebook", "mechanism", "certificate",
+    ]  # fmt: skip
+    assert {told[name] for name in ("manifest", "data", "derived", "file", "values")} == {"failed"}
+    (root / "mechanism.json").unlink()
+    told = outcomes()
+    assert [name for name, outcome in told.items() if outcome == "passed"] == ["files", "codebook"]
+    assert "values" not in told  # nothing says that columns are released by ranks
 
 
 def test_a_place_without_a_release_and_a_key_without_a_file_are_refused(tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def test_one_unit_too_many_is_found(place):
         assert_the_same(law(300, UNIT // 310), ConstantTables(made.size, made.bits, wrong))
 
 
+def test_a_bucket_that_keeps_one_unit_gives_the_rest_to_the_next():
+    assert_the_same(law(70, (UNIT >> 7) + 1))  # X(0) = 1
+
+
 def test_which_laws_fit():
     fitting = law(300, UNIT // 310)
     assert ConstantTables.fit(fitting)

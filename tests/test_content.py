@@ -15,6 +15,7 @@ from pyarrow import csv
 
 import postrand as pr
 from postrand.engines import LocalEngine, content
+from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.split_records import SplitCells
 from postrand.errors import DataError, PrivacyError, UsageError
@@ -287,6 +288,7 @@ def test_the_content_is_the_documented_sum_record_by_record(monkeypatch):
         ranked = summed(ranked, r, [cipher(keys.table, b, 2**32 + k) for k, b in enumerate(bits) if b is not None])
     units = {unit: (names[unit], there[unit]) for unit in names}
     assert reader.of_positions(codes[:3], records, codes[3:], units) == Content(n, tuple(cells))
+    assert reader.of_positions(codes[:3], records, codes[3:]) == reader.of_positions(codes[:3], records, codes[3:], {})
     assert reader.of_ranked(batch, records) == tuple(ranked)
     assert replace(reader, ranked=()).of_ranked(batch, records) == (0, 0)
     assert reader.of_positions([c[:0] for c in codes], records[:0]) == Content(0)
@@ -297,6 +299,13 @@ def test_the_content_is_the_documented_sum_record_by_record(monkeypatch):
     for columns in ({}, {"person": "p"}):
         assert ContentReader.of_cells((), ("x",), key, None, columns).units == columns
     assert ContentReader.of_cells((), (), key).units == {}
+    half, quarter = 2**63, 2**62
+    total = Content(1, (half, quarter), (quarter, half)) + Content(1, (quarter, half), (half, quarter))
+    assert total == Content(2, (half + quarter,) * 2, (half + quarter,) * 2)
+    book = pr.Codebook([pr.Variable(name, "key", [*"xyz"][:size]) for name, size in (("a", 2), ("b", 3), ("c", 3))])
+    cells = [Cells.listed((name,), book, None) for name in ("b", "a")]
+    made = ContentReader.of_cells(cells, (), key, SplitCells.planned({"c"}, (), book))
+    assert (made.inputs, made.bases) == (("b", "a", "c"), (4, 3, 4))  # and one more for a missing value that is kept
     assert one + Content(7, (2**64 - 1, 2**64 - 3), (2**64 - 4, 2**64 - 1)) == Content(8, (1, 0), (0, 4))
     replace(one, ranked=(0, 0)).check_same_cells(one)
     for other in (replace(one, records=2), replace(one, cells=(2, 4)), replace(one, cells=(1, 3))):

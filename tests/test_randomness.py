@@ -75,7 +75,7 @@ def test_keys_are_checked_and_never_shown():
     assert repr(secret)[2:20] not in shown
 
 
-@pytest.mark.parametrize("wrong", [b"", bytes(31), bytes(33), "ab" * 31, "zz" * 32, "secretsecret", 5])
+@pytest.mark.parametrize("wrong", [b"", bytes(31), bytes(33), "ab" * 31, "zz" * 32, "secretsecret", 5, 32])
 def test_wrong_keys_name_the_length_and_not_the_key(wrong):
     with pytest.raises(UsageError, match="32 bytes, or 64 hexadecimal digits") as caught:
         as_release_key(wrong)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from postrand.errors import DataError
@@ -13,7 +13,7 @@ from postrand.mechanism import Block, Split, sampling
 from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_response
 from postrand.mechanism.matrix_storage import Constant
-from postrand.mechanism.sampling import CHUNK, AliasTables, StayOrMove, draw, perturb_codes
+from postrand.mechanism.sampling import CHUNK, AliasTables, StayOrMove, draw, perturb_codes, sampler
 from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
 from postrand.support import jit
 from postrand.support.randomness import words
@@ -85,7 +85,6 @@ def test_draws_equal_the_reference(matrix, given_words, dtype):
     ]
 
 
-@example(TransitionMatrix(np.array([[3, 1], [1, 3]]) * (UNIT // 4)))  # two buckets, and not four
 @given(laws(largest=9))
 def test_draws_at_every_threshold(matrix):
     """The words on either side of each bucket's threshold, with the unused 11 bits all zero and all one."""
@@ -99,6 +98,40 @@ def test_draws_at_every_threshold(matrix):
         tried = [value << 11 | low for value in values for low in (0, 2047)]
         released = draw(tables, np.full(len(tried), code, dtype=np.int8), np.array(tried, dtype=np.uint64))
         assert released.tolist() == [reference.draw_one(law, code, word) for word in tried]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_small_laws_are_drawn_to_the_unit(size):
+    tables, matrix = AliasTables.of(random_law(size)), random_law(size)
+    assert np.array_equal(tables.weights(), matrix.weights)
+    for code, row in enumerate(matrix.weights.tolist()):
+        bits, buckets = reference.alias_row(row)
+        unit = 2 ** (53 - bits)
+        values = [b * unit + r for b, (t, _) in enumerate(buckets) for r in {0, max(t - 1, 0), t % unit, unit - 1}]
+        released = draw(tables, np.full(len(values), code, dtype=np.int8), np.array(values, dtype=np.uint64) << 11)
+        assert released.tolist() == [reference.draw_one(matrix.weights.tolist(), code, v << 11) for v in values]
+
+
+def test_a_code_stays_or_moves_at_the_ends_of_the_intervals():
+    law = StayOrMove.of(Constant(np.array([UNIT - 20, UNIT - 10, UNIT]), np.array([10, 5, 0])))
+    words_of = np.array([0, 4, 5, 9, 10, 19, 20, UNIT - 1], dtype=np.uint64) << 11
+    wanted = {0: [1, 1, 1, 1, 2, 2, 0, 0], 1: [0, 0, 2, 2, 1, 1, 1, 1], 2: [2] * 8, -1: [-1] * 8}
+    for code, released in wanted.items():
+        assert draw(law, np.full(8, code, dtype=np.int8), words_of).tolist() == released
+    with pytest.raises(DataError, match=r"-1\.\.2"):
+        draw(law, np.array([3], dtype=np.int8), words_of[:1])
+
+
+def test_which_way_draws_follows_from_the_law(monkeypatch):
+    monkeypatch.setattr(sampling, "ONE_ROW_FROM", 70)
+    monkeypatch.setattr(sampling, "TABLE_SIZE", 80)
+    for size, kind in ((69, AliasTables), (70, ConstantTables), (80, ConstantTables), (81, StayOrMove)):
+        weights = randomised_response(size, 3.0).weights
+        assert isinstance(sampler(TransitionMatrix(weights)), kind)
+        weights[0, :2] += (1, -1)
+        assert isinstance(sampler(TransitionMatrix(weights)), AliasTables)
+    off = np.array([2**40] + [1] * 69)
+    assert isinstance(sampler(TransitionMatrix.constant(UNIT - 69 * off, off)), AliasTables)
 
 
 def test_codes_outside_the_matrix_are_refused():

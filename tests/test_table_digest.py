@@ -64,6 +64,13 @@ def test_batches_and_the_pieces_they_are_cut_into_change_nothing():
     assert found[0] == found[1]
 
 
+def test_temporary_files_live_as_long_as_the_digest_is_made(tmp_path):
+    with TableDigest(["a"], memory=1, scratch=tmp_path) as table:
+        table.add(pa.record_batch({"a": pa.array(range(100))}))
+        assert [*tmp_path.iterdir()]
+    assert not [*tmp_path.iterdir()]
+
+
 INSTANT = datetime.datetime(2026, 3, 4, 5, 6, 7, 890_123)
 MICROSECONDS = 1_772_600_767_890_123  # of INSTANT since 1970, by hand: 20,516 days and 5:06:07.890123
 OF_DAY = "18367890123"  # 5:06:07.890123
