@@ -30,6 +30,7 @@ from postrand.privacy.blanket import (
     ratio_of,
 )
 from postrand.privacy.shuffle import shuffled_delta, shuffled_epsilon
+from postrand.support.exact import log_upper
 
 
 def finite_part(matrix):
@@ -385,3 +386,17 @@ def test_the_logarithm_of_the_mean_is_rounded_up_and_the_tilt_is_the_best(record
         return _log_mean(lattice, records, tilt) - math.log(tilt)
 
     assert height(tilt) <= min(height(tilt * step) for step in (0.5, 0.9, 0.99, 1.01, 1.1, 2)) + 1e-9
+
+
+def test_the_first_step_is_chernoff_s_bound_and_all_that_is_left_without_a_lattice(monkeypatch):
+    """``x_+ <= e^(λx - 1)/λ`` at the best λ of a grid; a part of ratio 1.5 counts, and at ε0 nothing is left."""
+    one, records = [Part(Fraction(3), Fraction(1, 2))], 200
+    values, weights = blanket._atoms(one, 0.3)
+    tilts = np.geomspace(1e-3, 1, 2000)
+    logs = records * np.log1p(np.expm1(np.outer(tilts, values)) @ weights)
+    chernoff = float(np.exp(logs - 1 - np.log(records * tilts)).min())
+    assert blanket_delta(one, records, 0.3, enough=1.0) == pytest.approx(chernoff, rel=0.01)
+    assert blanket_delta(one, records, log_upper(Fraction(3))) == 0.0
+    assert len(parts_of([Block("a", randomised_response(2, 0.4))]) or ()) == 1
+    monkeypatch.setattr(blanket, "_MOST_POINTS", 1)
+    assert blanket_delta(one, records, 0.3) == 1.0

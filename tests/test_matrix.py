@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from postrand.errors import EstimationError, PrivacyError, SpecificationError, UsageError
 from postrand.mechanism.matrix import UNIT, TransitionMatrix, check_epsilon, load_matrix, randomised_response
+from postrand.mechanism.matrix_storage import Constant
 from postrand.support.exact import within
 
 
@@ -200,8 +201,9 @@ def test_a_value_cannot_be_changed_behind_its_back():
     assert matrix.weights[0, 0] == UNIT
     with pytest.raises(ValueError, match="read-only"):
         matrix.weights[0, 0] = 1
-    large = TransitionMatrix.identity(64)
-    for array in (large.form.diagonal, large.form.off):
+    large = TransitionMatrix.identity(64).form
+    assert isinstance(large, Constant)
+    for array in (large.diagonal, large.off):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
