@@ -14,7 +14,7 @@ import pytest
 
 from postrand import __version__, release
 from postrand.engines.database import Table
-from postrand.errors import DataError, ReleaseError, UncheckedError, UsageError
+from postrand.errors import DataError, ReleaseError, SpecificationError, UncheckedError, UsageError
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition
@@ -602,6 +602,33 @@ def test_a_file_that_is_missing_fails_its_check_and_all_that_stand_on_it(
     )
     with pytest.raises(ReleaseError):
         release.verify(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("certificate", {"schema": "postrand/other/1"}, "certificate.json: unknown schema"),
+        ("certificate", {"key_is_private": 1}, "a fact is not true or false"),
+        ("certificate", {"households_are_renumbered": True}, "said to be renumbered, but none are released"),
+        ("codebook", {"schema": "postrand/other/1"}, "codebook.json: unknown schema"),
+        ("description", {"schema": "postrand/other/1"}, "description.json: unknown schema"),
+    ],
+)
+def test_a_part_with_another_schema_or_fact_is_refused(
+    tmp_path: Path, name: str, change: dict[str, Any], words: str
+) -> None:
+    root = shutil.copytree(RELEASES / "3/mixed", tmp_path / "r")
+
+    def parts() -> None:
+        law = verification._mechanism(root, verification._codebook(root), 3)
+        assert verification._certificate(root, law, 3).mechanism_digest == law.digest()
+        verification._description(root, 3)
+
+    parts()
+    of_facts = "schema" not in change
+    edit(root / f"{name}.json", lambda data: (data["facts"] if of_facts else data).update(change))
+    with pytest.raises((ReleaseError, SpecificationError), match=words):
+        parts()
 
 
 def test_what_stands_on_a_manifest_or_a_law_that_cannot_be_read_is_not_tried(tmp_path: Path) -> None:

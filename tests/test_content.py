@@ -303,8 +303,8 @@ def test_the_content_is_the_documented_sum_record_by_record(monkeypatch):
     total = Content(1, (half, quarter), (quarter, half)) + Content(1, (quarter, half), (half, quarter))
     assert total == Content(2, (half + quarter,) * 2, (half + quarter,) * 2)
     book = pr.Codebook([pr.Variable(name, "key", [*"xyz"][:size]) for name, size in (("a", 2), ("b", 3), ("c", 3))])
-    cells = [Cells.listed((name,), book, None) for name in ("b", "a")]
-    made = ContentReader.of_cells(cells, (), key, SplitCells.planned({"c"}, (), book))
+    listed = [Cells.listed((name,), book, None) for name in ("b", "a")]
+    made = ContentReader.of_cells(listed, (), key, SplitCells.planned({"c"}, (), book))
     assert (made.inputs, made.bases) == (("b", "a", "c"), (4, 3, 4))  # and one more for a missing value that is kept
     assert one + Content(7, (2**64 - 1, 2**64 - 3), (2**64 - 4, 2**64 - 1)) == Content(8, (1, 0), (0, 4))
     replace(one, ranked=(0, 0)).check_same_cells(one)

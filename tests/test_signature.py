@@ -179,11 +179,12 @@ def test_title_and_date_are_signed_where_the_release_has_a_description(tmp_path:
     claims = {"claims": [{"level": 1.0, "sentence": "of an early release"}]}
     described = {"title": "Survey", "date_published": "2026-11-23"}
     wanted: dict[str, Any] = {"title": "Survey", "version": "1.2", "claims": [{"level": 1.0}]}
-    for files, held, told in (
+    cases: list[tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = [
         ({"description.json": {}}, described, wanted | {"date": "2026-11-23"}),
         ({"description.json": {}}, {"title": "Survey"}, wanted),
         ({}, described, wanted | {"title": ""}),
-    ):
+    ]
+    for files, held, told in cases:
         manifest = {"files": files, "package": {"version": "1.2"}}
         for name, content in (("manifest", manifest), ("description", held), ("certificate", claims)):
             (tmp_path / f"{name}.json").write_bytes(canonical_json.dump(content))
