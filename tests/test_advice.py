@@ -191,6 +191,10 @@ def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
     assert book["age"].categories[0] == "0-9"
     ran = CliRunner().invoke(main, ["protect", "--plan", str(banded_plans[0]), "--out", str(tmp_path / "release")])
     assert ran.exit_code == 0, ran.output
+    limits = json.loads((tmp_path / "release" / "certificate.json").read_text())["not_covered"]
+    assert {"code": "confidential_recodes", "variables": ["age"]} in limits  # the range is the file's
+    said = CliRunner().invoke(main, ["verify", str(tmp_path / "release")]).output
+    assert "public figures" not in said and "The release is what it claims to be" in said
 
 
 @pytest.mark.parametrize(
@@ -362,6 +366,12 @@ def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeyp
     assert "the informed attacker, who knows the keys of a person" in done.stdout
     assert all(level(path) <= 2 for path in plans(tmp_path))
     assert asked_for(None, ("epsilon <= 2",), (), ()).attacker == "list"  # one option is given: nothing is asked
+
+
+def test_epsilon_as_an_option_says_how_it_is_asked_for():
+    done = CliRunner().invoke(main, ["advise", "s.csv", "--epsilon", "2"])
+    assert done.exit_code == UsageError.exit_code
+    assert "Next: --limit 'epsilon <= 2'" in done.stderr
 
 
 QUESTION = """

@@ -14,9 +14,15 @@ import click
 
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, reading_options
 from postrand.cli.machine import may_use
-from postrand.errors import PostrandError, UsageError, sentence
+from postrand.errors import PostrandError, UsageError, printable, sentence
 from postrand.support.progress import paused
 from postrand.support.system import is_waiting
+
+
+def _no_epsilon(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    """Say how a level is asked for: as a limit, like all that must stay within a number."""
+    if value is not None:
+        raise click.UsageError(f"There is no option --epsilon. Next: --limit 'epsilon <= {printable(value)}'.")
 
 
 def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,6 +57,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="What a table must be good for, such as '2 points for sex x region'; can be repeated.",
         ),
+        click.option("--epsilon", hidden=True, expose_value=False, callback=_no_epsilon),
     )
     for option in reversed(options):
         function = option(function)

@@ -480,7 +480,10 @@ def _said(
     ]
     if told:
         yield "facts", {"facts": told}
-    made = {o: [list(n) for n, b in mechanism.designs if b.provenance == o] for o in ("public", "dp")}
+    recodes = () if mechanism.codebook is None else mechanism.codebook.recodes
+    looked = {recode.variable for recode in recodes if recode.is_confidential}  # their sizes are the file's
+    designs = [(list(names), block.provenance) for names, block in mechanism.designs if looked.isdisjoint(names)]
+    made = {origin: [names for names, of in designs if of == origin] for origin in ("public", "dp")}
     if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
         yield "origins", {"origins": origins}
     if certificate.series is not None:
