@@ -171,8 +171,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else "no epsilon"]
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
-            before = "recoded, not perturbed" if trial.plan.codebook.recodes else "not perturbed"
-            told.append(f"right links {figure(links, 'before')} {before}, {figure(links, 'after')} after")
+            before = "before (recoded)" if trial.plan.codebook.recodes else "before"
+            told.append(f"right links: {figure(links, 'before')} {before}, {figure(links, 'after')} after")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
