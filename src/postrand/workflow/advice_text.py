@@ -36,10 +36,10 @@ RECODED = (
 )
 BANDS = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
-    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If these came from the "
-    "records, the guarantee does not cover them; so the bands are marked confidential, and the certificate says it. "
-    "With a public range, such as that of the questionnaire, instead: set bands under [[recodes]] and the categories in "
-    "codebook-recoded.toml, and remove provenance there."
+    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If these came from "
+    "the records, the guarantee does not cover them; so the bands are marked confidential, and the certificate says "
+    "it. With a public range instead, such as that of the questionnaire: set bands under [[recodes]] and the "
+    "categories in codebook-recoded.toml, and remove provenance there."
 )
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
