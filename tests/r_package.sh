@@ -7,6 +7,7 @@ if ! command -v R >/dev/null; then
 	echo "R is not installed, so its package is not checked: make services installs it (as root)"
 	exit 0
 fi
+export LANG=C.UTF-8 LC_ALL=C.UTF-8  # without any locale R warns, and a warning fails the check
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/none/src/contrib"

@@ -2,7 +2,12 @@
 
 import json
 import math
+import os
 import re
+import select
+import subprocess
+import sys
+import time
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +20,7 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand.cli import main
+from postrand.cli.advise import asked_for
 from postrand.codebook import Codebook, Variable
 from postrand.errors import SpecificationError, UsageError
 from postrand.plan import load_plan
@@ -185,6 +191,11 @@ def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
     assert book["age"].categories[0] == "0-9"
     ran = CliRunner().invoke(main, ["protect", "--plan", str(banded_plans[0]), "--out", str(tmp_path / "release")])
     assert ran.exit_code == 0, ran.output
+    limits = json.loads((tmp_path / "release" / "certificate.json").read_text())["not_covered"]
+    assert {"code": "confidential_recodes", "variables": ["age"]} in limits  # the range is the file's
+    said = CliRunner().invoke(main, ["verify", str(tmp_path / "release")]).output
+    assert "public figures" not in said
+    assert "The release is what it claims to be" in said
 
 
 @pytest.mark.parametrize(
@@ -347,14 +358,57 @@ def test_a_plan_says_with_what_it_was_chosen_or_is_refused(place):
 
 
 def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeypatch):
-    monkeypatch.setattr("postrand.cli.advise.at_terminal", lambda: True)
+    monkeypatch.setattr("postrand.cli.advise.can_ask", lambda: True)
     file = write(tmp_path / "s.parquet", records=100)
     named = ["--keys", "sex,area", "--out", str(tmp_path / "advice")]
-    done = CliRunner().invoke(main, ["advise", str(file), *named], input="acquaintance\nepsilon <= 2\n\n\n")
+    done = CliRunner().invoke(main, ["advise", str(file), *named], input="y\nacquaintance\nepsilon <= 2\n\n\n")
     assert done.exit_code == 0, done.output
     assert "What must stay within which limit? (several: separate them by commas) [epsilon <= 4]" in done.stderr
     assert "the informed attacker, who knows the keys of a person" in done.stdout
     assert all(level(path) <= 2 for path in plans(tmp_path))
+    assert asked_for(None, ("epsilon <= 2",), (), ()).attacker == "list"  # one option is given: nothing is asked
+
+
+def test_epsilon_as_an_option_says_how_it_is_asked_for():
+    done = CliRunner().invoke(main, ["advise", "s.csv", "--epsilon", "2"])
+    assert done.exit_code == UsageError.exit_code
+    assert "Next: --limit 'epsilon <= 2'" in done.stderr
+
+
+QUESTION = """
+from postrand.cli.advise import asked_for
+from postrand.support.progress import shown
+with shown(after=0):
+    print("needs:", asked_for(None, (), (), ()))
+"""
+
+
+@pytest.mark.parametrize("waiting", [b"", b"postrand verify release\n"])
+def test_a_question_stays_visible_and_takes_no_line_that_was_pasted(waiting):
+    """On a real terminal: progress is silent while the question stands, and lines that wait are left to the shell."""
+    person, terminal = os.openpty()
+    os.write(person, waiting)
+    told = b""
+
+    def read(until):
+        nonlocal told
+        while until not in told:
+            assert select.select([person], [], [], 20)[0], told
+            told += os.read(person, 4096)
+
+    with subprocess.Popen([sys.executable, "-c", QUESTION], stdin=terminal, stdout=terminal, stderr=terminal):
+        if not waiting:
+            read(b"[y/N]:")
+            time.sleep(0.5)
+            rest = os.read(person, 4096) if select.select([person], [], [], 0)[0] else b""
+            assert rest.strip() == b""  # no word of progress
+            os.write(person, b"\n")
+        read(b"needs: None")
+    assert (b"Answer four questions?" in told) == (not waiting)
+    if waiting:
+        assert os.read(terminal, 100) == waiting
+    os.close(person)
+    os.close(terminal)
 
 
 def test_against_anyone_every_released_variable_is_perturbed(tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import click
@@ -21,8 +22,10 @@ from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.ranks import RankBand
 from postrand.release import read
+from postrand.support.extras import EXTRAS
 from postrand.support.signals import Stopped, stoppable
 from postrand.workflow.whole_columns import anatomise_file, average_columns, permute_columns
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")  # of the column id
 
@@ -397,3 +400,32 @@ def test_ctrl_c_ends_the_workbench_as_it_is_meant_to():
         out, said = running.communicate(timeout=60)
     assert (running.returncode, said) == (0, "")
     assert out.endswith("The workbench has ended. Its working files were removed.\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("formulaic", ["estimate", "release", "--regression", "pay ~ sex"]),
+        ("formulaic", ["estimate", "release", "--regression", "pay ~ sex", "--method", "model"]),
+        ("openpyxl", ["estimate", "release", "--table", "sex", "--excel", "new.xlsx"]),
+        ("pyreadstat", ["complete", "release", "--out", "new", "--format", "dta"]),
+        ("pyreadstat", ["protect", "--plan", "sav.toml", "--out", "new"]),
+        ("shiny", ["app"]),
+    ],
+)
+def test_an_optional_package_that_is_missing_is_told_before_the_work(work, monkeypatch, package, words):
+    monkeypatch.chdir(work)
+    monkeypatch.setitem(sys.modules, package, None)
+    (work / "sav.toml").write_text(
+        (work / "plan.toml").read_text("utf-8").replace('format = "same"', 'format = "sav"'), "utf-8"
+    )
+    done = call(*words)
+    assert done.exit_code == UsageError.exit_code
+    assert f"needs the package {package}, which is not installed. Next: pip install 'postrand[" in done.stderr
+    assert not {"new", "new.xlsx"} & {path.name for path in work.iterdir()}
+
+
+def test_each_optional_package_is_in_the_extra_that_its_sentence_names():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert any(entry.startswith(f"{package.replace('_', '-')}>=") for entry in listed[extra]), package

@@ -432,6 +432,7 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed", said.format("")),)
     assert Findings().sentences == ()
+    assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("No record is singled out by sex alone.",)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

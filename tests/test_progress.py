@@ -17,7 +17,7 @@ import pytest
 from postrand import load_plan, release, risk, run
 from postrand.errors import DataError
 from postrand.support import progress
-from postrand.support.progress import Stage, Step, listening, passing, shown, stage, told
+from postrand.support.progress import Stage, Step, listening, passing, paused, shown, stage, told
 from postrand.workflow import dossier, draft
 from postrand.workflow.comparison import figures_of
 
@@ -109,6 +109,20 @@ def test_a_terminal_shows_the_stage_and_the_line_is_removed() -> None:
     *_, before, last = terminal.getvalue().split("\r\x1b[2K")
     assert before.startswith("counting: 1,000,000 of 1,000,000 records (99%), ")
     assert last == ""
+
+
+def test_nothing_is_painted_over_a_question() -> None:
+    terminal = Terminal()
+    with shown(stream=terminal, after=0):
+        while "working" not in terminal.getvalue():
+            time.sleep(0.01)
+        with paused():
+            before = terminal.getvalue()
+            time.sleep(0.5)
+            assert terminal.getvalue() == before
+        assert before.endswith("\r\x1b[2K")
+    with paused():  # where nothing is shown, nothing changes
+        pass
 
 
 @pytest.mark.parametrize("quiet", [True, False])

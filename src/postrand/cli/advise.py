@@ -14,7 +14,15 @@ import click
 
 from postrand.cli.frame import FILE, FOLDER, SOURCE, Result, command, keys_option, names, reading_options
 from postrand.cli.machine import may_use
-from postrand.errors import PostrandError, UsageError, sentence
+from postrand.errors import PostrandError, UsageError, printable, sentence
+from postrand.support.progress import paused
+from postrand.support.system import is_waiting
+
+
+def _no_epsilon(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    """Say how a level is asked for: as a limit, like all that must stay within a number."""
+    if value is not None:
+        raise click.UsageError(f"There is no option --epsilon. Next: --limit 'epsilon <= {printable(value)}'.")
 
 
 def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,6 +57,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="What a table must be good for, such as '2 points for sex x region'; can be repeated.",
         ),
+        click.option("--epsilon", hidden=True, expose_value=False, callback=_no_epsilon),
     )
     for option in reversed(options):
         function = option(function)
@@ -127,7 +136,8 @@ def advise(
     released as they are single out persons or all but settle perturbed values, and need your decision first. The answer
     is computed from the confidential file: keep it internal.
 
-    At a terminal advise asks what no option says; elsewhere it states its defaults and uses them.
+    Without --attacker, --limit, --use and --precision, advise offers at a terminal to ask for them; elsewhere, and
+    where you press Enter, it states its defaults and uses them.
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
@@ -163,33 +173,34 @@ def asked_for(
     *,
     look: bool = False,
 ) -> Any:
-    """Return the needs, None if nothing is asked; at a terminal, each question that no option answers is put."""
-    if at_terminal():
-        attacker, limits, uses, precisions = _answers(attacker, limits, uses, precisions)
+    """Return the needs, None if no option says any of them and, at a terminal, nobody wants to be asked for them."""
     if attacker is None and not (limits or uses or precisions):
-        return None
+        if not can_ask():
+            return None
+        with paused():
+            if not _wants_questions():
+                return None
+            attacker, limits, uses, precisions = _answers()
     from postrand.workflow.advice_needs import needs_from
 
     return needs_from(attacker, limits, uses, precisions, look=look)
 
 
-def _answers(
-    attacker: str | None, limits: tuple[str, ...], uses: tuple[str, ...], precisions: tuple[str, ...]
-) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Ask what no option answers, each question with its default."""
+def _wants_questions() -> bool:
+    click.echo("No option says who might attack, what must be limited, or what analysts will do.", err=True)
+    return click.confirm("Answer four questions? (Enter: no, the defaults)", default=False, err=True)
+
+
+def _answers() -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Ask what options can say, each question with its default."""
     from postrand.workflow.advice_needs import ATTACKERS, MEANINGS, USES, Needs
 
     usual = Needs()
-    if attacker is None:
-        attacker = _question("Who might attack?", ATTACKERS, usual.attacker)
-    if not limits:
-        limits = _several("What must stay within which limit?", MEANINGS, ", ".join(map(str, usual.limits)))
-    if not uses:
-        uses = _several("What will analysts do?", USES, ", ".join(usual.uses))
-    if not precisions:
-        text = "Which table must be good for what, such as '2 points for sex x region'? (empty: none)"
-        precisions = _parts(click.prompt(text, default="", show_default=False, err=True))
-    return attacker, limits, uses, precisions
+    attacker = _question("Who might attack?", ATTACKERS, usual.attacker)
+    limits = _several("What must stay within which limit?", MEANINGS, ", ".join(map(str, usual.limits)))
+    uses = _several("What will analysts do?", USES, ", ".join(usual.uses))
+    text = "Which table must be good for what, such as '2 points for sex x region'? (empty: none)"
+    return attacker, limits, uses, _parts(click.prompt(text, default="", show_default=False, err=True))
 
 
 def advice_lines(
@@ -233,9 +244,12 @@ def _again(source: Any, codebook: Path, given: Mapping[str, str]) -> str:
     return shlex.join(["postrand", "advise", str(source), "--codebook", str(codebook), *chain(*pairs)])
 
 
-def at_terminal() -> bool:
-    """Return whether questions can be asked: standard input and standard error are a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def can_ask() -> bool:
+    """Return whether a question is seen and answered by a person: at a terminal where no line waits to be read.
+
+    Lines that were pasted or typed ahead are the next commands, and no answers.
+    """
+    return sys.stdin.isatty() and sys.stderr.isatty() and not is_waiting(sys.stdin)
 
 
 def _question(text: str, choices: Mapping[str, str], default: str) -> str:

@@ -12,6 +12,7 @@ import click
 from postrand.cli.frame import FOLDER, Renamed, Result, command
 from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
+from postrand.support.extras import require
 from postrand.support.progress import Stage, stage
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     question = estimators()[name]
     asked = given.pop(name)
     question.check(given)
+    if excel is not None:
+        require("openpyxl", "--excel needs")
     release = read(directory)
     frame = release.frame()
     stage(Stage.ESTIMATING)

@@ -115,9 +115,9 @@ def init(
     show it, use an option such as --separator.
 
     With --attacker, --limit, --use or --precision it also recommends plans, as 'postrand advise' does, in the folder
-    'advice'; if a column needs your decision first, it prints the command for afterwards. At a terminal init asks these
-    questions; elsewhere, without any of them, it recommends nothing: plan.toml then has epsilon = 1 for each variable
-    that is perturbed, and init prints the sum for a record.
+    'advice'; if a column needs your decision first, it prints the command for afterwards. Without any of them init
+    offers at a terminal to ask for them; elsewhere, and where you press Enter, it recommends nothing: plan.toml then
+    has epsilon = 1 for each variable that is perturbed, and init prints the sum for a record.
     """
     from postrand.workflow import draft
     from postrand.workflow.advice_needs import Needs

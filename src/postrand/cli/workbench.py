@@ -18,7 +18,7 @@ from postrand.cli.frame import (
     command,
 )
 from postrand.cli.frame import main as main
-from postrand.errors import UsageError, sentence
+from postrand.support.extras import require
 
 
 @command
@@ -33,15 +33,12 @@ def app(file: Path | None, port: int, browser: bool) -> Result:
     It shows risk and utility, and makes a release. FILE is a survey, a plan.toml to edit, or the folder of a
     saved project. Without FILE, it starts with a demonstration survey.
     """
+    require("shiny", "the workbench needs")
     from postrand.app import framework
 
-    try:
-        with framework.uncollected():
-            framework.load()
-            from postrand.app.launch import serve
-    except ImportError:
-        fix = "pip install 'postrand[app]'"
-        raise UsageError(sentence("the workbench needs the package shiny", fix=fix)) from None
+    with framework.uncollected():
+        framework.load()
+        from postrand.app.launch import serve
     serve(file, port, browser=browser, say=functools.partial(print, flush=True))
     return {"served": True}, "The workbench has ended. Its working files were removed."
 

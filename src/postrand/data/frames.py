@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -16,6 +15,7 @@ from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, 
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
+from postrand.support.extras import require
 from postrand.support.showing import few
 
 if TYPE_CHECKING:
@@ -210,9 +210,8 @@ def check_kind(kind: str) -> None:
     """Raise UsageError unless frames of this kind can be made here."""
     if kind not in get_args(Kind):
         raise UsageError(sentence("unknown kind of frames", got=kind, wanted=", ".join(get_args(Kind))))
-    if kind != "arrow" and importlib.util.find_spec(kind) is None:
-        fix = "pip install 'postrand[frames]', or ask for the kind 'arrow'"
-        raise UsageError(sentence(f"frames of this kind need the package {kind}", fix=fix))
+    if kind != "arrow":
+        require(kind, "a frame of this kind needs", "ask for the kind 'arrow'")
 
 
 def of_arrow(table: pa.Table, kind: Kind) -> Any:

@@ -37,6 +37,7 @@ from postrand.errors import DataError, ReleaseError, UsageError, nearest, senten
 from postrand.formats import Held, Source, parquet_files
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
 from postrand.mechanism import Mechanism
+from postrand.support.extras import require
 from postrand.support.progress import Progress, Stage, stage
 from postrand.support.randomness import ReleaseKey
 from postrand.support.signals import unfinished
@@ -426,10 +427,9 @@ def _reading_limit(columns: int) -> str:
 
 def _connection(database: Path | None, writable: bool = False, sealed: bool = False) -> AbstractContextManager[Any]:
     """Open a file, or a database in memory; nothing is fetched over the network."""
-    try:
-        import duckdb
-    except ImportError:
-        raise UsageError(sentence("DuckDB is not installed", fix="pip install 'postrand[duckdb]'")) from None
+    require("duckdb", "DuckDB needs")
+    import duckdb
+
     config = {"autoinstall_known_extensions": "false"}
     if sealed:
         config["enable_external_access"] = "false"

@@ -16,8 +16,9 @@ from postrand.address import database_at
 from postrand.codebook import Codebook
 from postrand.engines.base import Sink
 from postrand.engines.grouped import dotted, order_of, order_sql, quoted, ties_sql
-from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
+from postrand.errors import DataError, ReleaseError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
+from postrand.support.extras import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +215,9 @@ def _opened(uri: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[tu
 
 
 def _connect(uri: str) -> Any:
-    try:
-        from adbc_driver_postgresql import dbapi
-    except ImportError:
-        fix = "pip install 'postrand[postgres]'"
-        raise UsageError(sentence("the PostgreSQL driver is not installed", fix=fix)) from None
+    require("adbc_driver_postgresql", "PostgreSQL needs")
+    from adbc_driver_postgresql import dbapi
+
     return dbapi.connect(uri)
 
 

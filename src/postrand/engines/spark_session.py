@@ -15,6 +15,7 @@ from typing import Any
 
 from postrand.engines.resources import CONNECT, CONNECT_FIX, Resources
 from postrand.errors import UsageError, sentence
+from postrand.support.extras import require
 
 _CONF = {
     "spark.sql.caseSensitive": "true",
@@ -121,11 +122,10 @@ def _running() -> Any:
 
 
 def _library() -> Any:
-    try:
-        import pyspark
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise UsageError(sentence("PySpark is not installed", fix="pip install 'postrand[spark]'")) from None
+    require("pyspark", "Spark needs")
+    import pyspark
+    from pyspark.sql import SparkSession
+
     return pyspark, SparkSession
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from postrand.codebook import Codebook
 from postrand.codebook.survey_design import LONELY, REPLICATIONS, SurveyDesign
-from postrand.errors import UsageError, sentence
+from postrand.errors import UsageError, raise_all, sentence
 from postrand.estimate.survey_design import from_parts
+from postrand.support.extras import missing
 
 
 def text(given: str, where: str) -> str:
@@ -148,6 +149,8 @@ class Estimator:
         ``read(text, where)`` returns what is asked.
     needs
         Options, of :attr:`options`, without which it cannot be asked, each with its value for the example.
+    package
+        An optional package without which it cannot be answered.
 
     Examples
     --------
@@ -164,6 +167,7 @@ class Estimator:
     example: str
     read: Callable[[str, str], Any] = text
     needs: Mapping[str, str] | None = None
+    package: str = ""
 
     def answer(
         self, frame: Any, mechanism: Any, asked: str, given: Mapping[str, str], fit: Callable[[], Any] | None = None
@@ -202,7 +206,7 @@ class Estimator:
         return book.survey
 
     def check(self, given: Mapping[str, str]) -> None:
-        """Raise UsageError with every option that cannot be used with the question, or is missing."""
+        """Raise UsageError with every option that cannot be used with the question, or is missing, or its package."""
         known = [option.name for option in self.options]
         wanted = ", ".join(f"--{name}" for name in known)
         problems = [
@@ -215,8 +219,8 @@ class Estimator:
             for name, value in (self.needs or {}).items()
             if name not in given
         ]
-        if problems:
-            raise UsageError(problems)
+        told = missing(self.package, f"--{self.name} needs") if self.package else None
+        raise_all(UsageError, [*problems, *([told] if told else [])])
 
 
 BY = Option("by", "A,B", "Variables whose categories are the groups, perturbed or not.", one_or_more)

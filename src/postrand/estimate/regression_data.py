@@ -29,6 +29,7 @@ from postrand.estimate.survey_shared import within_units
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns, read_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
+from postrand.support.extras import require
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -212,6 +213,7 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
 
 def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
     """Return the response and the covariates that a formula names; raises UsageError where it cannot be read."""
+    require("formulaic", "a regression needs")
     from formulaic import Formula
     from formulaic.errors import FormulaicError
 

@@ -192,5 +192,6 @@ ESTIMATORS = (
         _regression,
         (_FAMILY, _METHOD, WEIGHT, STRATA, *DESIGN),
         example="pay ~ C(area)",
+        package="formulaic",
     ),
 )

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from postrand.errors import UsageError, sentence
 from postrand.estimate.axes import Array
+from postrand.support.extras import require
 
 
 def check_level(level: float) -> None:
@@ -65,11 +66,8 @@ def to_pandas(table: pa.Table) -> Any:
     UsageError
         If pandas is not installed: nothing else here needs it.
     """
-    try:
-        return table.to_pandas()
-    except ImportError:
-        fix = "pip install 'postrand[frames]', or call to_arrow() or to_dict()"
-        raise UsageError(sentence("to_pandas() needs the package pandas", fix=fix)) from None
+    require("pandas", "to_pandas() needs", "call to_arrow() or to_dict()")
+    return table.to_pandas()
 
 
 def plain(array: Array) -> Any:

@@ -46,6 +46,7 @@ from postrand.formats.base import (
 )
 from postrand.formats.parquet import FORMAT as PARQUET
 from postrand.formats.parquet import ParquetSource
+from postrand.support.extras import missing
 
 _OTHERS = {
     ".xls": "open it in a spreadsheet program, and save it as .xlsx",
@@ -81,6 +82,7 @@ __all__ = [
     "is_known",
     "library_of",
     "misfits",
+    "missing_library",
     "moved",
     "named",
     "open_comparison",
@@ -273,6 +275,12 @@ def suffix_of(path: str | Path) -> str:
 def is_installed(path: str | Path) -> bool:
     """Return whether the library for a format is installed; raises UsageError as `format_of`."""
     return importlib.util.find_spec(format_of(path).library) is not None
+
+
+def missing_library(path: str | Path) -> str | None:
+    """Return a sentence if the library for a format is not installed; raises UsageError as `format_of`."""
+    found = format_of(path)
+    return missing(found.library, f"a file of {found.name} needs")
 
 
 def library_of(path: str | Path) -> str:

@@ -24,10 +24,11 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
 from postrand.codebook.perturbed_labels import as_labelled
-from postrand.errors import DataError, UsageError, sentence
+from postrand.errors import DataError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
 from postrand.formats.base import BATCH_ROWS, Opening, Writer, bounded, conform, select
+from postrand.support.extras import require
 from postrand.support.refusals import refused
 from postrand.support.signals import scratch_folder
 
@@ -155,12 +156,9 @@ class _Collected:
 
 
 def library() -> Any:
-    try:
-        import pyreadstat
-    except ImportError:
-        raise UsageError(
-            sentence("SPSS, Stata and SAS files need pyreadstat", fix="pip install 'postrand[readstat]'")
-        ) from None
+    require("pyreadstat", "a file of SPSS, Stata or SAS needs")
+    import pyreadstat
+
     return pyreadstat
 
 

@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, is_text
-from postrand.errors import DataError, PostrandError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, PostrandError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
 from postrand.formats._streams import DAMAGED
 from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
+from postrand.support.extras import require
 from postrand.support.refusals import refused
 
 if TYPE_CHECKING:
@@ -106,10 +107,9 @@ def sheets_of(path: Path) -> list[str]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a workbook; what cannot be read is a DataError, and shows no cell."""
-    try:
-        from openpyxl import load_workbook  # heavy
-    except ImportError:
-        raise UsageError(sentence("Excel files need openpyxl", fix="pip install 'postrand[excel]'")) from None
+    require("openpyxl", "an Excel file needs")
+    from openpyxl import load_workbook  # heavy
+
     _check_kind(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of styles and validations that the library leaves out

@@ -20,6 +20,7 @@ import pyarrow as pa
 from postrand.errors import UsageError, sentence
 from postrand.formats import _sheet
 from postrand.formats.base import Format, Opening, Readers, writing
+from postrand.support.extras import require
 
 MAX_ROWS = 1_048_575
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -50,10 +51,9 @@ def write_tables(path: str | Path, tables: Mapping[str, pa.Table]) -> None:
     ReleaseError
         If the file exists, or cannot be written.
     """
-    try:
-        from openpyxl import Workbook
-    except ImportError:
-        raise UsageError(sentence("Excel files need openpyxl", fix="pip install 'postrand[excel]'")) from None
+    require("openpyxl", "an Excel file needs")
+    from openpyxl import Workbook
+
     book = Workbook()
     book.remove(book.active)
     book.properties.created = book.properties.modified = datetime.datetime(*_EPOCH)

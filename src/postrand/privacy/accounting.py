@@ -13,6 +13,7 @@ import numpy as np
 
 from postrand.errors import PrivacyError, sentence, shown
 from postrand.mechanism.matrix import UNIT, TransitionMatrix
+from postrand.support.extras import require
 from postrand.support.inputs import finite, is_whole
 
 MAX_COMBINATIONS = 2_000
@@ -65,6 +66,7 @@ def compose(
     >>> loss.epsilon(1e-2) < 20 * M.epsilon, loss.delta(0.0) <= 1.0
     (True, True)
     """
+    require("dp_accounting", "the privacy loss of several blocks together needs")
     laws = [matrices] if isinstance(matrices, TransitionMatrix) else list(matrices)
     if not laws or not is_whole(times, 1) or times > MAX_TIMES:
         got = f"{len(laws)} blocks, {shown(times, repr)} times"

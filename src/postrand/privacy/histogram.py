@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.errors import PrivacyError, UsageError, sentence, shown
+from postrand.errors import PrivacyError, sentence, shown
+from postrand.support.extras import require
 from postrand.support.inputs import finite
 
 _WIDEST = 2.0**52
@@ -33,11 +34,9 @@ def noisy_counts(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]
         what = "the epsilon of a prior is not a positive number"
         raise PrivacyError(sentence(what, got=shown(epsilon, repr), wanted="> 0"))
     epsilon = finite(epsilon)
-    try:
-        import opendp.prelude as dp
-    except ImportError:
-        fix = "install postrand[dp], or set prior = 'uniform'"
-        raise UsageError(sentence("a differentially private prior needs OpenDP", fix=fix)) from None
+    require("opendp", "a differentially private prior needs", "set prior = 'uniform'")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"), size=len(counts))
     scale = CHANGED / epsilon

@@ -56,6 +56,8 @@ def request_problems(out: Path, release: Path, copies: int | None, form: str | N
     if form is not None and form not in known:
         what = f"unknown format {form!r}{nearest(form, known)}"
         problems.append(sentence(what, where="--format", wanted=", ".join(known)))
+    elif form is not None and (told := formats.missing_library(f"{STEM}.{form}")):
+        problems.append(told)
     return problems
 
 

@@ -472,15 +472,14 @@ def _said(
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     """Yield what the release states but nobody can recompute from it: a name, and the values of its wording."""
     facts, version = certificate.facts, manifest["package"]["version"]
-    told = [
-        *["drawn"] * (not drawn),
-        *["key"] * facts.key_is_private,
-        *["order"] * (facts.order_is_shuffled and not drawn),
-    ]
+    order = facts.order_is_shuffled and not drawn
+    told = [*["drawn"] * (not drawn), *["key"] * facts.key_is_private, *["order"] * order]
     if told:
         yield "facts", {"facts": told}
-    made = {o: [list(n) for n, b in mechanism.designs if b.provenance == o] for o in ("public", "dp")}
-    if origins := {origin: blocks for origin, blocks in made.items() if blocks}:
+    recodes = () if mechanism.codebook is None else mechanism.codebook.recodes
+    looked = {recode.variable for recode in recodes if recode.is_confidential}  # their sizes are the file's
+    made = [(list(names), block.provenance) for names, block in mechanism.designs if looked.isdisjoint(names)]
+    if origins := {origin: held for origin in ("public", "dp") if (held := [n for n, of in made if of == origin])}:
         yield "origins", {"origins": origins}
     if certificate.series is not None:
         yield "series", certificate.series.said

@@ -139,7 +139,8 @@ class Findings:
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
         said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
-        told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if said else ()
+        told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
+        told = (f"No record is singled out by {_listed(none)} alone.",) if none and not few else told
         return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
 
     @property

@@ -77,6 +77,7 @@ Listener = Callable[[Step], None]
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 _latest: ContextVar[Step | None] = ContextVar("latest", default=None)
+_line: ContextVar[_Line | None] = ContextVar("line", default=None)
 
 
 @contextmanager
@@ -175,12 +176,30 @@ def shown(quiet: bool = False, stream: TextIO | None = None, after: float = 1.0)
     line = _Line(stream, after) if stream.isatty() else _Log(stream, LOGGED)
     painter = threading.Thread(target=line.run, daemon=True, name="postrand-progress")
     painter.start()
+    token = _line.set(line)
     try:
         with listening(line.hear):
             yield
     finally:
+        _line.reset(token)
         line.ended.set()
         painter.join()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Show no progress in the block: a question stands on the terminal, and its time is not the work's."""
+    line = _line.get()
+    if line is None:
+        yield
+        return
+    with line.writing:
+        line.clear()
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            line.entered += time.monotonic() - began
 
 
 @contextmanager
@@ -202,6 +221,7 @@ class _Line:
 
     def __init__(self, stream: TextIO, after: float) -> None:
         self.stream, self.after, self.ended = stream, after, threading.Event()
+        self.writing = threading.Lock()  # of the painter, or of whoever asks a question
         self.latest, self.entered = Step(Stage.WORKING), time.monotonic()
 
     def hear(self, step: Step) -> None:
@@ -212,9 +232,13 @@ class _Line:
     def run(self) -> None:
         shown = self.ended.wait(self.after)
         while not shown and not self.ended.wait(0.2):
-            self.paint(f"{self.latest}, {time.monotonic() - self.entered:.0f} s")
+            with self.writing:
+                self.paint(f"{self.latest}, {time.monotonic() - self.entered:.0f} s")
         if not shown:
-            self.paint("")
+            self.clear()
+
+    def clear(self) -> None:
+        self.paint("")
 
     def paint(self, text: str) -> None:
         width = shutil.get_terminal_size().columns - 1  # a line that wraps could not be painted over
@@ -224,6 +248,9 @@ class _Line:
 
 class _Log(_Line):
     """Add a line every so many seconds, where lines cannot be painted over."""
+
+    def clear(self) -> None:
+        """Leave all lines."""
 
     def run(self) -> None:
         said = False

@@ -96,6 +96,17 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_waiting(stream: IO[str]) -> bool:
+    """Return whether a line, or a key on Windows, waits to be read at a terminal: typed ahead, or pasted."""
+    if sys.platform == "win32":
+        import msvcrt  # only there
+
+        return msvcrt.kbhit()
+    import select  # not of files on Windows
+
+    return bool(select.select([stream], [], [], 0)[0])
+
+
 def lock(file: IO[str], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file until it is closed, and return whether it is locked now; False where no system does it.
 

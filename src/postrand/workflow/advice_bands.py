@@ -21,8 +21,8 @@ def banded(book: Codebook, names: tuple[str, ...]) -> tuple[Codebook, tuple[Mapp
     """Return the codebook with bands for whole numbers of many values, and the recodes as plain data; none: no change.
 
     The edges are multiples of 1, 2, 5, 10, 20, 50 and so on, whichever is the least that gives at most ten bands. They
-    follow from the lowest and highest category of the codebook alone, which is published with every release; if the
-    categories were read from the file, so is their range.
+    follow from the lowest and highest category of the codebook alone, which may be those of the records: so the recodes
+    are marked confidential, until the curator states a public range.
 
     >>> ages = Variable("age", "key", tuple(range(96)), type="int64")
     >>> book, recodes = banded(Codebook((ages,)), ("age",))
@@ -57,7 +57,7 @@ def _bands(book: Codebook, variable: Variable) -> dict[str, Any] | None:
     width = next(w for w in _natural() if (high // w) - (low // w) + 1 <= MOST_BANDS)
     edges = [k * width for k in range(low // width, high // width + 1)]
     missing = {"missing": list(variable.missing_codes)} if variable.missing_codes else {}
-    return {"variable": variable.name, "type": "int64", "bands": edges, **missing}
+    return {"variable": variable.name, "type": "int64", "bands": edges, **missing, "provenance": "confidential"}
 
 
 def _numbers(variable: Variable) -> list[int]:

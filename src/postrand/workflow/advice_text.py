@@ -36,9 +36,10 @@ RECODED = (
 )
 BANDS = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
-    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If the codebook was "
-    "inferred from the file, these came from the records: before you release, set a range that is public, such as that "
-    "of the questionnaire."
+    "was asked. Its bands of {names} follow from the lowest and highest category of the codebook. If these came from "
+    "the records, the guarantee does not cover them; so the bands are marked confidential, and the certificate says "
+    "it. With a public range instead, such as that of the questionnaire: set bands under [[recodes]] and the "
+    "categories in codebook-recoded.toml, and remove provenance there."
 )
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
@@ -170,8 +171,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else "no epsilon"]
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
-            before = "recoded, not perturbed" if trial.plan.codebook.recodes else "not perturbed"
-            told.append(f"right links {figure(links, 'before')} {before}, {figure(links, 'after')} after")
+            before = "before (recoded)" if trial.plan.codebook.recodes else "before"
+            told.append(f"right links: {figure(links, 'before')} {before}, {figure(links, 'after')} after")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)

