@@ -433,6 +433,8 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.headed == (("Released unperturbed", said.format("")),)
     assert Findings().sentences == ()
     assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("No record is singled out by sex alone.",)
+    both = Findings(singled=(Singled("sex", 0.0), Singled("area", 0.0)))
+    assert both.sentences == ("No record is singled out by one of these alone: sex and area.",)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

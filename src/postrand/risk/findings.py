@@ -140,7 +140,9 @@ class Findings:
         said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
         told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
-        told = (f"No record is singled out by {_listed(none)} alone.",) if none and not few else told
+        if none and not few:
+            which = f"{none[0]} alone" if len(none) == 1 else f"one of these alone: {_listed(none)}"
+            told = (f"No record is singled out by {which}.",)
         return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
 
     @property
