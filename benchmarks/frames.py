@@ -1,8 +1,9 @@
 """Time a dataframe in memory, perturbed as a user calls it: each kind in a fresh process, best of several calls.
 
 953,076 records x 10 variables, k-RR at ε = 1 each. Beside each kind, in the same process and run: the kernel alone, on
-one core, with its input ready; and what one would write for k-RR in numpy, from codes to codes. Memory is what the
-first call adds to the peak of the process, over the bytes of the frame; the kernels are loaded before.
+one core, with its input ready; and what one would write for k-RR in numpy, from codes to codes. Beside text: Arrow's
+``dictionary_encode`` of the same columns, on as many threads, which is the first half of any way by codes. Memory is
+what the first call adds to the peak of the process, over the bytes of the frame; the kernels are loaded before.
 Run ``python benchmarks/frames.py``; results go to benchmarks/results/frames.{md,json}.
 """
 
@@ -12,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import child
@@ -107,6 +109,15 @@ def plain_numpy(codes):
     return best(run, 5)
 
 
+def encode_text(frame):
+    """Return the time in which Arrow finds the codes of a frame's texts, several columns at a time."""
+    import pyarrow as pa
+
+    table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return best(lambda: list(pool.map(lambda column: column.dictionary_encode(), table.columns)))
+
+
 def measure_one(kind):
     """Print what one kind takes; this runs in a process of its own."""
     import numpy as np
@@ -140,6 +151,7 @@ def measure_one(kind):
         "first_ns": first / (RECORDS * len(SIZES)) * 1e9,
         "kernel_ns": kernel,
         "numpy_ns": plain_numpy(codes),
+        "encode_ns": encode_text(frame) if kind.endswith("text") else None,
         "frame_bytes": size,
         "added_bytes": added,
     }
@@ -178,14 +190,16 @@ def markdown(rows):
         "plain numpy",
         "/ kernel",
         "/ numpy",
+        "/ Arrow's dictionary_encode",
         "memory / frame",
     )
     yield f"| frame | {' | '.join(heads)} |"
     yield f"| --- |{' ---: |' * len(heads)}"
     for r in rows:
+        peer = f"{r['ours_ns'] / r['encode_ns']:.2f}" if r["encode_ns"] else "–"
         yield (
             f"| {r['kind']} | {r['ours_ns']:.1f} | {r['cpu_ns']:.1f} | {r['kernel_ns']:.1f} | {r['numpy_ns']:.1f} "
-            f"| {r['ours_ns'] / r['kernel_ns']:.2f} | {r['ours_ns'] / r['numpy_ns']:.2f} "
+            f"| {r['ours_ns'] / r['kernel_ns']:.2f} | {r['ours_ns'] / r['numpy_ns']:.2f} | {peer} "
             f"| {r['added_bytes'] / r['frame_bytes']:.1f} |"
         )
 

@@ -93,12 +93,14 @@ def test_the_loops_were_compiled():
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("to", ["int8", "int16", "int32", "int64"])
 def test_what_is_looked_up_beyond_a_table_is_its_last_entry(kind, dtype, to):
-    table = np.array([7, -5, 3, 99], dtype=to)
-    ends = [-1, np.iinfo(dtype).min, np.iinfo(dtype).max, 2, 3, 4]
-    indices = np.array([*ends, *np.random.default_rng(1).integers(0, 3, 99)], dtype=dtype)
-    out = np.zeros(indices.size + 1, dtype=to)[1:]  # not aligned
-    kind.look_up(table, indices, out)
-    assert out.tolist() == [[7, -5, 3, 99][i if 0 <= i < 3 else 3] for i in indices.tolist()]
+    for size in (1, 4, 16, 17):  # a table of bytes fits into a register up to 16
+        table = np.random.default_rng(size).permutation(np.arange(-50, 50))[:size].astype(to)
+        ends = [-1, np.iinfo(dtype).min, np.iinfo(dtype).max, size - 2, size - 1, size]
+        indices = np.array([*ends, *np.random.default_rng(1).integers(0, size, 4200)], dtype=dtype)
+        out = np.zeros(indices.size + 1, dtype=to)[1:]  # not aligned
+        kind.look_up(table, indices, out)
+        held = table.tolist()
+        assert out.tolist() == [held[i if 0 <= i < size else -1] for i in indices.tolist()]
 
 
 @each

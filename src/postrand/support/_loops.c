@@ -118,6 +118,46 @@ ALL_LOOPS(int16_t)
 ALL_LOOPS(int32_t)
 ALL_LOOPS(int64_t)
 
+/* A table of up to 16 bytes fits into a register, where 16 of its entries are found at once. */
+#if defined(__GNUC__) && !defined(__clang__)
+typedef int8_t Register __attribute__((vector_size(16)));
+enum { IN_REGISTER = sizeof(Register), BYTES_AT_A_TIME = 4096 };
+
+#define LOOK_UP_BYTES(I)                                                                                               \
+    FOR_SEVERAL_PROCESSORS                                                                                             \
+    static void look_up_bytes_##I(const int8_t *table, Py_ssize_t size, const u##I *restrict indices,                  \
+                                  int8_t *restrict out, Py_ssize_t n) {                                                \
+        const u##I last = (u##I)(size - 1);                                                                            \
+        Register entries = {0};                                                                                        \
+        memcpy(&entries, table, (size_t)size);                                                                         \
+        for (Py_ssize_t from = 0; from < n; from += BYTES_AT_A_TIME) {                                                 \
+            const Py_ssize_t end = n - from < BYTES_AT_A_TIME ? n : from + BYTES_AT_A_TIME;                            \
+            Py_ssize_t i = from;                                                                                       \
+            for (Py_ssize_t at = from; at < end; at++)                                                                 \
+                out[at] = (int8_t)(indices[at] < last ? indices[at] : last);                                           \
+            for (; i + IN_REGISTER <= end; i += IN_REGISTER) {                                                         \
+                Register held;                                                                                         \
+                memcpy(&held, out + i, sizeof held);                                                                   \
+                held = __builtin_shuffle(entries, held);                                                               \
+                memcpy(out + i, &held, sizeof held);                                                                   \
+            }                                                                                                          \
+            for (; i < end; i++)                                                                                       \
+                out[i] = table[out[i]];                                                                                \
+        }                                                                                                              \
+    }
+
+LOOK_UP_BYTES(int8_t)
+LOOK_UP_BYTES(int16_t)
+LOOK_UP_BYTES(int32_t)
+LOOK_UP_BYTES(int64_t)
+#else
+enum { IN_REGISTER = 0 };
+#define look_up_bytes_int8_t look_up_int8_t_int8_t
+#define look_up_bytes_int16_t look_up_int16_t_int8_t
+#define look_up_bytes_int32_t look_up_int32_t_int8_t
+#define look_up_bytes_int64_t look_up_int64_t_int8_t
+#endif
+
 /* Call the loop of the type that a buffer of codes has; the arguments may use the name T for it. */
 #define FOR_TYPE(itemsize, loop, ...)                                                                                  \
     switch (itemsize) {                                                                                                \
@@ -349,8 +389,11 @@ static PyObject *join_digits(PyObject *module, PyObject *const *arguments, Py_ss
 }
 
 #define LOOK_UP_BY(I)                                                                                                  \
-    FOR_TYPE(table->itemsize, look_up_##I, (const T *)table->buf, table->shape[0], indices->buf, (T *)out->buf,        \
-             out->shape[0])
+    if (table->itemsize == 1 && table->shape[0] <= IN_REGISTER)                                                        \
+        look_up_bytes_##I(table->buf, table->shape[0], indices->buf, out->buf, out->shape[0]);                         \
+    else                                                                                                               \
+        FOR_TYPE(table->itemsize, look_up_##I, (const T *)table->buf, table->shape[0], indices->buf, (T *)out->buf,    \
+                 out->shape[0])
 
 /* Indices beyond the table find its last entry. */
 static PyObject *look_up(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
