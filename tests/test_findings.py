@@ -140,6 +140,9 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
     assert made.findings.undecided == ()
     decided = [f.variables for f in made.findings.found if f.is_decided]
     assert decided == [("income",), ("remark",)]
+    (told,) = (f for f in made.findings.found if f.about == ("year",) and {*f.variables} == {"was94", "age"})
+    for text in (told.brief, next(text for text in made.findings.warnings if "true values of year" in text)):
+        assert text.endswith("; the plan states that they are released, whatever the reason")
 
 
 @NOTED

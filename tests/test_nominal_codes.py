@@ -1,5 +1,6 @@
 """Calculating with codes that only name categories is answered, and said wherever the answer is."""
 
+import dataclasses
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
-from postrand.estimate.nominal import names_only
+from postrand.estimate.nominal import names_only, nominal_warnings
 
 REGION = Variable("region", "key", (1, 2, 3), ("North", "South", "East"), type="int64")
 
@@ -55,3 +56,18 @@ def test_every_statistic_of_numbers_says_so():
         estimate.regression("sex ~ region", frame, mechanism, "logistic"),
     ):
         assert not any("codes" in text for text in other.warnings)
+
+
+def test_codes_that_can_mean_no_answer_are_told_with_their_labels_where_a_mean_counts_them():
+    told = {
+        ("very bad", "2", "3", "4", "very good", "no answer", "not asked"): "(6 = no answer, 99 = not asked)",
+        (): "(99)",
+    }
+    for labels, want in told.items():
+        scale = Variable("happy", "other", (1, 2, 3, 4, 5, 6, 99), labels, type="int64")
+        *names, said = nominal_warnings(Codebook((scale,)), ["happy"])
+        assert said.startswith(f"Codes of happy that can mean no answer count as numbers here {want}. ")
+        assert [text.split("(")[1].split(")")[0] for text in names] == ["1 = very bad, 5 = very good, ..."] * bool(
+            labels
+        )
+    assert not nominal_warnings(Codebook((dataclasses.replace(scale, missing_codes=(99,)),)), ["happy"])

@@ -12,8 +12,10 @@ import postrand as pr
 from postrand.data.frames import TableSource
 from postrand.engines.database import open_records
 from postrand.mechanism import Mechanism
+from postrand.recoding.limits import Limits
 from postrand.recoding.recode import Recode
 from postrand.recoding.rounding import Rounding
+from postrand.recoding.steps import Steps
 from postrand.risk.findings import find
 from postrand.risk.weights_told import rounded
 
@@ -98,6 +100,10 @@ def test_a_rounding_that_is_there_is_judged_by_the_weights_of_the_file(tmp_path)
     assert base >= 5  # the rounding that is there would seem to change nothing
     assert f"rounding = {base:g} in [[recodes]], in place of the rounding that is there, leaves" in one.sentence
     assert "against the weights of the file, changes the weighted totals of all records, and of" in one.sentence
+    behind = dataclasses.replace(BOOK, recodes=(Recode("w", Steps((Limits(top=290), Rounding(0.01)))),))
+    (one,) = weighed(open_records(tmp_path / "s.parquet", behind), behind)
+    assert "as one more, last step of its recode leaves" in one.sentence
+    assert "against the weights as they are recoded, changes" in one.sentence
     coarse = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(250.0)),))
     told = weighed(open_records(tmp_path / "s.parquet", coarse), coarse)[0].sentence
     assert f"the weights (w) are 0 for about {100 * (raw < 125).mean():.0f}% of the records, as they are rec" in told

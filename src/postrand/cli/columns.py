@@ -45,7 +45,9 @@ def on_ranks(function: Callable[..., Result]) -> Callable[..., Result]:
 def left_options(function: Callable[..., Result]) -> Callable[..., Result]:
     """Add the options on columns that are not changed; the function gets ``left``, the lists ``drop`` and ``as_is``."""
 
-    @click.option("--drop", metavar="A,B", help="Columns that are not in the result, for example names and numbers.")
+    @click.option(
+        "--drop", metavar="A,B", help="Columns that are not in the result, for example names; '*' means all others."
+    )
     @click.option(
         "--as-is", metavar="A,B", help="Columns that are released as they are, although they tell of persons."
     )

@@ -1,11 +1,13 @@
-"""Codes that only name categories: their mean is a number, and says nothing."""
+"""Codes that only name categories, or mean no answer: their mean is a number, and says nothing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.no_answer import counted
 
 _SHOWN = 3
 
@@ -21,26 +23,53 @@ def names_only(variable: Variable) -> bool:
     >>> names_only(Variable("children", "key", (0, 1, 2), ("none", "1", "2 or more"), type="int64"))
     False
     """
+    absent = {*variable.missing_codes, *_no_answers(variable)}
     pairs = zip(variable.categories, variable.labels, strict=False)
-    held = [(_number(code), text) for code, text in pairs if code not in variable.missing_codes]
+    held = [(_number(code), text) for code, text in pairs if code not in absent]
     if variable.ordered or {number for number, _ in held} <= {0.0, 1.0}:
         return False
     return sum(number is not None and abs(number) not in _numbers_in(text) for number, text in held) > 1
 
 
 def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence for each variable whose codes are taken for numbers although they only name categories."""
+    """Return a sentence for each variable whose codes are taken for numbers although they name categories, or nothing.
+
+    The first kind only name categories; others of a scale can mean no answer, by their label or as 9 and 99 beside 1
+    to 5, and its codebook does not say so.
+    """
     known = [] if codebook is None else [codebook[name] for name in dict.fromkeys(names) if name in codebook]
-    return tuple(_sentence(variable) for variable in known if names_only(variable))
+    only_names = (_sentence(variable) for variable in known if names_only(variable))
+    return (*only_names, *(_counted_sentence(one) for one in known if _no_answers(one)))
+
+
+def _no_answers(variable: Variable) -> dict[Any, str]:
+    return counted(variable.categories, variable.labels, variable.missing_codes)
 
 
 def _sentence(variable: Variable) -> str:
-    shown = [f"{code} = {text}" for code, text in zip(variable.categories, variable.labels, strict=True)]
-    listed = ", ".join(shown[:_SHOWN]) + ", ..." * (len(shown) > _SHOWN)
+    absent = _no_answers(variable)
+    pairs = zip(variable.categories, variable.labels, strict=True)
     return (
-        f"The numbers of {variable.name} are codes ({listed}), and this calculates with them as amounts. Ask for a "
-        f"table of {variable.name}; if the codes are a scale, set ordered = true in the codebook of the next release."
+        f"The numbers of {variable.name} are codes ({_listed([p for p in pairs if p[0] not in absent])}), and this "
+        f"calculates with them as amounts. Ask for a table of {variable.name}; if the codes are a scale, set ordered = "
+        "true in the codebook of the next release."
     )
+
+
+def _counted_sentence(variable: Variable) -> str:
+    codes = _no_answers(variable)
+    return (
+        f"Codes of {variable.name} that can mean no answer count as numbers here ({_listed(list(codes.items()))}). Ask "
+        f"for a table of {variable.name}, and leave them out of what you calculate from it; if they mean no answer, "
+        f"set missing_codes = [{', '.join(map(str, codes))}] in the codebook of the next release."
+    )
+
+
+def _listed(pairs: Sequence[tuple[Any, str]]) -> str:
+    """Return codes with their labels; a label that is the code alone is none."""
+    shown = [str(code) if str(code) == text else f"{code} = {text}" for code, text in pairs]
+    named = [text for text, (code, label) in zip(shown, pairs, strict=True) if str(code) != label] or shown
+    return ", ".join(named[:_SHOWN]) + ", ..." * (len(shown) > len(named[:_SHOWN]))
 
 
 def _number(code: object) -> float | None:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
+from postrand.codebook.no_answer import looks_missing
 from postrand.codebook.rule_files import read_rules
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
@@ -51,16 +52,6 @@ _DATE = (
 """Dates and times as text: 2020-01-31, 31.12.2020, 12/31/20, with or without the time of day, 23:59."""
 _CARRIED = ("weight", "household", "record_key")
 """Roles of columns that are numbers or names of something: their values are not categories."""
-NO_ANSWER = frozenset(
-    (
-        "", ".", "-", "?", "*", "blank", "dk", "dk/na", "don't know", "dont know", "do not know", "iap", "inap",
-        "inapplicable", "missing", "n.a.", "n/a", "na", "nan", "nap", "no answer", "no response", "none given",
-        "not applicable", "not asked", "not available", "not in universe", "not reported", "not stated", "niu", "null",
-        "refusal", "refused", "unknown", "won't say",
-    )
-)  # fmt: skip
-"""Texts and labels, in small letters, that mean "no answer"."""
-NO_ANSWER_CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
 
@@ -449,23 +440,6 @@ def is_nested(of: pa.DataType) -> bool:
     return any((pa.types.is_nested(of), pa.types.is_binary(of), pa.types.is_large_binary(of)))
 
 
-def looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Return the categories that look like codes for "no answer": by their text or label, or as outlying numbers."""
-    named = {
-        c
-        for c, label in zip(categories, labels or categories, strict=True)
-        if str(c).strip().casefold() in NO_ANSWER or str(label).strip().casefold() in NO_ANSWER
-    }
-    numbers = {c: int(float(c)) for c in categories if not isinstance(c, bool) and _is_whole(c)}
-    usual = [n for n in numbers.values() if abs(n) not in NO_ANSWER_CODES and n not in range(-9, 0)]
-    if usual and min(usual) >= 0:  # not a code if values are negative, or reach it without a gap
-        named |= {c for c, n in numbers.items() if n < 0 or (n in NO_ANSWER_CODES and n > max(usual) + 1)}
-    texts = [c for c in categories if isinstance(c, str) and c not in numbers and c not in named]
-    if texts and not usual and not any(re.search(r"\d", c) for c in texts):  # "9" beside "Female" and "Male", not "0-8"
-        named |= {c for c, n in numbers.items() if n in NO_ANSWER_CODES or n < 0}
-    return [c for c in categories if c in named]
-
-
 def _as_number(value: Any) -> float:
     try:
         return float(value)
@@ -479,10 +453,3 @@ def _fits(kind: type, text: str) -> set[str]:
     whole = math.isfinite(number) and number.is_integer()
     good = {str: True, float: math.isfinite(number), int: whole}.get(kind, False)
     return {text} if good else set()
-
-
-def _is_whole(value: Any) -> bool:
-    try:
-        return float(value).is_integer()
-    except ValueError:
-        return False

@@ -8,6 +8,8 @@ from typing import Any
 
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of risk figures beside such columns must know."""
+PLAN_STATES = "the plan states"
+"""How a finding says that a decision is made."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
 MOST_BRIEF = 3
@@ -63,7 +65,8 @@ class Finding:
         if self.code in ("tells", "weights") and (best := self._best_guess):
             by = f"the weights ({self.variables[0]})" if self.code == "weights" else ", ".join(self.variables)
             text = f"{by}, not perturbed, give away true values of {about}{' (the range)' * best[2]}: of 100 records "
-            return f"{text}the best guess is right in about {100 * best[0]:.0f}, without in about {100 * best[1]:.0f}"
+            text += f"the best guess is right in about {100 * best[0]:.0f}, without in about {100 * best[1]:.0f}"
+            return "; ".join([text, *(part for part in self.sentence.split("; ") if part.startswith(PLAN_STATES))])
         if self.code == "household-size":
             alone, every = (share_text(figures[name]) for name in ("alone", "every"))
             text = f"the household number {self.variables[0]} shows who is one household: its size singles out the "

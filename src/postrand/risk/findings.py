@@ -11,6 +11,7 @@ from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.risk.finding import KEYS_ALONE as KEYS_ALONE  # who reads findings asks for all of them here
+from postrand.risk.finding import PLAN_STATES
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
@@ -21,13 +22,9 @@ from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Together, singled_by_all, together
-from postrand.risk.telling import (
-    best_guess,
-    told_pairs,
-)
+from postrand.risk.telling import best_guess, told_pairs
 from postrand.risk.weights_told import Weights, before_rounding, hidden_of, made_zero, values_text, weighed
 
-PLAN_STATES = "the plan states"
 CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
@@ -69,13 +66,10 @@ class Findings:
         certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in settling]
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
+        rank = "or give it a rank law in [[numerical]] or the role 'drop'"
         drop = "give the unperturbed ones the role 'drop', perturb them too, or name each in"
         said = (
-            (
-                alone,
-                single,
-                f"name each in {_as_is(singling)}, or give it a rank law in [[numerical]] or the role 'drop'",
-            ),
+            (alone, single, f"name each in {_as_is(singling)}, {rank}"),
             (settle, certain, f"{drop} {_as_is(settling)}"),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
@@ -365,18 +359,19 @@ def _telling(
     pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]], as_is: Collection[str]
 ) -> Iterator[Finding]:
     """Yield for each perturbed variable what others reveal, alone or two together, and what needs a decision apart."""
-    much: dict[tuple[str, bool], list[PairReveal]] = {}
+    much: dict[tuple[str, bool, bool], list[PairReveal]] = {}
     for pair in pairs:
         if pair.is_much:
             is_open = pair.is_certain and pair.clear not in as_is
-            much.setdefault((pair.perturbed, is_open), []).append(pair)
+            much.setdefault((pair.perturbed, is_open, pair.is_certain), []).append(pair)
     fix = "drop these variables, or perturb them too"
-    for (name, is_open), held in much.items():
+    for (name, is_open, _), held in much.items():
         clear = tuple(pair.clear for pair in held)
         figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in TOLD}
         said = f"{_listed(clear)}; {best_guess(held)}"
         text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
-        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}", figures, is_open)
+        states = _stated(clear, as_is) if held[0].is_certain else ""
+        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}{states}", figures, is_open)
     alone = {(pair.perturbed, pair.clear): pair for pair in pairs}
     mostly: dict[tuple[str, str], list[PairReveal]] = {}
     for clear, found in joint:
@@ -388,8 +383,9 @@ def _telling(
         figures = {n: getattr(found, n) for n in TOLD}
         about = f"true values of {found.perturbed}, which is perturbed"
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
-        is_open = found.is_certain and not set(clear) <= set(as_is)
-        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}", figures, is_open)
+        states = _stated(clear, as_is) if found.is_certain else ""
+        is_open = found.is_certain and not states
+        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}{states}", figures, is_open)
     for key, with_others in mostly.items():
         yield _mostly(alone[key], with_others)
 
@@ -451,10 +447,16 @@ def _linked(
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
     for one in torn_apart(links(columns_of(sample, names)), units, clear, told, certain):
-        decided = set(one.clear) <= set(as_is)
-        states = f"; {PLAN_STATES} that {'it is' if len(one.clear) == 1 else 'they are'} released, whatever the reason"
-        text = one.text + states * (one.is_certain and decided and bool(one.clear))
-        yield Finding("linked", one.clear, one.about, text, is_open=one.is_certain and not decided)
+        states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
+        is_open = one.is_certain and bool(one.clear) and not states
+        yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open)
+
+
+def _stated(clear: Collection[str], as_is: Collection[str]) -> str:
+    """Return that columns which settle true values are released although: a decision for another reason covers it."""
+    if not set(clear) <= set(as_is):
+        return ""
+    return f"; {PLAN_STATES} that {'it is' if len(clear) == 1 else 'they are'} released, whatever the reason"
 
 
 def _of_household(one: Shared) -> Finding:

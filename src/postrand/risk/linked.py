@@ -57,7 +57,7 @@ class Link:
     """Hold one link: each of ``variables`` follows from ``of``; or they are dummies, of which exactly one is 1.
 
     ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
-    sum ``v = ± a ± b ...``. ``time``: a number is a date counted in a ``unit``, up to a constant.
+    sum ``v = ± a ± b ...``. ``time``: a number is a date counted in a ``unit``, up to a constant, within 1 unit.
     """
 
     kind: Kind
@@ -84,7 +84,7 @@ class Link:
             "recode": f"{first} and {of} are recodes of one another",
             "function": f"{first} {is_} of {of}",
             "near": f"{first} {is_} of {of} in nearly all records",
-            "time": f"{first} is {of} counted in {self.unit}s, up to a constant",
+            "time": f"{first} is {of} counted in {self.unit}s, up to a constant and within 1 {self.unit}",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,7 @@ class Rounded:
     ``before`` and ``after`` are the different values. ``total`` is the largest change of a weighted total, as a share
     of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it. Both are
     changes from the weights of the file. ``again``: the codebook rounds them already, and this would take its place.
+    ``behind``: it recodes them in another way, this would be one more step, and both are changes from its results.
     """
 
     base: float
@@ -99,13 +100,17 @@ class Rounded:
     total: float
     effective: float
     again: bool = False
+    behind: bool = False
 
     @property
     def in_words(self) -> str:
         """The base, what it leaves, and what it costs."""
+        place = " as one more, last step of its recode" * self.behind
+        place = ", in place of the rounding that is there," if self.again else place
+        first = "the weights as they are recoded" if self.behind else "the weights of the file"
         return (
-            f"rounding = {spelt(self.base)} in [[recodes]]{', in place of the rounding that is there,' * self.again} "
-            f"leaves {values_text(self.after)} and, against the weights of the file, changes {TOTALS} by no more than "
+            f"rounding = {spelt(self.base)} in [[recodes]]{place} "
+            f"leaves {values_text(self.after)} and, against {first}, changes {TOTALS} by no more than "
             f"{_percent(self.total)}, and the effective number of records by {_percent(self.effective)}"
         )
 
@@ -142,6 +147,7 @@ def weighed(
     ``known`` are pairs of a perturbed column and a weight; ``original`` weights before rounding, by name.
     """
     hidden = hidden_of(codebook, list(sample.alone))
+    made = {recode.variable for recode in codebook.recodes}
     true = {n: categories(sample, n, codebook[n].is_categorical) for n in dict.fromkeys((*perturbed, *hidden))}
     for name in weights_of(codebook, list(sample.alone)):
         exact, bins = sample.codes(name), classes(sample, name, codebook[name].is_categorical, MAX_BINS)
@@ -155,6 +161,8 @@ def weighed(
         groups = usable({n: true[n] for n in perturbed})
         number = original.get(name, numbers_of(sample, name))
         cost = None if number is None else rounded(number, groups, exact[1] if name in original else None)
+        if cost is not None and name in made and name not in original:
+            cost = replace(cost, behind=True)
         yield Weighed(name, exact[1], much, cost)
 
 

@@ -197,7 +197,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.margins": "the matrices can produce the released counts (tables tested: {tables:count})",
         "check.bytes": "its bytes contain only the records",
         "check.derived": "each is what the other files produce",
-        "check.file": "every claim is met by the exact matrices on this file",
+        "check.file": "every claim is met by the exact matrices on this file; the release key compares other columns",
         "check.values": "values and averages are those that the rank laws make from this file",
         "check.drawn": "the key draws these records from this file with this mechanism",
         "check.records": "claims on the whole file state its number of records",

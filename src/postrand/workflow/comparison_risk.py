@@ -55,9 +55,11 @@ def left_out(plan: Plan) -> tuple[str, ...]:
 def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str, ...]:
     """Return the sentences of :func:`left_out` for a codebook and the variables that are moved or averaged in rank."""
     keys = [v.name for v in codebook.with_role("key") if not v.is_categorical]
+    plain, made = [name for name in keys if name not in ranked], {recode.variable for recode in codebook.recodes}
     ways = (
         ("moved or averaged among neighbours in rank", [name for name in keys if name in ranked]),
-        ("released without categories, as in the file", [name for name in keys if name not in ranked]),
+        ("released without categories, as recoded", [name for name in plain if name in made]),
+        ("released without categories, as in the file", [name for name in plain if name not in made]),
     )
     known = "who knows exact values may find records"
     return tuple(f"the risk leaves out {', '.join(names)}: {way}; {known}" for way, names in ways if names)

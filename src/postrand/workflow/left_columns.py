@@ -31,13 +31,16 @@ TEXTS = "holds free text, which can name persons"
 
 
 def without(table: pa.Table, changed: Sequence[str], drop: Sequence[str], as_is: Sequence[str]) -> pa.Table:
-    """Return the table of a file without the columns ``drop``.
+    """Return the table of a file without the columns ``drop``; ``*`` stands for all that no other option names.
 
     Raises
     ------
     UsageError
         If ``drop`` or ``as_is`` name a column that is not there, or is ``changed``, or is in both.
     """
+    if "*" in drop and "*" not in table.column_names:
+        others = [name for name in table.column_names if name not in (*changed, *as_is)]
+        drop = list(dict.fromkeys([*(name for name in drop if name != "*"), *others]))
     raise_all(UsageError, _named_problems(drop, as_is, table.column_names, changed))
     return table.drop_columns(list(drop))
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from postrand.codebook.no_answer import counted, is_usual, looks_missing, says_so
 from postrand.columns.recoded import unrecoded
 from postrand.errors import DataError, sentence
 from postrand.formats import Source
-from postrand.plan.infer import NO_ANSWER, NO_ANSWER_CODES, looks_missing
 from postrand.recoding import Recode
 from postrand.recoding.base import LISTED, Scalar, is_settled, key_of, listed
 from postrand.support.showing import few
 
-LEAST_VALUES = 3
-"""So many values beside the codes make a scale, of which somebody takes a mean."""
 MAX_RECORDS = 100_000
 """So many records, the first ones, are looked at."""
 
@@ -28,7 +25,7 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
     """Return for each result of a recode the warning that it counts what looks like codes for no answer as values.
 
     ``source`` has the columns of the file, and these ``recodes`` are not applied yet; or it is recoded by its own.
-    Codes are those that a codebook's draft would propose as ``missing_codes``; only usual ones are named.
+    Codes are those that a codebook's draft would propose as ``missing_codes``: usual ones, or labelled as such.
     """
     if not recodes:
         source, recodes = unrecoded(source)
@@ -41,20 +38,13 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
 def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     """Return the variables of numbers in which codes for no answer count as values, and a warning; (), "" if none.
 
-    ``entries`` are variables as a codebook has them. A mean of a scale from 1 to 5 that counts 9 and 99 is above 5.
-    Fewer than ``LEAST_VALUES`` other values are no scale: ``sex`` with 1, 2 and 9 has no mean, and tables show the 9.
+    ``entries`` are variables as a codebook has them; see :func:`postrand.codebook.no_answer.counted`.
 
     >>> unlisted([{"name": "happy", "categories": [1, 2, 3, 9]}, {"name": "sex", "categories": [1, 2, 9]}])[0]
     ('happy',)
     """
-    held: dict[str, list[Scalar]] = {}
-    for one in entries:
-        values, absent = list(one.get("categories", ())), one.get("missing_codes", ())
-        texts = list(map(str, one.get("labels", ()) or values))
-        codes = [c for c in looks_missing(values, texts) if c not in absent and _is_usual(c)]
-        others = [c for c in values if c not in codes and c not in absent]
-        if codes and len(others) >= LEAST_VALUES and all(map(_is_number, others)):
-            held[one["name"]] = codes
+    found = ((e["name"], e.get("categories", ()), e.get("labels", ()), e.get("missing_codes", ())) for e in entries)
+    held = {name: list(codes) for name, values, labels, absent in found if (codes := counted(values, labels, absent))}
     if not held:
         return (), ""
     listing = few([f"{name} ({', '.join(map(key_of, codes))})" for name, codes in held.items()])
@@ -62,13 +52,6 @@ def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str
     example = f"missing_codes = {json.dumps(codes)} for {name!r}"
     what = f"codes that can mean no answer count as values, in means too: {listing}"
     return tuple(held), sentence(what, fix=f"if so, write {example} in codebook.toml")
-
-
-def _is_number(category: Scalar) -> bool:
-    try:
-        return math.isfinite(float(category))
-    except ValueError:
-        return False
 
 
 def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -107,7 +90,9 @@ def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
     """Return the warning on one recode, "" without any."""
     absent = {key_of(value) for value in recode.missing}
     given = [v for v in values.to_pylist() if isinstance(v, Scalar) and key_of(v) not in absent]
-    codes = [code for code in looks_missing(given, [str(labels.get(key_of(v), v)) for v in given]) if _is_usual(code)]
+    texts = {value: str(labels.get(key_of(value), value)) for value in given}
+    found = looks_missing(given, list(texts.values()))
+    codes = [code for code in found if is_usual(code) or says_so(texts[code])]
     if not codes:
         return ""
     try:
@@ -118,21 +103,14 @@ def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
     taken = [code for code in codes if _is_taken(recode, code, results, {*codes})]
     if not taken:
         return ""
-    texts = listed(taken)
+    named = listed(taken)
     into = listed(dict.fromkeys(key_of(results[code]) for code in taken))
     asked = ", ".join(map(_toml, taken[:LISTED]))
     typed = ",".join(key_of(code) for code in taken[:LISTED])
-    counts = "stays a number" if into == texts else f"counts as {into}"
-    what = f"{texts} of the column {recode.source!r} can mean no answer, and {counts}"
+    counts = "stays a number" if into == named else f"counts as {into}"
+    what = f"{named} of the column {recode.source!r} can mean no answer, and {counts}"
     fix = f"if so, write missing = [{asked}] in this entry of [[recodes]], behind --recode ;missing={typed}"
     return sentence(what, where=f"recode of {recode.variable!r}", fix=fix)
-
-
-def _is_usual(code: Scalar) -> bool:
-    """Whether a code is one of the usual ones, and no record's own value."""
-    text = key_of(code).strip()
-    number = text.lstrip("-")
-    return not number.isdigit() or int(number) in NO_ANSWER_CODES or -9 <= int(text) < 0
 
 
 def _is_taken(recode: Recode, code: Scalar, results: dict[Scalar, Scalar | None], codes: set[Scalar]) -> bool:
@@ -140,7 +118,7 @@ def _is_taken(recode: Recode, code: Scalar, results: dict[Scalar, Scalar | None]
     result = results[code]
     if result is not None and recode.kind.reads == "numbers" and not recode.kind.categories():
         return True  # it remains a number, of which somebody takes a mean
-    if result is None or key_of(result) == key_of(code) or key_of(result).strip().casefold() in NO_ANSWER:
+    if result is None or key_of(result) == key_of(code) or says_so(key_of(result)):
         return False
     return recode.kind.reads != "values" or any(made == result for v, made in results.items() if v not in codes)
 
