@@ -75,12 +75,12 @@ def table_of(source: formats.Source) -> pa.Table:
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
 
 
-def numbered(source: formats.Source, columns: Sequence[str]) -> pa.Table:
-    """Return the table of a source; numbers in ``columns`` of a text file with other signs have a decimal point."""
+def numbered(source: formats.Source) -> pa.Table:
+    """Return the table of a source; numbers of a text file with other signs have a decimal point."""
     table, settings = table_of(source), getattr(source, "settings", formats.ReadSettings())
     if (settings.decimal or ".") == "." and not settings.thousands:
         return table
-    read = as_numbers(table, source, columns)
+    read = as_numbers(table, source)
     for place, name in enumerate(table.column_names):
         if read.schema.field(name).type != table.schema.field(name).type:
             table = table.set_column(place, name, read.column(name).cast(pa.string()))
@@ -390,7 +390,7 @@ def _with_file(
     place = file if isinstance(file, formats.File) else formats.place_of(file)
     name = formats.path_of(place).name
     true, tables = (
-        numbered(formats.read(place), columns),
+        numbered(formats.read(place)),
         [read_table(root / name) for name in names_of(method, _suffix(manifest))],
     )
     if method["model"] == ANATOMY:

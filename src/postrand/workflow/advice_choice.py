@@ -11,7 +11,7 @@ from typing import Any, Literal
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
-from postrand.report.table_worth import EQUAL, TableWorth, harmonic, little_use, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, little_use, pairs_of, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
@@ -59,7 +59,7 @@ class Trial:
 
     @property
     def is_useless(self) -> bool:
-        """Whether almost nothing remains for the tables of one variable, or those of two."""
+        """Whether almost nothing remains for the tables of one variable, and for those of two."""
         records = self.one_way[0].records if self.one_way else 0
         return little_use(self.two, records) and little_use(self.one, records)
 
@@ -140,7 +140,8 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
             left.append(
                 (
                     trial,
-                    f"almost nothing remains of it, beside '{useful[0].candidate.name}': {_against(useful[0], trial)}",
+                    f"tables of one and of two variables are worth {LITTLE} on average, those of "
+                    f"'{useful[0].candidate.name}' are not: {_against(useful[0], trial)}",
                 )
             )
         else:

@@ -45,7 +45,8 @@ REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "ta
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 INFORMED = (
     "The informed attacker knows the true keys of every person and who is in the file, the matrices and the release, "
-    "and links each person to the most likely record."
+    "and links each person to the most likely record. How frequent combinations are it learns from the release: one "
+    "who knows that too finds somewhat more."
 )
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 SETTINGS = {"not released": "Not released", "order of records": "Order"}

@@ -9,6 +9,7 @@ from typing import Any
 from postrand.plan import Plan
 from postrand.privacy.words import members_in_words
 from postrand.release.ledger_report import outlook_lines
+from postrand.codebook import Variable
 from postrand.report.table_worth import (
     LEAST_RECORDS,
     LITTLE,
@@ -166,6 +167,12 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield "Tables of unperturbed variables alone are as precise as before."
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
+    unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]
+    if unanswered:
+        yield (
+            f"A value of {few(unanswered)} means no answer, so no corrected linear regression has such a variable as "
+            "its response; means by group leave such values out."
+        )
     copies = ", or made from completed files ('postrand complete')"
     shared = any(unit_of(plan, block) != "record" for block in plan.blocks)
     if shared:
@@ -175,6 +182,12 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
         "single record must not be read as true."
     )
+
+
+def _has_no_answer(variable: Variable) -> bool:
+    """Whether a variable of numbers has a category that means no answer."""
+    absent = variable.missing_codes or variable.missing == "category"
+    return bool(absent) and variable.is_categorical and variable.type in ("int64", "double")
 
 
 def _without(tables: Sequence[TableWorth]) -> str:

@@ -95,7 +95,7 @@ def anatomise_file(
     """
     place, out, key = _place(file), Path(out), as_release_key(release_key)
     source = formats.read(place)
-    table = without(proofs.numbered(source, key_variables), key_variables, drop, as_is)
+    table = without(proofs.numbered(source), key_variables, drop, as_is)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
     decided(table, source, key_variables, as_is)
@@ -119,7 +119,7 @@ def _by_ranks(
     keep_order: bool,
 ) -> dict[str, Any]:
     source, path = formats.read(file), formats.path_of(file)
-    table = proofs.numbered(source, columns)
+    table = proofs.numbered(source)
     problems = _problems(columns, table.column_names, path.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
@@ -173,8 +173,9 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
 
 def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
     """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
-    suffix = formats.path_of(file).suffix.lower()
-    if unsafe := formula_warning(formats.read(file), columns, suffix):
+    source, suffix = formats.read(file), formats.path_of(file).suffix.lower()
+    own = [name for name in columns if name in source.schema.names]  # a recode's new column holds the codebook's labels
+    if unsafe := formula_warning(source, own, suffix):
         warn(unsafe, FormulaWarning, stacklevel=4)
 
 
@@ -211,7 +212,7 @@ def column_distances(
 
 def _in_order(file: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
     """Return a file's columns, sorted by the text of the record key if there is one."""
-    table, path = proofs.numbered(formats.read(file), columns), formats.path_of(file)
+    table, path = proofs.numbered(formats.read(file)), formats.path_of(file)
     if record_key is None:
         raise_all(UsageError, _problems(columns, table.column_names, path.name))
         return table.select(columns)
