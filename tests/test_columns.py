@@ -403,8 +403,8 @@ def test_records_are_shuffled_and_the_file_still_shows_a_value_outside_its_run(f
 
 @pytest.mark.parametrize("command", ["permute", "average"])
 def test_a_text_file_is_read_as_it_shows_and_the_order_of_the_records_is_stated(tmp_path, command):
-    rows = "".join(f"{n % 7};{n * 37 % 1009},{n % 90 + 10}\n" for n in range(400))
-    (tmp_path / "pay.csv").write_text(f"größe;pay\n{rows}", encoding="windows-1252")
+    rows = "".join(f"{n % 7};{n * 37 % 1009},{n % 90 + 10};{n % 3},5\n" for n in range(400))
+    (tmp_path / "pay.csv").write_text(f"größe;pay;w\n{rows}", encoding="windows-1252")
     asked = (command, tmp_path / "pay.csv", "--columns", "pay", "--blocks", 20)
     said = {}
     for order in ([], ["--keep-order"]):
@@ -416,6 +416,7 @@ def test_a_text_file_is_read_as_it_shows_and_the_order_of_the_records_is_stated(
         code, found = call("verify", out, "--file", tmp_path / "pay.csv")
         assert (code, found["ok"]) == (0, True), found
     assert said == {0: False, 1: True}
+    assert "," not in "".join(map(str, csv.read_csv(tmp_path / "out1" / "data.csv")["w"].to_pylist()))
     edit = json.loads((tmp_path / "out1" / "certificate.json").read_text())
     edit["facts"]["order_is_shuffled"] = True
     (tmp_path / "out1" / "certificate.json").write_text(json.dumps(edit))

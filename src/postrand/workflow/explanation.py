@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from postrand.codebook import Variable
 from postrand.plan import Plan
 from postrand.privacy.words import members_in_words
 from postrand.release.ledger_report import outlook_lines
-from postrand.codebook import Variable
 from postrand.report.table_worth import (
     LEAST_RECORDS,
     LITTLE,

@@ -43,8 +43,8 @@ def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str
     >>> unlisted([{"name": "happy", "categories": [1, 2, 3, 9]}, {"name": "sex", "categories": [1, 2, 9]}])[0]
     ('happy',)
     """
-    found = ((e["name"], e.get("categories", ()), e.get("labels", ()), e.get("missing_codes", ())) for e in entries)
-    held = {name: list(codes) for name, values, labels, absent in found if (codes := counted(values, labels, absent))}
+    asked = ((e["name"], e.get("categories", ()), e.get("labels", ()), e.get("missing_codes", ())) for e in entries)
+    held = {name: list(found) for name, values, labels, absent in asked if (found := counted(values, labels, absent))}
     if not held:
         return (), ""
     listing = few([f"{name} ({', '.join(map(key_of, codes))})" for name, codes in held.items()])
