@@ -233,6 +233,7 @@ def test_delta_of_levels_beyond_floats_counts_what_excludes_values():
     assert delta(randomised_response(3, 30.0), 29.0) > 0
     assert 0 <= delta(TransitionMatrix.identity(1), 0.0) < 1e-59
     assert delta(TransitionMatrix.identity(1), 50.0) == 0
+    assert delta(TransitionMatrix(np.array([[1, UNIT - 1], [0, UNIT]])), 200.0) == 1 / UNIT
 
 
 def test_delta_counts_what_floats_take_for_nothing():
