@@ -36,6 +36,7 @@ from postrand.release.checks import (
     same_rendering,
     settled,
 )
+from postrand.release.signature import SigningKey
 from postrand.support import wordings
 from tests.conftest import ROOT
 from tests.release_case import edit, make
@@ -807,6 +808,9 @@ def test_a_place_without_a_release_and_a_key_without_a_file_are_refused(tmp_path
         release.verify(columns, file=Table("db", "t"))
     wrong = release.verify(mixed, manifest_sha256=SHA, raise_if_failed=False)
     assert [check.name for check in wrong.checks if check.outcome == "failed"] == ["published"]
+    (tmp_path / "office.pub").write_text(SigningKey.new().public_pem)
+    unsigned = release.verify(mixed, signer=tmp_path / "office.pub", raise_if_failed=False)
+    assert [check.name for check in unsigned.checks if check.outcome == "failed"] == ["signature"]
 
 
 def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp_path: Path) -> None:
