@@ -36,6 +36,7 @@ from postrand.release.checks import (
     same_rendering,
     settled,
 )
+from postrand.release.signature import SigningKey
 from postrand.support import wordings
 from tests.conftest import ROOT
 from tests.release_case import edit, make
@@ -428,6 +429,10 @@ def test_a_manifest_with_all_that_it_needs_is_read(tmp_path: Path, changed: dict
         ({"data": 3}, "'files' or 'data' is missing"),
         ({"files": ["data.csv"]}, "'files' or 'data' is missing"),
         *[({"files": without(name)}, f"'{name}' is not listed") for name in without()],
+        (
+            {"schema": "postrand/release/2", "files": without("description.json"), "rendering_sha256": None},
+            "'description.json' is not listed",
+        ),
         ({"data": "other.csv"}, "'other.csv' is not listed"),
         ({"data": "data"}, "'data' is not listed"),
         ({"files": without(more=PARTS)}, "there is also a data folder"),
@@ -520,6 +525,84 @@ def test_claims_on_the_file_are_told_apart() -> None:
     assert verification._margins_told(3) == ("check.margins", {"tables": 3})
 
 
+def test_bytes_of_a_file_and_values_of_a_table_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differ(path: Path, law: Any) -> None:
+        raise DataError(f"other bytes in {path}")
+
+    monkeypatch.setattr(verification, "check_bytes", differ)
+    monkeypatch.setattr(verification, "check_values", differ)
+    law = Mechanism({"a": randomised_response(2, 1.0)})
+    monkeypatch.setattr(verification, "_shown", lambda mechanism: None)
+    for data in ("data.csv", "table.json"):
+        manifest = {"data": data, "written_with": library_of(Path("r"), data)}
+        with pytest.raises(DataError, match=f"other bytes in r.{data}"):
+            verification._bytes(Path("r"), manifest, law)
+
+
+DERIVED = ("README.txt", "report.html", "r_categories.csv", "codebook.json", "description.json", "certificate.json")
+
+
+@pytest.mark.parametrize(
+    ("number", "files", "version", "wrong", "found"),
+    [
+        (3, DERIVED, __version__, (), ()),
+        (3, DERIVED[1:], __version__, ("README.txt",), ()),  # the first releases of this schema have none
+        (1, (*DERIVED[:4], "certificate.json"), __version__, ("description.json", "certificate.json"), ()),
+        (2, DERIVED, __version__, ("certificate.json",), ()),
+        (3, (*DERIVED, "r_matrix_9.csv"), __version__, (), "does not belong to the release"),
+        (2, DERIVED, __version__, ("r_categories.csv",), ("r_categories.csv",)),
+        (3, DERIVED, __version__, ("r_categories.csv",), "does not follow"),
+        (2, DERIVED, __version__, ("mechanism.json",), "does not follow"),
+        (3, DERIVED, __version__, ("certificate.json",), "does not follow"),
+        (3, DERIVED, __version__, ("report.html",), ("report.html",)),
+        (3, DERIVED, "999.0.0", ("report.html",), "a later version wrote this file"),
+        (3, DERIVED, "999.0.0", (), ()),
+    ],
+)
+def test_which_derived_files_may_have_other_words(
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    files: tuple[str, ...],
+    version: str,
+    wrong: tuple[str, ...],
+    found: tuple[str, ...] | str,
+) -> None:
+    """What is derived, and which of it the release does not hold, is replaced: what follows from it is tested."""
+    names = (*files, "mechanism.json")
+    manifest: Any = {"schema": f"postrand/release/{number}", "package": {"version": version}, "data": "data.csv"}
+    manifest["files"] = dict.fromkeys((*names, "data.csv"))
+    nothing: Any = None
+    monkeypatch.setattr(verification, "derive", lambda *_: dict.fromkeys(DERIVED, b""))
+    monkeypatch.setattr(verification, "_description", lambda root, number: None)
+    monkeypatch.setattr("postrand.release.earlier.mechanism_as_written", lambda law, number: {})
+    monkeypatch.setattr(verification, "_holds", lambda root, name, content: name not in wrong)
+    monkeypatch.setattr(verification, "same_rendering", lambda manifest: False)
+
+    def derived() -> tuple[str, ...]:
+        return verification._derived(Path(), manifest, nothing, nothing, nothing, None)
+
+    if isinstance(found, tuple):
+        assert derived() == found
+        return
+    with pytest.raises(UncheckedError if version > "9" else ReleaseError, match=found):
+        derived()
+
+
+def test_early_releases_are_not_drawn_again_but_later_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "redrawn", lambda *_: "redrawn")
+    certificate, resources = SimpleNamespace(facts=None), SimpleNamespace()
+    law: Any = SimpleNamespace(require_codebook=lambda: None)
+
+    def drawn(number: int) -> Any:
+        manifest = {"schema": f"postrand/release/{number}"}
+        rest: Any = (law, certificate, Path("file.csv"), bytes(32), None, resources)
+        return verification._drawn(Path(), manifest, *rest)
+
+    assert drawn(2) == drawn(3) == "redrawn"
+    with pytest.raises(UncheckedError, match="drawn in an earlier way"):
+        drawn(1)
+
+
 def test_copies_are_listed_and_data_of_a_missing_library_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,7 +613,8 @@ def test_copies_are_listed_and_data_of_a_missing_library_are_not_read(
     assert verification._copies(tmp_path, {"files": [file]})["file"] == file
     with pytest.raises(ReleaseError, match=f"'{file}' is not listed"):
         verification._copies(tmp_path, {"files": ["data.csv"]})
-    monkeypatch.setattr("postrand.formats.is_installed", lambda path: False)
+    asked: list[str] = []
+    monkeypatch.setattr("postrand.formats.is_installed", lambda path: asked.append(path.name))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "part-00000.parquet").touch()
     for data in ("data", "data.csv"):
@@ -538,6 +622,7 @@ def test_copies_are_listed_and_data_of_a_missing_library_are_not_read(
             verification._data(
                 tmp_path, {"data": data, "written_with": "x 1"}, Mechanism({"a": randomised_response(2, 1.0)})
             )
+    assert asked == ["part-00000.parquet", "data.csv"]
 
 
 # -- whole releases ----------------------------------------------------------------------------------------------------
@@ -631,6 +716,64 @@ def test_a_part_with_another_schema_or_fact_is_refused(
         parts()
 
 
+def test_what_a_certificate_needs_of_the_codebook_and_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(RELEASES / "2/mixed", tmp_path / "r")
+    edit(root / "description.json", lambda data: data.update(title="Survey"))
+    assert verification._description(root, 2).title == "Survey"
+    assert verification._description(root, 1).title != "Survey"
+    root = shutil.copytree(RELEASES / "3/mixed", tmp_path / "r3")
+    law = verification._mechanism(root, verification._codebook(root), 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "released_codebook", lambda book, facts: None)
+        with pytest.raises(ReleaseError, match="although its role forbids it"):
+            verification._certificate(root, law, 3)
+    given: list[Any] = []
+
+    def certified(mechanism: Any, claims: Any, facts: Any, file: Any) -> None:
+        given.append(file)
+        raise ReleaseError("so far")
+
+    monkeypatch.setattr(verification, "recertify", certified)
+    monkeypatch.setattr(verification, "from_dict", lambda data: ("level", data))
+    for stated in (None, {"records": 7}):
+        edit(root / "certificate.json", lambda data, stated=stated: data.update(file=stated))  # type: ignore[misc]
+        with pytest.raises(ReleaseError, match="so far"):
+            verification._certificate(root, law, 3)
+    assert given == [None, ("level", {"records": 7})]
+    edit(root / "codebook.json", lambda data: data.update(variables=[5]))
+    with pytest.raises(SpecificationError):
+        verification._codebook(root)
+
+
+def test_claims_on_the_file_are_told_where_there_are_a_proof_and_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether claims rest on the file, or name the number of records, is replaced."""
+    monkeypatch.setattr(verification, "_on_file", lambda proof: proof.claims)
+    monkeypatch.setattr(verification, "_names_records", lambda proof: bool(proof.claims))
+    root = shutil.copytree(RELEASES / "3/housed", tmp_path / "r")
+
+    def outcomes() -> dict[str, str]:
+        return {check.name: check.outcome for check in release.verify(root, raise_if_failed=False).checks}
+
+    told = outcomes()
+    assert (told["certificate"], told["stated"], told["records"]) == ("passed", "said", "passed")
+    for name in ("data.csv", "certificate.json"):
+        (root / name).unlink()
+        assert not outcomes().keys() & {"stated", "records"}
+
+
+def test_a_folder_with_more_than_plain_files_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert release.verify(RELEASES / "3/permuted").verdict == "verified"
+    root = shutil.copytree(RELEASES / "3/permuted", tmp_path / "r")
+    (root / "link").symlink_to(root / "manifest.json")
+    monkeypatch.setattr(verification.columns, "is_columns", lambda root: pytest.fail("opened"))
+    found = release.verify(root, raise_if_failed=False)
+    assert {check.name: check.outcome for check in found.checks}["files"] == "failed"
+
+
 def test_what_stands_on_a_manifest_or_a_law_that_cannot_be_read_is_not_tried(tmp_path: Path) -> None:
     root = shutil.copytree(RELEASES / "3/mixed", tmp_path / "r")
     (root / "manifest.json").write_bytes(b"{}\n")
@@ -665,6 +808,9 @@ def test_a_place_without_a_release_and_a_key_without_a_file_are_refused(tmp_path
         release.verify(columns, file=Table("db", "t"))
     wrong = release.verify(mixed, manifest_sha256=SHA, raise_if_failed=False)
     assert [check.name for check in wrong.checks if check.outcome == "failed"] == ["published"]
+    (tmp_path / "office.pub").write_text(SigningKey.new().public_pem)
+    unsigned = release.verify(mixed, signer=tmp_path / "office.pub", raise_if_failed=False)
+    assert [check.name for check in unsigned.checks if check.outcome == "failed"] == ["signature"]
 
 
 def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp_path: Path) -> None:
@@ -709,6 +855,8 @@ def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
     def replaced(name: str) -> Any:
         def check(*arguments: Any) -> bool:
             ran.append(name)
+            assert Path("file.csv") in arguments
+            assert "file.csv" not in arguments
             if name == fails:
                 raise ReleaseError("no")
             return True
@@ -718,7 +866,7 @@ def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
     for name in ("with_file", "same_values", "_drawn"):
         monkeypatch.setattr(verification, name, replaced(name))
     found = release.verify(
-        RELEASES / "3/mixed", file="file.csv", release_key=bytes(32) if key else None, raise_if_failed=False
+        RELEASES / "3/survey", file="file.csv", release_key=bytes(32) if key else None, raise_if_failed=False
     )
     assert ran == ["with_file", "same_values", *["_drawn"] * key]
     release.verify(RELEASES / "3/surveyed", file="file.csv", raise_if_failed=False)
@@ -727,12 +875,10 @@ def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
     facts = said["facts"].values["facts"] if "facts" in said else []
     assert ("drawn" in facts) == (not drawn)
     assert found.verdict == ("failed" if fails else "verified")
-    forms = {column.variable: column.form for column in release.read(RELEASES / "3/mixed").mechanism.numerical}
-    again = [f"{name}: {form}" for name, form in forms.items() if form == "permute"]
-    if drawn or not again:
+    if drawn:
         assert "ranks" not in said
     else:
-        assert (said["ranks"].code, said["ranks"].values["columns"]) == ("said.ranks_with_file", again)
-    for name, done in (("3/mixed", bool(forms)), ("3/surveyed", False)):
+        assert (said["ranks"].code, said["ranks"].values["columns"]) == ("said.ranks_with_file", ["pay: permute"])
+    for name, done in (("3/mixed", True), ("3/surveyed", False)):
         alone = {check.name: check.code for check in release.verify(RELEASES / name).checks}
         assert alone.get("ranks") == ("said.ranks" if done else None)

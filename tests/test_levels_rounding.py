@@ -53,6 +53,34 @@ def law(seed, keep, size=3):
     return TransitionMatrix.from_array(keep * rng.dirichlet(np.ones(size), size) + (1 - keep) / size)
 
 
+def largest_of_blocks(laws):
+    """sup of the sum of the blocks' D_a / a, in long doubles: grids of orders, ever closer around the best."""
+    pairs = []
+    for matrix in laws:
+        rows = np.unique(matrix.weights, axis=0).astype(np.longdouble) / UNIT
+        i, k = np.nonzero(~np.eye(len(rows), dtype=bool))
+        pairs.append((rows[i], np.log(rows[i]) - np.log(rows[k])))
+    best = sum((p * ratio).sum(axis=1).max() for p, ratio in pairs)
+    logs = np.linspace(-12, 4, 161, dtype=np.longdouble)
+    for _ in range(5):
+        above = np.exp(logs)[:, None]  # a - 1
+        moments = [np.log1p((p * np.expm1(above[..., None] * ratio)).sum(axis=-1)) for p, ratio in pairs]
+        found = sum((moment / above).max(axis=1) for moment in moments) / (1 + above[:, 0])
+        place = found.argmax()
+        best = max(best, found[place])
+        logs = np.linspace(logs[max(place - 1, 0)], logs[min(place + 1, 160)], 161, dtype=np.longdouble)
+    return best
+
+
+def opposite(t):
+    """Two rows of which one value is all but excluded by the other."""
+    return TransitionMatrix.from_array([[0.5, 0.5 - t, t], [t, 0.5 - t, 0.5], [t, 0.5 - t, 0.5]])
+
+
+def of_two(p, q):
+    return TransitionMatrix.from_array([[p, 1 - p], [q, 1 - q]])
+
+
 OF_ONE = TransitionMatrix([[3060513257434042, UNIT - 3060513257434042], [2**50 + 2, UNIT - 2**50 - 2]])  # ε = 1.0
 LAWS = [
     *(randomised_response(size, epsilon) for size in (2, 4) for epsilon in (0.05, 0.3, 1.0, 4.0, 8.0)),
@@ -65,6 +93,20 @@ def test_zcdp_is_never_below_the_truth_and_at_most_3e_6_above(matrix):
     with mpmath.workdps(40):
         truth = largest_ratio(matrix)
         assert truth <= zcdp(matrix) <= truth * (1 + 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("laws", "tolerance"),
+    [([randomised_response(size, epsilon)], 3e-6) for size, epsilon in ((2, 0.3), (4, 0.05), (2, 4.0), (4, 8.0))]
+    + [([law(seed, keep)], 3e-6) for seed, keep in enumerate((0.03, 0.3, 0.9))]
+    + [([opposite(t)], 3e-6) for t in (2.0**-30, 2.0**-10)]  # log ratios that vary much
+    + [([of_two(0.45, 1 / 3)], 3e-6), ([of_two(1e-9, 1e-10)], 3e-6)]  # the largest between 1 and 2, and beyond 9
+    + [([randomised_response(3, 1.0), randomised_response(2, 0.2)], 3e-6), ([law(3, 0.5), of_two(0.9, 0.2)], 3e-6)]
+    + [([randomised_response(size, 1e-3)], 2e-4) for size in (2, 4)],
+)
+def test_rho_of_many_values_and_of_blocks_is_the_largest_ratio_of_their_sum(laws, tolerance):
+    truth = largest_of_blocks(laws)
+    assert truth * (1 - 1e-12) <= zcdp(laws) <= truth * (1 + tolerance)
 
 
 def test_zcdp_of_small_levels_and_of_blocks():
@@ -84,6 +126,21 @@ def test_renyi_is_never_below_the_truth(order):
             rows = rows_of(matrix)
             truth = max(divergence(p, q, mpmath.mpf(order)) for p in rows for q in rows if p is not q)
             assert truth <= renyi(matrix, order) <= truth * (1 + 1e-6) + 1e-10
+
+
+def test_the_rounding_of_high_orders_and_of_rare_values_is_allowed_for():
+    """An order of thousands takes the last bit of each ratio so many times; rare values have logarithms of 20."""
+    with mpmath.workdps(40):
+        for seed in range(12):
+            matrix = law(seed, 0.002, 2)
+            p, q = rows_of(matrix)
+            truth = max(divergence(p, q, mpmath.mpf(20000)), divergence(q, p, mpmath.mpf(20000)))
+            assert truth <= renyi(matrix, 20000.0) <= truth * (1 + 1e-9)
+            rare = 10 ** np.random.default_rng(seed).uniform(-9, -3, 3)
+            matrix = TransitionMatrix.from_array([[1 - x, x / 3, 1 - (1 - x) - x / 3] for x in rare])
+            rows = rows_of(matrix)
+            truth = max(divergence(p, q, 1) for p in rows for q in rows if p is not q)
+            assert truth <= _divergence(matrix) <= truth * (1 + 1e-9)
 
 
 def test_a_category_that_is_never_released_does_not_count():
@@ -176,6 +233,7 @@ def test_delta_of_levels_beyond_floats_counts_what_excludes_values():
     assert delta(randomised_response(3, 30.0), 29.0) > 0
     assert 0 <= delta(TransitionMatrix.identity(1), 0.0) < 1e-59
     assert delta(TransitionMatrix.identity(1), 50.0) == 0
+    assert delta(TransitionMatrix(np.array([[1, UNIT - 1], [0, UNIT]])), 200.0) == 1 / UNIT
 
 
 def test_delta_counts_what_floats_take_for_nothing():

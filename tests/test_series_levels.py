@@ -204,6 +204,8 @@ def test_the_rho_of_a_release_is_that_of_its_laws_and_priors():
     for epsilon in (0.1, 0.7, 1.1, 2.3):
         large = randomised_response(65, epsilon)
         assert half_square(large.epsilon) <= rho(Block("a", large)) <= half_square(large.epsilon) * slack
+        both = 2 * half_square(large.epsilon)  # not half the square of the sum
+        assert both <= rho(Block("a", large), Block("b", large)) <= both * slack
     small = randomised_response(64, 0.7)
     assert rho(Block("a", small)) == zcdp(small) < half_square(small.epsilon) * Fraction(9, 10)
     exact = Fraction(zcdp(RR)) + half_square(0.3)
