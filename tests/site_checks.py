@@ -13,7 +13,14 @@ pytestmark = pytest.mark.browser
 SITE = ROOT / "site"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if "_static" not in page.parts)
 
-DARK = ["index.html", "search.html", "docs/tutorial.html", "docs/reference.html", "docs/ten-pictures.html", "docs/r.html"]
+DARK = [
+    "index.html",
+    "search.html",
+    "docs/tutorial.html",
+    "docs/reference.html",
+    "docs/ten-pictures.html",
+    "docs/r.html",
+]
 """In the dark one page of each kind is asked: all have the same parts and colours."""
 
 

@@ -424,3 +424,15 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
     assert "column 'id': a column is used, and the codebook does not release it; got record_key" in refused.stderr
     refused = run.invoke(main, ["suppress", *asked[:1], "--out", str(tmp_path / "no")])
     assert "no key variables are named" in refused.stderr
+
+
+def test_a_recode_that_renames_its_column_is_one_of_the_keys(tmp_path):
+    rows = "\n".join(f"{n % 2},{1950 + n % 40},{n % 3}" for n in range(240))
+    (tmp_path / "t.csv").write_text(f"sex,born,w\n{rows}\n")
+    bands = ["--recode", "decade=born:bands:1950,1970,1990", "--drop", "*", "--out", str(tmp_path / "init")]
+    made = CliRunner().invoke(main, ["init", str(tmp_path / "t.csv"), "--keys", "sex,decade", *bands])
+    assert made.exit_code == 0, made.output
+    asked = ["--codebook", str(tmp_path / "init" / "codebook.toml"), "--k", "3", "--out", str(tmp_path / "out")]
+    made = CliRunner().invoke(main, ["suppress", str(tmp_path / "t.csv"), *asked])
+    assert made.exit_code == 0, made.output
+    assert pl.read_csv(tmp_path / "out" / "data.csv").columns == ["sex", "decade"]

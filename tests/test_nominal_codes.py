@@ -1,6 +1,7 @@
 """Calculating with codes that only name categories is answered, and said wherever the answer is."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.nominal import names_only, nominal_warnings
+from postrand.workflow.explanation import _useful
 
 REGION = Variable("region", "key", (1, 2, 3), ("North", "South", "East"), type="int64")
 
@@ -71,3 +73,15 @@ def test_codes_that_can_mean_no_answer_are_told_with_their_labels_where_a_mean_c
             labels
         )
     assert not nominal_warnings(Codebook((dataclasses.replace(scale, missing_codes=(99,)),)), ["happy"])
+
+
+@pytest.mark.parametrize(
+    ("options", "has"),
+    [({}, False), ({"missing": "category"}, True), ({"missing_codes": (9,)}, True), ({"type": "string"}, False)],
+)
+def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regression(options, has):
+    categories = ("1", "2") if "type" in options else (1, 2, 9)
+    book = pr.Codebook((pr.Variable("score", "key", categories, **{"type": "int64", "labels": (), **options}),))
+    plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
+    figures = SimpleNamespace(records=0, one_way=(), two_way=(), crossed=(), little="")
+    assert any("means no answer" in text for text in _useful(plan, figures)) == has

@@ -17,7 +17,7 @@ from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
 from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
-from postrand.risk.reveals import SAME, PairReveal
+from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
@@ -29,8 +29,6 @@ CLEAR, OTHER = "Released unperturbed", "Other findings"
 """The headings of findings."""
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
 """The figures of a finding on what unperturbed columns reveal."""
-MOSTLY = 0.75
-"""Of what two variables together add to the best guess: with so much from one of them alone, that one is named."""
 MAX_NAMED = 8
 """So many unperturbed columns are named, where all of them are meant."""
 
@@ -377,7 +375,7 @@ def _telling(
     for clear, found in joint:
         ones = [alone[found.perturbed, name] for name in clear if (found.perturbed, name) in alone]
         one = max(ones, key=lambda pair: pair.right, default=None)
-        if one is not None and _adds_little(found, one):
+        if one is not None and found.adds_little_to(one):
             mostly.setdefault((found.perturbed, one.clear), []).append(found)
             continue
         figures = {n: getattr(found, n) for n in TOLD}
@@ -388,12 +386,6 @@ def _telling(
         yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}{states}", figures, is_open)
     for key, with_others in mostly.items():
         yield _mostly(alone[key], with_others)
-
-
-def _adds_little(found: PairReveal, one: PairReveal) -> bool:
-    """Whether two variables together reveal little more than ``one`` of them alone."""
-    is_one_fact = found.is_certain or found.same >= SAME
-    return not is_one_fact and one.right - one.blind >= MOSTLY * (found.right - found.blind)
 
 
 def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:

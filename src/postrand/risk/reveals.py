@@ -13,6 +13,8 @@ GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
 MOST = 0.5
 """From which share of settled records on a plan must decide; less is common: that children have no job, say."""
+MOSTLY = 0.75
+"""Of what two variables together add to the best guess: with so much from one of them alone, that one is named."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
 COMMON = 0.3
@@ -74,6 +76,11 @@ class PairReveal:
         """
         is_one_fact = self.same >= SAME and (self.guessed >= GUESSED or self.settled >= SETTLED)
         return is_one_fact or self.settled >= MOST
+
+    def adds_little_to(self, one: PairReveal) -> bool:
+        """Whether two variables together reveal little more than ``one`` of them alone."""
+        is_one_fact = self.is_certain or self.same >= SAME
+        return not is_one_fact and one.right - one.blind >= MOSTLY * (self.right - self.blind)
 
     @property
     def in_words(self) -> str:
