@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+from operator import methodcaller
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from postrand.errors import DataError, ReleaseError, SpecificationError, Uncheck
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.privacy import DifferentialPrivacy, SpontaneousRecognition
-from postrand.release import canonical_json, checks, fields, rendering, verification, whole_columns
+from postrand.release import canonical_json, checks, fields, rendering, verification
 from postrand.release.bundle import library_of
 from postrand.release.checks import (
     Audit,
@@ -738,7 +739,7 @@ def test_what_a_certificate_needs_of_the_codebook_and_of_the_file(
     monkeypatch.setattr(verification, "recertify", certified)
     monkeypatch.setattr(verification, "from_dict", lambda data: ("level", data))
     for stated in (None, {"records": 7}):
-        edit(root / "certificate.json", lambda data, stated=stated: data.update(file=stated))  # type: ignore[misc]
+        edit(root / "certificate.json", methodcaller("update", file=stated))
         with pytest.raises(ReleaseError, match="so far"):
             verification._certificate(root, law, 3)
     assert given == [None, ("level", {"records": 7})]
@@ -769,7 +770,7 @@ def test_a_folder_with_more_than_plain_files_is_not_opened(tmp_path: Path, monke
     assert release.verify(RELEASES / "3/permuted").verdict == "verified"
     root = shutil.copytree(RELEASES / "3/permuted", tmp_path / "r")
     (root / "link").symlink_to(root / "manifest.json")
-    monkeypatch.setattr(whole_columns, "is_columns", lambda root: pytest.fail("opened"))
+    monkeypatch.setattr("postrand.release.whole_columns.is_columns", lambda root: pytest.fail("opened"))
     found = release.verify(root, raise_if_failed=False)
     assert {check.name: check.outcome for check in found.checks}["files"] == "failed"
 
