@@ -196,7 +196,7 @@ def markdown(rows):
     yield f"| frame | {' | '.join(heads)} |"
     yield f"| --- |{' ---: |' * len(heads)}"
     for r in rows:
-        peer = f"{r['ours_ns'] / r['encode_ns']:.2f}" if r["encode_ns"] else "–"
+        peer = f"{r['ours_ns'] / r['encode_ns']:.2f}" if r.get("encode_ns") else "–"
         yield (
             f"| {r['kind']} | {r['ours_ns']:.1f} | {r['cpu_ns']:.1f} | {r['kernel_ns']:.1f} | {r['numpy_ns']:.1f} "
             f"| {r['ours_ns'] / r['kernel_ns']:.2f} | {r['ours_ns'] / r['numpy_ns']:.2f} | {peer} "

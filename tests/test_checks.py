@@ -477,7 +477,9 @@ def test_what_nobody_can_check_is_said_and_nothing_else() -> None:
     def said(drawn: bool = False, **changed: Any) -> dict[str, Any]:
         facts = SimpleNamespace(**{"key_is_private": False, "order_is_shuffled": False, **changed.pop("facts", {})})
         certificate: Any = SimpleNamespace(facts=facts, series=changed.pop("series", None))
-        mechanism: Any = SimpleNamespace(designs=changed.pop("designs", []), numerical=changed.pop("numerical", []))
+        mechanism: Any = SimpleNamespace(
+            codebook=None, designs=changed.pop("designs", []), numerical=changed.pop("numerical", [])
+        )
         rendered, completed = changed.pop("rendered", ()), changed.pop("completed", None)
         files = dict.fromkeys(["report.html", "table.json", *changed.pop("extra", [])])
         manifest = {

@@ -123,6 +123,7 @@ def with_split(path: Path) -> Path:
     return changed
 
 
+@pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records
 @every_database
 def test_a_split_release_from_a_table_into_a_table(place, plan):
     wanted = protect(with_split(plan.with_name("file.toml")), "wanted")
@@ -136,6 +137,7 @@ def test_a_split_release_from_a_table_into_a_table(place, plan):
     assert verified.exit_code == 0, verified.output
 
 
+@pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records
 @every_database
 def test_a_release_from_a_table_into_a_table(place, plan):
     wanted = protect(plan.with_name("file.toml"), "wanted")
@@ -184,6 +186,7 @@ def test_a_table_that_was_changed_does_not_verify(place, plan, change):
         made.frame()
 
 
+@pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records
 @every_database
 def test_a_file_becomes_a_table_and_a_table_a_file(place, plan):
     wanted = rows(protect(plan.with_name("file.toml"), "wanted"))
@@ -243,6 +246,7 @@ def test_a_table_that_exists_is_kept_or_replaced_whole(place, plan):
     assert place.run(left) == [("t",)]
 
 
+@pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records
 @every_database
 def test_releases_with_marks_share_a_table(place, plan):
     first = into(plan, f'uri = "{place.uri}"\ntable = "out.t"\nif_exists = "append"\nmark = "it\'s 2025"')

@@ -48,6 +48,7 @@ def protect(plan: Path, name: str, *options: str) -> Path:
     return out
 
 
+@pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records
 @pytest.mark.parametrize("name", ["local", "duckdb", SPARK])
 def test_a_release_in_several_files_verifies_and_holds_the_same_records(plan, name):
     made = pr.read_release(protect(plan, name, "--engine", name))

@@ -324,7 +324,8 @@ def _other_files(old: Entry, new: Entry) -> Iterator[str]:
         yield (
             f"{new.release} has the perturbed values of {old.release}, in the same order of records, and other files; "
             f"where unperturbed values changed ({few(new.clear)}), whoever has both reads the change of each record: "
-            "publish one of them, or make this one with another key, which costs its ε"
+            "publish one of them, or make this one with another key, which costs its ε; the same records in files of "
+            "another kind tell nothing more"
         )
 
 
