@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, SOURCE, Result, command, reading_options
+from postrand.cli.frame import FILE, SOURCE, Result, command, placed, reading_options
 from postrand.errors import DataError, UsageError, sentence
 
 PROVENANCE = (
@@ -30,13 +30,9 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are. Exit
     code 4 if a recode fails.
     """
-    from postrand.formats import place_of
     from postrand.workflow import recode_trial
 
-    if (file is None) == (plan is None) or (plan is not None and reading.to_dict()):
-        what = "name either a file, with options that say how it is read, or a plan"
-        raise UsageError(sentence(what, fix="postrand recode codebook.toml survey.csv"))
-    place = recode_trial.place_of(plan) if file is None else place_of(file, reading)  # type: ignore[arg-type]  # one is there
+    place = _place(file, plan, reading)
     trials, made = recode_trial.tried(codebook, place)
     data: dict[str, Any] = {"internal": True, "recodes": [trial.to_dict() for trial in trials]}
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]
@@ -47,3 +43,15 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
         lines += [f"Next: set the role of {', '.join(found.without_role)}"] * bool(found.without_role)
         data |= {"codebook": str(codebook), "without_role": list(found.without_role)}
     return data, "\n".join(lines), DataError.exit_code if any(trial.problem for trial in trials) else 0
+
+
+def _place(file: Path | None, plan: Path | None, reading: Any) -> Any:
+    """Return what is read: the file, as it shows, or the source of the plan; raises UsageError for both or none."""
+    from postrand.workflow import recode_trial
+
+    if file is not None and plan is None:
+        return placed(file, reading)
+    if plan is not None and file is None and not reading.to_dict():
+        return recode_trial.place_of(plan)
+    what = "name either a file, with options that say how it is read, or a plan"
+    raise UsageError(sentence(what, fix="postrand recode codebook.toml survey.csv"))
