@@ -22,6 +22,7 @@ from postrand.cli.frame import (
     in_words,
     keys_option,
     names,
+    placed,
     reading_options,
     records_of,
     unperturbed_lines,
@@ -194,10 +195,9 @@ def assess(
     postrand assess survey.parquet --keys age,sex,region \\
         --measure groups --set groups.by=region
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
-    from postrand.formats import place_of
     from postrand.workflow import draft
 
-    source = place_of(file, reading)
+    source = placed(file, reading)
     inside = ("settings", "records", "record_key", "plot")
     if measure is None:  # the summary also has the risk of households, if they are named
         extra = [name for name in inside if choices.pop(name)]
@@ -340,14 +340,13 @@ def tune(
     error of the model, as the intervals of 'postrand assess' do. The roles of a codebook supply the weight and the
     household that you do not name.
     """
-    from postrand.formats import place_of
     from postrand.workflow import draft
     from postrand.workflow.epsilon import above_bound, meaning
 
     if plan is not None and reading.to_dict():
         what, fix = "the plan already says how its file is read", "set it in [source] of the plan"
         raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
-    source = None if file is None else place_of(file, reading)
+    source = None if file is None else placed(file, reading)
     found = draft.tune(source, names(keys), codebook, plan=plan, **choices)
     said = [f"{meaning(found.level)}.", *above_bound(found.level)] if found.needed else []
     return {**found.to_dict(), "meaning": said}, "\n".join(["A level is the epsilon of a record.", str(found), *said])
