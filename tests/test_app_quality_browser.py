@@ -12,6 +12,11 @@ from tests.test_app_browser import SCREENS, go, protect, settled
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
 ZOOMED = {"width": 320, "height": 256}
 """What 400 % leaves of a screen of 1,280 by 1,024."""
+DRAWN_ANEW = """() => {
+  const box = document.activeElement, other = box.cloneNode(true);
+  other.value = box.value;
+  box.replaceWith(other);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +93,13 @@ def test_the_focus_and_what_is_open_stay_when_a_part_is_drawn_anew(browser: Brow
         again = page.locator("#measures details", has_text=words).first
         expect(again).to_have_attribute("open", "")
         expect(again.locator("summary").first).to_be_focused()
+        go(page, "design")
+        page.locator("#level-number").select_text()
+        page.evaluate(DRAWN_ANEW)  # before the key that replaces what is marked
+        page.keyboard.type("2")
+        page.evaluate(DRAWN_ANEW)  # and before the next one
+        page.keyboard.type("5")
+        expect(page.locator("#level-number")).to_have_value("25")
         go(page, "protect")
         expect(page.locator("[data-act=protect]")).to_be_enabled()
         page.focus("[data-act=protect]")
