@@ -46,9 +46,10 @@ def level(path):
     return claim.epsilon
 
 
-def write(path, records=1500, seed=0, ages=False, sizes=SIZES):
+def write(path, records=1500, seed=0, ages=False, sizes=SIZES, first="sex"):
     random = np.random.default_rng(seed)
     columns = {n: [f"{n}{c}" for c in (*range(s), *random.integers(0, s, records - s))] for n, s in sizes.items()}
+    columns["sex"] = [first + text.removeprefix("sex") for text in columns["sex"]]
     if ages:
         columns["age"] = [*range(96), *random.integers(0, 96, records - 96).tolist()]
     columns["pay"] = random.lognormal(8, 1, records).tolist()
@@ -436,7 +437,11 @@ def test_means_are_judged_met_or_not(tmp_path):
     assert "  Asked: means: NOT met (means by group and weighted means of pay are refused" in done.output
     assert "  Moved in rank: pay: half of the values move by at most" in done.output
     (tmp_path / "b").mkdir()
-    assert "  Asked: means: met" in advise(tmp_path / "b", "--use", "means", records=300).output
+    told = advise(tmp_path / "b", "--use", "means", records=300).output
+    assert "  Asked: means: NOT met (no variable that is released has numbers" in told
+    (tmp_path / "c").mkdir()
+    told = advise(tmp_path / "c", "--use", "means", records=300, first="0").output
+    assert "  Asked: means: met (of sex;" in told
 
 
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):

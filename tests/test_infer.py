@@ -112,7 +112,8 @@ def test_a_limit_on_categories(tmp_path):
         (["1", "22", "-3"], "int64"),
         (["1", "22", None], "int64"),
         (["1.50", "22", "3e2"], "double"),
-        (["007", "22", "3"], "double"),
+        (["007", "22", "3"], "string"),  # codes, such as postcodes: a number has no such zero
+        (["0.5", "0", "3"], "double"),
         (["1", "22", "x"], "string"),
         (["0.12345678901234567890", "1", "2"], "string"),
     ],

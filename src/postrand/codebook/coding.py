@@ -6,6 +6,7 @@ category; -1 is a missing value that is kept. Columns are converted through thei
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -41,6 +42,25 @@ def code_dtype(variable: Variable) -> np.dtype[Any]:
     """
     size = variable.size
     return np.dtype(np.int8 if size <= 127 else np.int16 if size <= 32_767 else np.int32)
+
+
+def category_numbers(variable: Variable) -> list[float]:
+    """Return the number of each category, nan of those that mean no answer; [] where one is none, or all mean that.
+
+    A CSV file has numbers as text.
+
+    >>> category_numbers(Variable("kids", "key", ("0", "1", "9"), missing_codes=("9",)))
+    [0.0, 1.0, nan]
+    >>> category_numbers(Variable("sex", "key", ("F", "M")))
+    []
+    """
+    absent = {*variable.missing_codes}
+    try:
+        numbers = [math.nan if c in absent else float(c) for c in variable.categories]
+    except ValueError:
+        return []
+    known = [x for x, c in zip(numbers, variable.categories, strict=True) if c not in absent]
+    return numbers if known and all(map(math.isfinite, known)) else []
 
 
 def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[Any]:

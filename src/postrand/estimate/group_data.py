@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode, kind_text, to_floats
+from postrand.codebook.coding import category_numbers, encode, kind_text, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
@@ -357,13 +357,8 @@ def _floats(column: pa.ChunkedArray, name: str) -> Array:
 
 def _scores(variable: Variable) -> Array:
     """Return the numbers of a variable's codes, nan for those that mean no answer; a CSV file has numbers as text."""
-    absent = {*variable.missing_codes}
-    held = [c for c in variable.categories if c not in absent]
-    try:
-        is_known = bool(held) and bool(np.isfinite([float(c) for c in held]).all())
-    except ValueError:
-        is_known = False
-    if not is_known:
+    numbers = category_numbers(variable)
+    if not numbers:
         raise DataError(
             sentence(
                 "the categories are not numbers",
@@ -372,5 +367,4 @@ def _scores(variable: Variable) -> Array:
                 f"variable {NUMBERED_BANDS}; in Python, estimate.quantities takes a number for each category",
             )
         )
-    numbers = [math.nan if c in absent else float(c) for c in variable.categories]
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

@@ -50,6 +50,8 @@ _DATE = (
     r"(?:[ T]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}:\d{2}(?::\d{2})?$"
 )
 """Dates and times as text: 2020-01-31, 31.12.2020, 12/31/20, with or without the time of day, 23:59."""
+_CODE = r"^0\d+$"
+"""A text whose first digit is a zero that no number would have: 01084 is a postcode, and not 1,084."""
 _CARRIED = ("weight", "household", "record_key")
 """Roles of columns that are numbers or names of something: their values are not categories."""
 _WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
@@ -276,8 +278,11 @@ class _Column:
             self.dates = self.dates and pa.types.is_temporal(kind)
         elif self.dates and len(values):
             self.dates = pc.all(pc.match_substring_regex(values, _DATE)).as_py()
+        convert = self.convert
+        if convert is not None and self.role != "weight" and pc.any(pc.match_substring_regex(values, _CODE)).as_py():
+            convert = None
         for name in ("int64", "double"):
-            fits = self.convert is not None and self.convert(values, arrow_type(name)) is not None
+            fits = convert is not None and convert(values, arrow_type(name)) is not None
             self.fits[name] = self.fits[name] and fits
 
     def _add_keys(self, column: pa.DictionaryArray) -> None:

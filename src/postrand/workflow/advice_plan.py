@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from postrand.codebook.coding import category_numbers
+from postrand.codebook.variable import Variable
+from postrand.support.column_wordings import NUMBERED_BANDS
+from postrand.support.showing import few
 from postrand.workflow.advice_choice import Trial
+from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.half_widths import Drawn
+
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
 
 class Asked(NamedTuple):
@@ -59,12 +66,21 @@ class Advised:
         return tuple(name for one in self.trial.plan.numerical for name in one.variables)
 
     @property
+    def with_means(self) -> tuple[str, ...]:
+        """The released variables that have numbers, or categories that are numbers and no codes with labels."""
+        book = self.trial.plan.codebook
+        found = (v.name for v in book.with_role(*RELEASED) if _has_numbers(v))
+        return tuple(name for name in found if name not in self.no_means)
+
+    @property
     def means(self) -> str:
         """Whether means, where they are asked, can be had from the plan's release; "" where they are not asked."""
         if "means" not in self.uses:
             return ""
+        if not self.with_means and not self.no_means:
+            return f"means: NOT met (no variable that is released has numbers; give one {NUMBERED_BANDS})"
         if not self.no_means:
-            return "means: met (no number is moved or averaged, so means can be estimated)"
+            return f"means: met (of {few(self.with_means)}; no number is moved or averaged)"
         why = f"means by group and weighted means of {', '.join(self.no_means)} are refused: the values move"
         return f"means: NOT met ({why}; give the variable categories by a recode to perturb it, or release it as it is)"
 
@@ -77,7 +93,8 @@ class Advised:
             for one in self.asked
         ]
         if self.means:
-            limits.append({"limit": "means", "before": None, "after": None, "met": not self.no_means})
+            is_met = bool(self.with_means) and not self.no_means
+            limits.append({"limit": "means", "before": None, "after": None, "met": is_met})
         return {
             "plan": str(self.path),
             "way": self.trial.candidate.name,
@@ -87,3 +104,10 @@ class Advised:
             "findings": [text for _, text in self.findings],
             "figures": self.figures.to_dict(),
         }
+
+
+def _has_numbers(variable: Variable) -> bool:
+    """Return whether means of a variable make sense: it has numbers, or categories that are and are no codes."""
+    if variable.is_categorical:
+        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
+    return variable.type.startswith(_NUMBERS)
