@@ -400,7 +400,7 @@ def test_what_is_not_of_unperturbed_columns_has_another_heading():
     house = Finding("household", (), ("region",), "members share region")
     lines = unperturbed_lines(Findings((house, clear), not_tried=("many pairs",)))
     assert lines == [
-        *("", "Released unperturbed:", "- dummy tells sex"),
+        *("", "Released unperturbed, with no protection of their own:", "- dummy tells sex"),
         *("", "Other findings:", "- members share region", "- many pairs"),
     ]
     assert unperturbed_lines(Findings()) == []
@@ -433,7 +433,7 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     said = "Records that unperturbed columns single out, each alone: fewer than 1% by affairs{}, none by sex."
     assert found.sentences == (said.format(""),)
     assert found.inside == (said.format(" (0.16%)"),)
-    assert found.headed == (("Released unperturbed", said.format("")),)
+    assert found.headed == (("Released unperturbed, with no protection of their own", said.format("")),)
     assert Findings().sentences == ()
     assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("No record is singled out by sex alone.",)
     both = Findings(singled=(Singled("sex", 0.0), Singled("area", 0.0)))

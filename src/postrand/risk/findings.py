@@ -25,7 +25,7 @@ from postrand.risk.singled_together import Together, singled_by_all, together
 from postrand.risk.telling import best_guess, told_pairs
 from postrand.risk.weights_told import Weights, before_rounding, hidden_of, made_zero, values_text, weighed
 
-CLEAR, OTHER = "Released unperturbed", "Other findings"
+CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
 """The headings of findings."""
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
 """The figures of a finding on what unperturbed columns reveal."""

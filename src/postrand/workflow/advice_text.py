@@ -29,7 +29,8 @@ WITH_FILE = (
 )
 WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
-    "what was asked."
+    "what was asked. The codebook's categories must be public: where they were read from the file, compare them with "
+    "the questionnaire."
 )
 RECODED = (
     "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen."
