@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from postrand import Codebook, Variable, estimate, perturb, randomised_response
 from postrand.cli import main
 from postrand.completion import Completed, complete
-from postrand.errors import EstimationError, SpecificationError, UsageError
+from postrand.errors import DataError, EstimationError, SpecificationError, UsageError
+from postrand.estimate import estimators
 from postrand.estimate.by_model import FAILED
 from postrand.estimate.by_model_tests import joint_wald
 from postrand.mechanism import Block, Mechanism, Split
@@ -154,3 +155,12 @@ def test_weights_and_strata_count_in_tests_of_copies() -> None:
     weighted = estimate.independence_test(shown, "a", "b", law, weights="w", model=done)
     assert weighted.statistic != plain.statistic
     assert 0 <= weighted.p_value <= 1
+
+
+def test_what_the_release_alone_refuses_is_refused_before_a_model_is_fitted() -> None:
+    def fit() -> None:
+        raise AssertionError("a model was fitted")
+
+    given = {"family": "logistic", "method": "model"}
+    with pytest.raises(DataError, match="logistic response"):
+        estimators()["regression"].answer(released(survey(800)), mechanism(), "pay ~ C(area)", given, fit)

@@ -293,11 +293,11 @@ def test_a_recoded_variable_is_not_treated_by_ranks_too(place):
 @pytest.mark.parametrize(
     ("column", "recode", "said"),
     [
-        (["x", "secret"], {"groups": {"A": ["x"]}}, "has no place in its groups"),
-        (["x", "secret"], {"hierarchy": "h.csv", "level": 1, "table": {"x": "A"}}, "has no place in its hierarchy"),
-        ([7, -7777], {"bands": [0, 10]}, "has no place in its bands"),
+        (["x", "secret"], {"groups": {"A": ["x"]}}, "have no place in its groups"),
+        (["x", "secret"], {"hierarchy": "h.csv", "level": 1, "table": {"x": "A"}}, "have no place in its hierarchy"),
+        ([7, -7777], {"bands": [0, 10]}, "have no place in its bands"),
         (["7", "secret"], {"bands": [0, 10]}, "values that are not numbers"),
-        (["2020-01-01", "secret"], {"bands": [2000], "unit": "year"}, "has no place in its bands"),
+        (["2020-01-01", "secret"], {"bands": [2000], "unit": "year"}, "have no place in its bands"),
     ],
 )
 def test_a_value_without_a_place_is_refused_and_not_shown(column, recode, said):

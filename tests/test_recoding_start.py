@@ -145,9 +145,11 @@ def test_notes_that_a_recode_makes_untrue_are_removed(file, tmp_path):
 
 def test_a_recode_that_fails_has_the_exit_code_of_data(file, tmp_path):
     book = tmp_path / "codebook.toml"
-    book.write_text(HAND.replace("merge_rare = 5", 'groups = {A = ["nurse", "cook"]}'))
+    book.write_text(HAND.replace("merge_rare = 5", 'groups = {A = ["nurse"]}'))
     failed = call("recode", book, file)
-    assert "no place in its groups" in failed.output
+    assert "no place in its groups; got fewer than 5 of them, in 150 of the records read" in failed.output
+    assert "20 records or more have each: 'cook'." in failed.output
+    assert "diver" not in failed.output
     assert failed.exit_code == 4
 
 
@@ -201,7 +203,7 @@ def test_no_small_count_is_shown(file, tmp_path):
         ("group=agee:bands:0,5", "no column 'agee' to recode into 'group' (did you mean 'age'?)"),
         ("age=bands:5,1", "the edges are not ascending"),
         ("job=hierarchy:none.csv@1", "the table cannot be read"),
-        ("job=groups:A=nurse,cook", "has a value that has no place in its groups"),
+        ("job=groups:A=nurse,cook", "has values that have no place in its groups; got fewer than 5 of them, in "),
         ("job=merge_rare:9999", "every category is rare by this rule"),
     ],
 )

@@ -62,7 +62,9 @@ def plain_claims(
 
 def unit_claims(mechanism: Mechanism, largest_household: int = 0) -> tuple[str, ...]:
     """Return what the levels of persons and households mean, for those with most records, in plain sentences."""
-    members = members_claims(mechanism.codebook, mechanism.units, record_epsilon(mechanism), largest_household)
+    book, unit = mechanism.codebook, mechanism.units
+    epsilon = record_epsilon(mechanism) if _of_households(book, unit) else 0.0  # of a large split it takes seconds
+    members = members_claims(book, unit, epsilon, largest_household)
     levels = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
     return (*(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels), *members)
 
@@ -74,8 +76,17 @@ def members_claims(
 
     ``unit`` is what a plan, or a mechanism, says of its units; ``largest`` the most members of one household, or 0.
     """
-    names = () if book is None or (unit is not None and unit.household) else book.with_role("household")
-    return tuple(members_in_words(epsilon, one.name, largest) for one in names[:1] if epsilon > 0)
+    names = _of_households(book, unit)
+    return tuple(members_in_words(epsilon, name, largest) for name in names[:1] if epsilon > 0)
+
+
+def _of_households(book: Codebook | None, unit: HasHousehold | None) -> tuple[str, ...]:
+    """Return the variables that name households of which no level is claimed."""
+    return (
+        ()
+        if book is None or (unit is not None and unit.household)
+        else tuple(v.name for v in book.with_role("household"))
+    )
 
 
 def household_levels(mechanism: Mechanism, largest: int = 0) -> tuple[tuple[int, float], ...]:

@@ -15,9 +15,9 @@ from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.support.inputs import read_text
+from postrand.support.showing import counted
 
 _LISTED = 10
-_SMALL = 5  # smaller counts are not shown
 
 
 def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
@@ -85,9 +85,8 @@ def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Code
         at = tuple([codebook[n].categories.index(v) for v in values] for n, values in rule.parts)
         found = table[np.ix_(*at)].sum()
         if found > 0:
-            many = f"{int(found):,} records" if found >= _SMALL else f"fewer than {_SMALL} records"
             where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: one record could have them
-            problems.append(sentence("records contradict a rule", where=where, got=many))
+            problems.append(sentence("records contradict a rule", where=where, got=f"{counted(int(found))} records"))
     more = len(problems) - _LISTED
     told = [*problems[:_LISTED], *[f"... and {more} more rules that records contradict."] * (more > 0)]
     if told:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,9 +16,10 @@ from typing import Any
 
 from postrand.codebook import Codebook
 from postrand.codebook.survey_design import LONELY, REPLICATIONS, SurveyDesign
-from postrand.errors import UsageError, raise_all, sentence
+from postrand.errors import EstimationError, UsageError, raise_all, sentence
 from postrand.estimate.survey_design import from_parts
 from postrand.support.extras import missing
+from postrand.support.warned import heard
 
 
 def text(given: str, where: str) -> str:
@@ -193,9 +195,24 @@ class Estimator:
             named["design"] = from_parts(parts, named.pop("weights", None), named.pop("strata", None))
         elif (recorded := self.recorded(mechanism, given)) is not None:
             named["design"] = _with_own(recorded, {part: named.pop(part) for part in _OWN if part in named})
+        question = found if isinstance(found, tuple) else (found,)
         if named.get("method") == "model" and fit is not None:
+            self._beforehand(frame, mechanism, question, {n: v for n, v in named.items() if n != "method"})
             named["model"] = fit()
-        return self.ask(frame, *(found if isinstance(found, tuple) else (found,)), mechanism=mechanism, **named)
+        return self.ask(frame, *question, mechanism=mechanism, **named)
+
+    def _beforehand(self, frame: Any, mechanism: Any, question: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        """Raise what the answer without a model raises, before one is fitted, which takes minutes.
+
+        That no estimate is found is what the model is for, unless the question names what a rank law moved.
+        """
+        try:
+            with heard():  # the answer warns again
+                self.ask(frame, *question, mechanism=mechanism, **named)
+        except EstimationError:
+            words = {word for text in question for word in re.findall(r"\w+", str(text))}
+            if any(column.variable in words for column in mechanism.numerical):
+                raise
 
     def recorded(self, mechanism: Any, given: Mapping[str, str]) -> SurveyDesign | None:
         """Return the recorded design that a question with these options uses; none beside a design that is given."""

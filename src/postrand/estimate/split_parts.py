@@ -78,7 +78,8 @@ def parts_of(
         If no subset shows all of the variables, or the contributions would be too many.
     """
     margins = {} if prior is None else _margins(prior, split, book)
-    covering = [k for k, block in enumerate(split.blocks) if set(variables) <= set(block.perturbed)]
+    asked = set(variables)
+    covering = [k for k, block in enumerate(split.blocks) if asked.issubset(block.perturbed)]
     if not covering:
         raise _not_covered(split, variables, shared)
     shape = tuple(book[name].size for name in variables)

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from postrand.errors import DataError, sentence
 from postrand.recoding.base import Reads, Recoding, Scalar, key_of
 from postrand.support.arrow import from_numpy, from_truths, index_values, is_null
+from postrand.support.showing import SMALL, counted
 
 _DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
+_WHICH = "'postrand recode', with the codebook and the file, names those that many records have"
 
 
 def _is_undated(kind: Recoding) -> bool:
@@ -30,10 +32,10 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     present = _present(values, missing)
     made = kind.to_arrow(prepared(kind, values.filter(present), where))
     if made.null_count:
-        what = f"the column has a value that has no place in its {kind.name}"
-        raise DataError(
-            sentence(what, where=where, fix=f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy)
-        )
+        what = f"the column has values that have no place in its {kind.name}"
+        got = _unplaced(held, used.filter(present), made)
+        fix = f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy
+        raise DataError(sentence(what, where=where, got=got, fix=f"{fix}; {_WHICH}"))
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
     places[index_values(used.filter(present))] = np.arange(len(made))
@@ -43,6 +45,17 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
         return made.take(indices)
     named = made.dictionary_encode()
     return pa.DictionaryArray.from_arrays(named.indices.take(indices), named.dictionary)
+
+
+def _unplaced(held: pa.DictionaryArray, of: pa.Array, made: pa.Array) -> str:
+    """Return how many of the different values ``of`` a column have no result in ``made``, and how many records."""
+    lost = is_null(made)
+    records = np.bincount(index_values(held.indices.drop_null()), minlength=len(held.dictionary))[index_values(of)]
+    values, rest = counted(int(lost.sum())), int(records[~lost].sum())
+    if 0 < rest < SMALL:
+        return f"{values} of them, in nearly all records read"
+    read = f"{counted(int(records[lost].sum()))} of the records read" if rest else "every record read"
+    return f"{values} of them, in {read}"
 
 
 def result_type(kind: Recoding, of: pa.DataType) -> pa.DataType:
@@ -77,7 +90,16 @@ def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         what = "the column has values that are not numbers"
         fix = f"list codes for no answer: missing = [...]; {_DATES}".rstrip(";")
-        raise DataError(sentence(what, where=where, fix=fix)) from None
+        got = f"{counted(sum(not _is_number(value) for value in values))} of them"
+        raise DataError(sentence(what, where=where, got=got, fix=fix)) from None
+
+
+def _is_number(value: pa.Scalar) -> bool:
+    try:
+        value.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
 
 
 def _is_text(of: pa.DataType) -> bool:

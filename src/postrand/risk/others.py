@@ -191,7 +191,7 @@ class _Cells:
         first, second = np.tile(shares, (len(heads), 1)), np.ones((len(tails), shares.size))
         for b, law in enumerate(laws):
             if b < self.cut:
-                first *= law.T[heads[:, b]]
+                first *= np.ascontiguousarray(law.T).take(heads[:, b], axis=0)
             else:
-                second *= law.T[tails[:, b - self.cut]]
+                second *= np.ascontiguousarray(law.T).take(tails[:, b - self.cut], axis=0)
         return first, second

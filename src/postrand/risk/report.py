@@ -14,10 +14,7 @@ from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
 from postrand.risk.readings import JOURNALIST, Readings
 from postrand.risk.tau import Tau
-from postrand.support.showing import show_whole
-
-SMALL = 5
-"""Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
+from postrand.support.showing import SMALL, counted, show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +99,7 @@ class RiskReport:
     _repr_pretty_ = show_whole
 
     def __repr__(self) -> str:
-        uniques = f"{_words(self.sample_uniques)} sample uniques"
+        uniques = f"{counted(self.sample_uniques)} sample uniques"
         return f"RiskReport({', '.join(self.key_variables)}: {self.records:,} records, {uniques})"
 
     @property
@@ -171,9 +168,9 @@ class RiskReport:
         lines = [
             f"{self.records:,} records on {', '.join(self.key_variables)}",
             f"  cells                 {self.cells:,}, of which occupied {self.occupied:,}",
-            f"  sample uniques        {_words(self.sample_uniques)}",
+            f"  sample uniques        {counted(self.sample_uniques)}",
             f"  k-anonymity           k = {self.k_anonymity.k}; records in classes below "
-            + ", ".join(f"{k}: {_words(n)}" for k, n in self.k_anonymity.records_below.items()),
+            + ", ".join(f"{k}: {counted(n)}" for k, n in self.k_anonymity.records_below.items()),
         ]
         for name, value in self.l_diversity.items():
             lines.append(f"  l-diversity of {name}: distinct {value.distinct}, entropy {value.entropy:.2f}")
@@ -203,10 +200,6 @@ def _tau_of(plain: Mapping[str, Any]) -> Tau:
 
 def _shown(count: int) -> int | str:
     return f"<{SMALL}" if 0 < count < SMALL else count
-
-
-def _words(count: int) -> str:
-    return f"fewer than {SMALL}" if 0 < count < SMALL else f"{count:,}"
 
 
 def _tau_dict(tau: Tau | None) -> dict[str, Any] | None:

@@ -25,6 +25,19 @@ def checked_weights(columns: Mapping[str, Any], name: str) -> FloatArray:
     return weights
 
 
+def stands_for(weights: FloatArray, name: str) -> str:
+    """Return for how many persons records stand by their weights, so that a column that is no weight is noticed.
+
+    >>> stands_for(np.array([90.0, 110.0]), "w").partition(": ")[0]
+    'by the weight w, a record stands for about 100 persons on average, and the file for about 200'
+    """
+    held = weights[np.isfinite(weights)]
+    rounded = (float(f"{x:.2g}") for x in (held.sum() / max(held.size, 1), held.sum()))
+    each, whole = (f"{x:,.0f}" if x >= 10 else f"{x:g}" for x in rounded)
+    text = f"by the weight {name}, a record stands for about {each} persons on average, and the file for about {whole}"
+    return f"{text}: if that is not so, it is no weight, and figures of risk that use it are wrong"
+
+
 def cell_inclusion(cells: CellTable, weights: FloatArray) -> FloatArray:
     """Return ``π_j = f_j / Σ weights`` of each occupied cell, shape (C,)."""
     pi: FloatArray = cells.counts / np.bincount(cells.record_cell, weights=weights, minlength=cells.counts.size)

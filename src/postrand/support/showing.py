@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+SMALL = 5
+"""Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
+
+
+def counted(count: int) -> str:
+    """Return a number of records, or of values that few records may have, as text.
+
+    >>> counted(0), counted(3), counted(1200)
+    ('0', 'fewer than 5', '1,200')
+    """
+    return f"fewer than {SMALL}" if 0 < count < SMALL else f"{count:,}"
+
 
 def few(names: Sequence[str], most: int = 8) -> str:
     """Return the first names of a list in a line, and how many more there are.

@@ -23,6 +23,7 @@ from postrand.risk.data import numeric, read_columns
 from postrand.risk.findings import share_text
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.risk.weights import stands_for as by_weights
 from postrand.support.showing import few
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
@@ -92,17 +93,12 @@ def subject_of(
 
 
 def stands_for(source: Source, weight: str) -> str:
-    """Return for how many persons records stand by their weights, so that a column that is no weight is noticed."""
+    """Return :func:`postrand.risk.weights.stands_for` of a column, or why it cannot be used."""
     try:
         values = numeric(read_columns(source, [weight], [weight])[weight], weight)
     except PostrandError as error:
         return f"the weight {weight} cannot be used: {error}"
-    values = values[np.isfinite(values)]
-    each, whole = (f"{float(f'{x:.2g}'):,g}" for x in (values.sum() / max(values.size, 1), values.sum()))
-    text = (
-        f"by the weight {weight}, a record stands for about {each} persons on average, and the file for about {whole}"
-    )
-    return f"{text}: if that is not so, it is no weight, and figures of the register attacker are wrong"
+    return by_weights(values, weight)
 
 
 def _nothing(source: Source, named: Sequence[str]) -> PostrandError:

@@ -139,7 +139,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     if trial.plan.split is None and any(one.plan.split is not None for one in others):
         yield "Reason: every record shows all its variables, as regressions with many of them need."
     records = trial.one_way[0].records if trial.one_way else 0
-    if records and (little := little_left(trial.mechanism, records, compare=False)):
+    if records and (little := little_left(trial.mechanism, records, compare=False, at_hand=trial.one_way)):
         yield f"Warning: {little}"
     if met in _CHECKED:
         yield _CHECKED[met]

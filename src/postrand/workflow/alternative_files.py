@@ -29,7 +29,8 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
-from postrand.workflow.left_columns import alone_with, decided, without
+from postrand.workflow.leaving import of_averaged, of_suppressed
+from postrand.workflow.left_columns import alone_with, decided, warned, without
 from postrand.workflow.whole_columns import warn_of_formulas
 
 SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."
@@ -75,6 +76,7 @@ def suppress_file(
     found = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
+    found = warned(of_suppressed(found, table, made.frame))
     notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used), *_signs(source, codebook))
     return _write(made, file, out, found, notes)
 
@@ -99,7 +101,7 @@ def microaggregate_file(
     stage(Stage.PERTURBING)
     table = as_numbers(read, source, columns)
     made = microaggregate(table, columns, k, together=together)
-    found = decided(read, source, columns, as_is)
+    found = warned(of_averaged(decided(read, source, columns, as_is), table, made.frame))
     comma = codebook is None and _settings(source).decimal == ","
     frame = made.frame
     for name in columns:

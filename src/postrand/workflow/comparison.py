@@ -325,7 +325,7 @@ def computed(
             n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
         ),
         not_covered=certificate.not_covered,
-        little=little_left(mechanism, records),
+        little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=left_out(plan),
         before_is=before_of(plan),
         keys=keys,

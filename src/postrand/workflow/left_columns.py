@@ -23,6 +23,7 @@ from postrand.risk.singled_together import singled_by_all
 from postrand.risk.telling import best_guess, told_pairs
 from postrand.support.showing import few
 from postrand.support.warned import warn
+from postrand.workflow.leaving import TRUE
 from postrand.workflow.linked import is_id
 
 DECIDED = "--as-is states"
@@ -46,7 +47,7 @@ def without(table: pa.Table, changed: Sequence[str], drop: Sequence[str], as_is:
 
 
 def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequence[str]) -> Findings:
-    """Return what the columns of a table that are not ``changed`` tell; warns of what was not decided on.
+    """Return what the columns of a table that are not ``changed`` tell; see :func:`warned` for what follows.
 
     Raises
     ------
@@ -56,6 +57,11 @@ def decided(table: pa.Table, source: Source, changed: Sequence[str], as_is: Sequ
     """
     told = _beside(as_numbers(table, source), [name for name in changed if name in table.column_names], as_is)
     _require_decisions(told)
+    return told
+
+
+def warned(told: Findings) -> Findings:
+    """Return the findings, and warn of those that were not decided on."""
     for text in told.warnings:
         warn(text, UnperturbedWarning, stacklevel=4)
     return told
@@ -145,7 +151,7 @@ def _linked(
         free = tuple(name for name in link.names if name in clear)
         told = link.kind == "near" and all((name, other) in known for name in about for other in free)
         if about and free and not told:
-            text = f"{link.text}: {', '.join(free)}, released as it is, tells of the true values of {', '.join(about)}"
+            text = f"{link.text}: {', '.join(free)}, released as it is, tells of {TRUE} {', '.join(about)}"
             is_open = link.kind != "near" and not set(free) <= {*as_is}
             yield Finding("linked", free, about, text, is_open=is_open)
 

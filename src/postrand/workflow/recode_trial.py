@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import tomlkit
 import tomlkit.items
 
@@ -24,6 +25,7 @@ from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
+from postrand.support.showing import few
 from postrand.workflow import draft_decisions
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
 from postrand.workflow.swallowed import swallowed
@@ -31,6 +33,8 @@ from postrand.workflow.swallowed import swallowed
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
 MAX_SHOWN = 40
+NAMED = STEPS[2]
+"""Records that have a value without a place, from which on it is named."""
 _STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED, draft_decisions.SINGLES_OUT, draft_decisions.ADD_IT)
 
 
@@ -221,12 +225,30 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     try:
         made = counted(recoded(source, [recode]), [recode.variable])[recode.variable]
     except DataError as error:
-        return Trial(recode, before, {}, " ".join(error.problems))
+        return Trial(recode, before, {}, " ".join([*error.problems, *_named(recode, counts)]))
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
     notes = (_note(recode, counts, after), swallowed(source, [recode]).get(recode.variable, ""))
     return Trial(recode, before, after, note=" ".join(filter(None, notes)))
+
+
+def _named(recode: Recode, counts: Mapping[Any, int]) -> Iterator[str]:
+    """Yield which values have no place, as far as so many records have them that they tell of nobody."""
+    often = sorted((value for value, n in without_missing(recode, counts).items() if n >= NAMED), key=key_of)
+    lost = [key_of(value) for value in often if not _has_place(recode, value)]
+    if lost:
+        yield f"Of these, {NAMED} records or more have each: {few([repr(name) for name in lost], MAX_SHOWN)}."
+    else:
+        yield f"None of them is that of {NAMED} records or more; rarer ones are not named."
+
+
+def _has_place(recode: Recode, value: Any) -> bool:
+    try:
+        recode.apply(pa.array([value]))
+    except DataError:
+        return False
+    return True
 
 
 def _note(recode: Recode, counts: Mapping[Any, int], after: Mapping[str, int]) -> str:

@@ -26,7 +26,7 @@ from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
 from postrand.support.warned import warn
 from postrand.support.wordings import in_words
-from postrand.workflow.left_columns import decided, without
+from postrand.workflow.left_columns import decided, warned, without
 
 
 def permute_columns(
@@ -98,7 +98,7 @@ def anatomise_file(
     table = without(proofs.numbered(source), key_variables, drop, as_is)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
-    decided(table, source, key_variables, as_is)
+    warned(decided(table, source, key_variables, as_is))
     method = {"model": proofs.ANATOMY, "k": k}
     warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]])
     suffix = formats.path_of(place).suffix.lower()
@@ -136,7 +136,7 @@ def _by_ranks(
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
-    decided(table, source, columns, as_is)
+    warned(decided(table, source, columns, as_is))
     stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])

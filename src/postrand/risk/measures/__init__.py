@@ -69,6 +69,7 @@ class Assessment:
     key_variables: tuple[str, ...]
     records: int
     results: tuple[Measured | Unmeasured, ...]
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Measured:
         """Return the result of a measure; raises UsageError where it was not asked for, or could not be measured."""
@@ -94,12 +95,13 @@ class Assessment:
         """Return plain data for JSON, counts of 1 to 4 as ``"<5"``; for use inside the agency."""
         results = {result.measure: result.to_dict() for result in self.results}
         head = {"notice": INTERNAL, "key_variables": list(self.key_variables), "records": self.records}
-        return {**head, "measures": results}
+        return {**head, **({"notes": list(self.notes)} if self.notes else {}), "measures": results}
 
     def __str__(self) -> str:
         """Return the results as text."""
         head = f"{self.records:,} records on {', '.join(self.key_variables)}"
-        return "\n\n".join([head, *map(str, self.results), INTERNAL])
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n\n".join(["\n".join([head, *notes]), *map(str, self.results), INTERNAL])
 
 
 def measure(
@@ -161,7 +163,7 @@ def measure_file(file: RiskFile, measures: Iterable[RiskMeasure], *, named: bool
             if named:
                 raise
             results.append(Unmeasured(one.name, one.title, str(error)))
-    return Assessment(file.keys.names, file.records, tuple(results))
+    return Assessment(file.keys.names, file.records, tuple(results), file.notes)
 
 
 def make(measures: str | Sequence[str | RiskMeasure], settings: Mapping[str, Mapping[str, Any]]) -> list[RiskMeasure]:

@@ -12,8 +12,8 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.cells import FloatArray
 from postrand.risk.file import RiskFile
-from postrand.risk.report import SMALL
 from postrand.support.inputs import finite
+from postrand.support.showing import SMALL
 
 Cost = Literal["counts", "model", "long"]
 """What a measure costs: counts alone, which even large files have at once; a fitted model; or a long simulation."""
