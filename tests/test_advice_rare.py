@@ -31,6 +31,7 @@ def advised(file, out, *options):
     return json.loads(done.stdout)
 
 
+@pytest.mark.filterwarnings("ignore:recode of .*says by name which categories were merged")
 def test_rare_categories_are_merged_by_the_rule_and_the_certificate_says_so(file, tmp_path):
     found = advised(file, tmp_path / "a", "--look", "--limit", "epsilon <= 2")
     counts = Counter(pq.read_table(file)["job"].to_pylist())

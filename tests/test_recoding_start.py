@@ -58,6 +58,7 @@ def call(*arguments):
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
+@pytest.mark.filterwarnings("ignore:recode of .*says by name which categories were merged")
 def test_init_describes_the_results_and_protect_accepts_them(file, tmp_path):
     recodes = ["band=age:bands:0,30,60", "job=merge_rare:5;others=other job", "pay=rounding:2"]
     given = [part for recode in recodes for part in ("--recode", recode)]

@@ -1,4 +1,4 @@
-"""Rare categories that were merged and together are still too few: found once, and said once for every surface."""
+"""Rare categories that were merged: together still too few, or published by name; said once for every surface."""
 
 from __future__ import annotations
 
@@ -43,13 +43,22 @@ def too_few(recode: Recode, counts: Mapping[str, int]) -> str:
     return ""
 
 
+def published(recode: Recode) -> str:
+    """Return the warning that the release names the categories that were merged as rare, or ""."""
+    if not any(True for _ in merged_into(recode.kind)):
+        return ""
+    what = "the release says by name which categories were merged because few records have them"
+    fix = "if their names must not be known, list the frequent ones in 'groups', and leave the rest to 'others'"
+    return sentence(what, where=f"recode of {recode.variable!r}", fix=fix)
+
+
 def said_of(codebook: Codebook, table: Callable[[tuple[str]], ContingencyTable]) -> dict[str, str]:
-    """Return the warning of each variable whose merged categories are too few, from tables of one variable."""
-    found = {
-        recode.variable: too_few(recode, _by_category(codebook, recode.variable, table((recode.variable,)).dense()))
-        for recode in merging(codebook)
-    }
-    return {name: text for name, text in found.items() if text}
+    """Return the warnings of each variable with merged categories; those of too few from tables of one."""
+    found = {}
+    for recode in merging(codebook):
+        counts = _by_category(codebook, recode.variable, table((recode.variable,)).dense())
+        found[recode.variable] = " ".join(filter(None, (too_few(recode, counts), published(recode))))
+    return found
 
 
 def warn_of(codebook: Codebook | None, columns: Mapping[str, Coded], names: Collection[str]) -> None:

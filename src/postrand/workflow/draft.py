@@ -30,6 +30,7 @@ from postrand.report.table_worth import LEAST_RECORDS
 from postrand.risk.data import read_columns
 from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
+from postrand.risk.merged import published
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.tuning import parse
 from postrand.support.inputs import has_controls
@@ -50,7 +51,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
-from postrand.workflow.swallowed import swallowed, unlisted, with_notes
+from postrand.workflow.swallowed import all_told, swallowed, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -213,11 +214,7 @@ def start(
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
-        swallowed=tuple(
-            filter(
-                None, (*told.values(), unlisted(d for d in drafts if d["role"] != "drop" and d["name"] not in told)[1])
-            )
-        ),
+        swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 
@@ -247,9 +244,13 @@ def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tupl
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, if it does not exist; raises UsageError if the system refuses."""
+    """Create a folder for its owner alone, and those above it, if it does not exist; raises UsageError if refused.
+
+    A draft lists the values of the file, also of columns that will not be released.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, exist_ok=True)
     except OSError as error:
         raise _unwritable("the folder cannot be created", folder, error) from None
 

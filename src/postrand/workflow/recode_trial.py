@@ -22,7 +22,7 @@ from postrand.plan import infer
 from postrand.recoding import Recode
 from postrand.recoding.base import key_of
 from postrand.recoding.steps import rules_of, unsettled
-from postrand.risk.merged import too_few
+from postrand.risk.merged import published, too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
 from postrand.support.showing import few
@@ -229,7 +229,7 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
-    notes = (_note(recode, counts, after), swallowed(source, [recode]).get(recode.variable, ""))
+    notes = (_note(recode, counts, after), published(recode), swallowed(source, [recode]).get(recode.variable, ""))
     return Trial(recode, before, after, note=" ".join(filter(None, notes)))
 
 

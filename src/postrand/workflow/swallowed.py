@@ -54,6 +54,11 @@ def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str
     return tuple(held), sentence(what, fix=f"if so, write {example} in codebook.toml")
 
 
+def all_told(told: Mapping[str, str], drafts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return what is told of recodes, and of the variables of a draft that have none; "" where there is nothing."""
+    return (*told.values(), unlisted(d for d in drafts if d["role"] != "drop" and d["name"] not in told)[1])
+
+
 def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return drafts with what is told of their recodes among their notes."""
     return [{**d, "notes": [*d["notes"], told[d["name"]]]} if d["name"] in told else d for d in drafts]
