@@ -16,6 +16,7 @@ from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.sampling import CHUNK, AliasTables, StayOrMove, draw, perturb_codes, sampler
 from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
 from postrand.support import jit
+from postrand.support.memory import room_for
 from postrand.support.randomness import words
 from tests import sampling_reference as reference
 from tests.stats import dependent, power, rejects
@@ -171,8 +172,9 @@ def test_every_block_is_drawn_from_its_own_word_however_many_there_are(blocks, i
 
 
 def test_released_codes_have_lines_of_the_cache_of_their_own():
-    shapes = [(64, np.int8), (65, np.int8), (3, np.int32), (32, np.int16), (1, np.int8)]
-    made = sampling._room_for([np.zeros(n, dtype=kind) for n, kind in shapes])
+    shapes = [(64, np.dtype(np.int8)), (65, np.dtype(np.int8)), (3, np.dtype(np.int32)), (32, np.dtype(np.int16))]
+    shapes += [(1, np.dtype(np.int8))]
+    made = room_for(shapes)
     assert [(column.size, column.dtype) for column in made] == shapes
     starts = [column.__array_interface__["data"][0] for column in made]
     assert [start - starts[0] for start in starts] == [0, 64, 192, 256, 320]

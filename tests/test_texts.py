@@ -10,7 +10,7 @@ from postrand import Variable
 from postrand.codebook.coding import encode
 from postrand.errors import DataError
 from postrand.support import loops
-from postrand.support.texts import places_of, texts_at
+from postrand.support.texts import find_places, texts_at
 
 # Of every length up to beyond what is compared at once, many of them alike at both ends.
 WORDS = st.one_of(
@@ -20,21 +20,25 @@ WORDS = st.one_of(
 TYPES = st.sampled_from([pa.string(), pa.large_string()])
 
 
-@given(st.lists(WORDS, max_size=12, unique=True), st.lists(st.none() | WORDS, max_size=40), st.integers(0, 5), TYPES)
-def test_places_are_those_of_a_list(known, values, start, of):
-    values = [*values, *known, *known]  # most of them known
-    found = places_of(pa.array(values, of)[start:], known)
-    if found is None:
+WIDTHS = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
+
+
+@given(st.lists(WORDS, max_size=12, unique=True), st.lists(st.none() | WORDS, max_size=40), st.data(), TYPES, WIDTHS)
+def test_places_are_those_of_a_list(known, values, data, of, width):
+    start, values = data.draw(st.integers(0, 5)), [*values, *known, *known]  # most of them known
+    column = pa.array(values, of)[start:]
+    found = np.empty(len(column), dtype=width)
+    if not find_places(column, known, -2, found):
         assert not loops.COMPILED or len(values) - start < max(1, len(known))
         return
     for value, place in zip(values[start:], found.tolist(), strict=True):
-        assert value is None or place == (known.index(value) if value in known else len(known))
+        assert value is None or place == (known.index(value) if value in known else -2)
 
 
-@given(st.lists(WORDS, max_size=12), st.data(), TYPES)
-def test_texts_are_those_of_a_list(known, data, of):
+@given(st.lists(WORDS, max_size=12), st.data(), TYPES, WIDTHS)
+def test_texts_are_those_of_a_list(known, data, of, width):
     places = data.draw(st.lists(st.integers(0, len(known)), max_size=40))
-    made = texts_at(pa.array(known, pa.string()), np.array(places, dtype=np.int32), of)
+    made = texts_at(pa.array(known, pa.string()), np.array(places, dtype=width), of)
     made.validate(full=True)
     assert made.type == of
     assert made.to_pylist() == [[*known, None][place] for place in places]
@@ -42,7 +46,7 @@ def test_texts_are_those_of_a_list(known, data, of):
 
 def test_known_texts_that_are_too_much_alike_are_left_to_arrow():
     known = [f"{'x' * 8}{number:02}{'x' * 8}" for number in range(40)]
-    assert places_of(pa.array(known), known) is None
+    assert not find_places(pa.array(known), known, -2, np.empty(40, dtype=np.int8))
     variable = Variable("v", role="key", categories=tuple(known))
     assert encode(pa.array(known[::-1]), variable).tolist() == [*range(40)][::-1]
 

@@ -24,7 +24,7 @@ from postrand.support.arrow import is_null as is_null
 from postrand.support.arrow import numpy_dtype as numpy_dtype
 from postrand.support.arrow import to_floats as to_floats
 from postrand.support.arrow import to_numpy as to_numpy
-from postrand.support.texts import places_of
+from postrand.support.texts import find_places
 
 KEPT_MISSING = -1
 _UNKNOWN = -2
@@ -311,14 +311,12 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
 
 def _encode_texts(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any]) -> bool:
     """Write the codes of texts that are all known, without a dictionary; whether it could."""
-    places = places_of(chunk, lookup) if is_text(chunk.type) else None
-    if places is None:
+    # Categories are all different and in the order of their codes, so a place is a code.
+    if not is_text(chunk.type) or not find_places(chunk, lookup, _UNKNOWN, out):
         return False
-    # Unknown ones are an entry of their own: the last stands for null.
-    gather(np.array([*lookup.values(), _UNKNOWN, _UNKNOWN], dtype=out.dtype), places, out)
     if chunk.null_count:
         out[is_null(chunk)] = missing
-    return not (out == _UNKNOWN).any()
+    return bool(out.min() > _UNKNOWN)
 
 
 def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:

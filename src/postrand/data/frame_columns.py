@@ -6,6 +6,7 @@ one entry for each category takes it to another dictionary's number; nothing is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from postrand.codebook.coding import (
 )
 from postrand.errors import DataError, sentence
 from postrand.formats.base import cast
-from postrand.support.texts import texts_at
+from postrand.support.memory import room_for
+from postrand.support.texts import room_for_ends, texts_at
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -197,8 +199,21 @@ def categorical_like(old: nw.Series[Any], column: pa.ChunkedArray) -> nw.Series[
     return levels[indices if missing is None else np.where(missing, np.int64(len(texts)), indices)]
 
 
-def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def rooms_for(fields: Sequence[pa.Field], records: int) -> list[NDArray[Any]]:
+    """Return room for the indices of each field that is a dictionary, or where its texts end; none for any other."""
+    types = [field.type for field in fields]
+    return room_for(
+        [
+            (records, numpy_dtype(of.index_type)) if pa.types.is_dictionary(of) else room_for_ends(of, records)
+            for of in types
+        ]
+    )
+
+
+def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field, room: NDArray[Any]) -> pa.ChunkedArray:
     """Return the column in the field's type; a dictionary keeps its entries, and what is new comes after them.
+
+    ``room`` is the field's own of :func:`rooms_for`, and part of what is returned.
 
     Raises
     ------
@@ -208,7 +223,7 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     values, indices, missing = _levels(column)
     if not pa.types.is_dictionary(field.type):
         if is_text(values.type) and is_text(field.type):
-            taken = texts_at(values, _places(indices, missing, len(values)), field.type)
+            taken = texts_at(values, _places(indices, missing, len(values)), field.type, room)
         else:
             taken = cast(values, field.type).take(from_numpy(indices, missing))
         return pa.chunked_array([taken], type=field.type)
@@ -220,7 +235,7 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     wanted = numpy_dtype(field.type.index_type)
     if places.max() > np.iinfo(wanted).max and _reaches(places, indices, missing, np.iinfo(wanted).max):
         raise DataError(sentence("the column's dictionary is full", where=f"column {field.name!r}"))
-    found = _mapped(places.astype(wanted), indices, missing)
+    found = _mapped(places.astype(wanted), indices, missing, room)
     dictionary = pa.array(order, value_type(field.type))
     made = pa.DictionaryArray.from_arrays(
         from_numpy(found, missing), dictionary, ordered=field.type.ordered, safe=False
@@ -228,9 +243,12 @@ def arrow_like(old: pa.ChunkedArray, column: pa.ChunkedArray, field: pa.Field) -
     return pa.chunked_array([made])
 
 
-def _places(indices: NDArray[Any], missing: NDArray[np.bool_] | None, count: int) -> NDArray[np.int32]:
-    """Return where each record's value is; ``count``, which is after the last, where it is missing."""
-    places = indices.astype(np.int32)
+def _places(indices: NDArray[Any], missing: NDArray[np.bool_] | None, count: int) -> NDArray[Any]:
+    """Return where each record's value is; ``count``, which is after the last, where it is missing.
+
+    They are as narrow as ``count`` and a sign allow, and those of the indices where that changes nothing.
+    """
+    places = indices.astype(np.min_scalar_type(-count - 1), copy=missing is not None)
     if missing is not None:
         places[missing] = count
     return places
@@ -241,11 +259,13 @@ def _reaches(places: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bo
     return bool((places[used] > most).any())
 
 
-def _mapped(table: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """Return ``table[indices]``, its last entry where missing; over the same memory where it changes nothing."""
+def _mapped(
+    table: NDArray[Any], indices: NDArray[Any], missing: NDArray[np.bool_] | None, room: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Return ``table[indices]``, its last entry where missing, in ``room``; where it changes nothing, the indices."""
     if missing is None and indices.dtype == table.dtype and is_identity(table):
         return indices
-    found = np.empty(indices.size, dtype=table.dtype)
+    found = np.empty(indices.size, dtype=table.dtype) if room is None else room
     gather(table, indices, found)
     if missing is not None:
         found[missing] = table[-1]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, dictionary_of, series_like
+from postrand.data.frame_columns import arrow_like, arrow_of, categorical_like, dictionary_of, rooms_for, series_like
 from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, repeated
 from postrand.mechanism import Mechanism
@@ -90,11 +90,12 @@ def like(frame: Any, columns: dict[str, pa.Array], each: Each = _in_turn, catego
         fields = [frame.schema.field(place) for place in places]
         fields = [pa.field(f.name, columns[f.name].type) if f.name in categorical else f for f in fields]
 
-        def arrow(field: pa.Field) -> pa.ChunkedArray:
+        def arrow(task: tuple[pa.Field, NDArray[Any]]) -> pa.ChunkedArray:
+            field, room = task
             new = taken(field.name)
-            return new if field.name in categorical else arrow_like(frame.column(field.name), new, field)
+            return new if field.name in categorical else arrow_like(frame.column(field.name), new, field, room)
 
-        made = each(arrow, fields)
+        made = each(arrow, zip(fields, rooms_for(fields, frame.num_rows), strict=True))
         for place, field, column in zip(places, fields, made, strict=True):
             frame = frame.set_column(place, field, column)
         return frame

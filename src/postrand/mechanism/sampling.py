@@ -26,6 +26,7 @@ from postrand.mechanism.constant_tables import ConstantTables
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mechanism.matrix_storage import UNIT, Constant
 from postrand.support import loops
+from postrand.support.memory import room_for
 from postrand.support.randomness import WordStream
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def perturb_codes(
     codes = codes if in_place else [np.ascontiguousarray(column) for column in codes]
     for law, column in zip(laws, codes, strict=True):
         _check_codes(law, column)
-    released = codes if in_place else _room_for(codes)
+    released = codes if in_place else room_for([(column.size, column.dtype) for column in codes])
     blocks = [law.block(*columns) for law, *columns in zip(laws, codes, released, strict=True)]
     pairs = [(slot, tuple(blocks[2 * slot : 2 * (slot + SLOTS)])) for slot in range(0, -(-len(laws) // 2), SLOTS)]
     slots = -(-len(pairs[0][1]) // 2) if pairs else 1
@@ -199,17 +200,6 @@ def perturb_codes(
         for slot, some in pairs:
             loops.draw(stream.words(slot, -(-len(some) // 2)), start, some)
     return released
-
-
-def _room_for(codes: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return an array like each of these, all in one piece of memory.
-
-    The system hands out a large piece in large pages; page by page, new memory takes as long as the draws.
-    """
-    lines = [-(-column.nbytes // 64) * 64 for column in codes]  # each begins a line of the cache
-    memory, ends = np.empty(sum(lines), dtype=np.uint8), np.cumsum(lines)
-    parts = zip(codes, ends - lines, strict=True)
-    return [memory[start : start + column.nbytes].view(column.dtype) for column, start in parts]
 
 
 def _low(bits: int) -> int:

@@ -158,15 +158,6 @@ enum { IN_REGISTER = 0 };
 #define look_up_bytes_int64_t look_up_int64_t_int8_t
 #endif
 
-/* Call the loop of the type that a buffer of codes has; the arguments may use the name T for it. */
-#define FOR_TYPE(itemsize, loop, ...)                                                                                  \
-    switch (itemsize) {                                                                                                \
-    case 1: { typedef int8_t T; loop##_int8_t(__VA_ARGS__); break; }                                                   \
-    case 2: { typedef int16_t T; loop##_int16_t(__VA_ARGS__); break; }                                                 \
-    case 4: { typedef int32_t T; loop##_int32_t(__VA_ARGS__); break; }                                                 \
-    default: { typedef int64_t T; loop##_int64_t(__VA_ARGS__); break; }                                                \
-    }
-
 /* ---- The loops that know no codes ------------------------------------------------------------------------------ */
 
 static Py_ssize_t next_donor(const int64_t *rest, int64_t unit, Py_ssize_t start, Py_ssize_t buckets) {
@@ -513,7 +504,7 @@ static PyMethodDef functions[] = {
     FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
     FUNCTION(move_codes, "move_codes(codes, drawn, keep, steps, last)"),
     FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
-    FUNCTION(match_texts, "match_texts(known_ends, known, ends, data, places)"),
+    FUNCTION(match_texts, "match_texts(known_ends, known, ends, data, otherwise, places)"),
     FUNCTION(end_texts, "end_texts(known_ends, places, ends)"),
     FUNCTION(copy_texts, "copy_texts(known_ends, known, places, data)"),
     {NULL, NULL, 0, NULL}};

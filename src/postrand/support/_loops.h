@@ -82,6 +82,15 @@ static int counted(Py_ssize_t given, Py_ssize_t wanted) {
     return -1;
 }
 
+/* Call the loop of the type that a buffer of codes has; the arguments may use the name T for it. */
+#define FOR_TYPE(itemsize, loop, ...)                                                                                  \
+    switch (itemsize) {                                                                                                \
+    case 1: { typedef int8_t T; loop##_int8_t(__VA_ARGS__); break; }                                                   \
+    case 2: { typedef int16_t T; loop##_int16_t(__VA_ARGS__); break; }                                                 \
+    case 4: { typedef int32_t T; loop##_int32_t(__VA_ARGS__); break; }                                                 \
+    default: { typedef int64_t T; loop##_int64_t(__VA_ARGS__); break; }                                                \
+    }
+
 /* The loops of _risk_loops.c. */
 PyObject *scale_and_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *wildcard_matches(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -85,45 +85,78 @@ static int inside(const int64_t *ends, Py_ssize_t count, Py_ssize_t size) {
     return fits;
 }
 
-#define TEXT_LOOPS(T)                                                                                                  \
-    static int match_##T(const Known *known, int bits, const T *ends, const char *data, int64_t size,                  \
-                         int64_t otherwise, int32_t *places, Py_ssize_t n) {                                           \
+/* E is the type of ends, P that of places: codes as narrow as the caller has them, so that none are widened. */
+#define TEXT_LOOPS(E, P)                                                                                               \
+    static int match_##E##_##P(const Known *known, int bits, const E *ends, const char *data, int64_t size,            \
+                               int64_t otherwise, P *restrict places, Py_ssize_t n) {                                  \
         int fits = 1;                                                                                                  \
         for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
             const int64_t start = ends[i], end = ends[i + 1], here = start >= 0 && start <= end && end <= size;        \
             fits &= (int)here;                                                                                         \
-            places[i] = (int32_t)(here ? place_of(known, bits, data + start, end - start, otherwise) : otherwise);     \
+            places[i] = (P)(here ? place_of(known, bits, data + start, end - start, otherwise) : otherwise);           \
         }                                                                                                              \
         return fits;                                                                                                   \
     }                                                                                                                  \
                                                                                                                        \
-    static int64_t end_##T(const int64_t *known_ends, Py_ssize_t texts, const int32_t *places, T *ends, Py_ssize_t n) { \
+    static int64_t end_##E##_##P(const int64_t *known_ends, Py_ssize_t texts, const P *places, E *restrict ends,       \
+                                 Py_ssize_t n) {                                                                       \
         int64_t total = 0;                                                                                             \
         ends[0] = 0;                                                                                                   \
         for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
             if (places[i] < 0 || places[i] >= texts)                                                                   \
                 return -1;                                                                                             \
             total += known_ends[places[i] + 1] - known_ends[places[i]];                                                \
-            ends[i + 1] = (T)total;                                                                                    \
+            ends[i + 1] = (E)total;                                                                                    \
         }                                                                                                              \
         return total;                                                                                                  \
     }
 
-TEXT_LOOPS(int32_t)
-TEXT_LOOPS(int64_t)
+#define COPY_LOOP(P)                                                                                                   \
+    static int copy_##P(const int64_t *ends, Py_ssize_t texts, const char *known, const P *places,                     \
+                        char *restrict data, Py_ssize_t room, Py_ssize_t n) {                                          \
+        Py_ssize_t written = 0;                                                                                        \
+        for (Py_ssize_t i = 0; i < n; i++) {                                                                           \
+            if (places[i] < 0 || places[i] >= texts)                                                                   \
+                return 0;                                                                                              \
+            const int64_t start = ends[places[i]], length = ends[places[i] + 1] - start;                               \
+            if (written + length > room)                                                                               \
+                return 0;                                                                                              \
+            memcpy(data + written, known + start, AT_ONCE);                                                            \
+            if (length > AT_ONCE)                                                                                      \
+                memcpy(data + written, known + start, (size_t)length);                                                 \
+            written += length;                                                                                         \
+        }                                                                                                              \
+        return written == room;                                                                                        \
+    }
 
-/* Write the place of each text among the known ones, their number where it is none of them; whether it could. */
+#define ALL_LOOPS(P)                                                                                                   \
+    TEXT_LOOPS(int32_t, P)                                                                                             \
+    TEXT_LOOPS(int64_t, P)                                                                                             \
+    COPY_LOOP(P)
+
+ALL_LOOPS(int8_t)
+ALL_LOOPS(int16_t)
+ALL_LOOPS(int32_t)
+ALL_LOOPS(int64_t)
+
+/* Write the place of each text among the known ones, `otherwise` where it is none of them; whether it could. */
 PyObject *match_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     static const Array wanted[] = {{0, "known_ends", INT64, 1, 0}, {1, "known", BYTES, 1, 0}, {2, "ends", CODES, 1, 0},
-                                   {3, "data", BYTES, 1, 0},       {4, "places", INT32, 1, 1}};
+                                   {3, "data", BYTES, 1, 0},       {5, "places", CODES, 1, 1}};
     Py_buffer views[5];
-    if (counted(count, 5) < 0 || enter(arguments, wanted, 5, views) < 0)
+    if (counted(count, 6) < 0)
+        return NULL;
+    const Py_ssize_t otherwise = PyLong_AsSsize_t(arguments[4]);
+    if (PyErr_Occurred() || enter(arguments, wanted, 5, views) < 0)
         return NULL;
     const Py_ssize_t texts = views[0].shape[0] - 1, n = views[4].shape[0], size = views[3].shape[0];
-    const int wide = views[2].itemsize == 8;
+    const int wide = views[2].itemsize == 8, width = (int)views[4].itemsize;
+    /* Places are as wide as the caller's codes: those of all known texts have to fit. */
+    const int64_t most = width == 8 ? INT64_MAX : ((int64_t)1 << (8 * width - 1)) - 1;
     Known *known = NULL;
-    int bits = 4, fits = texts >= 0 && texts < (1 << 24) && views[2].shape[0] == n + 1 && (wide || views[2].itemsize == 4)
-                         && inside(views[0].buf, texts, views[1].shape[0]), matched = 0;
+    int bits = 4, matched = 0;
+    int fits = texts >= 0 && texts < (1 << 24) && texts - 1 <= most && views[2].shape[0] == n + 1
+               && (wide || views[2].itemsize == 4) && inside(views[0].buf, texts, views[1].shape[0]);
     while (((Py_ssize_t)1 << bits) < 4 * texts)
         bits++;
     if (fits && !(known = PyMem_Malloc(((size_t)1 << bits) * sizeof *known)))
@@ -131,21 +164,25 @@ PyObject *match_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     else if (fits) {
         Py_BEGIN_ALLOW_THREADS
         matched = enter_known(known, bits, views[0].buf, views[1].buf, texts);
-        if (matched)
-            fits = wide ? match_int64_t(known, bits, views[2].buf, views[3].buf, size, texts, views[4].buf, n)
-                        : match_int32_t(known, bits, views[2].buf, views[3].buf, size, texts, views[4].buf, n);
+        if (matched && wide)
+            FOR_TYPE(width, fits = match_int64_t, known, bits, views[2].buf, views[3].buf, size, otherwise,
+                     (T *)views[4].buf, n)
+        else if (matched)
+            FOR_TYPE(width, fits = match_int32_t, known, bits, views[2].buf, views[3].buf, size, otherwise,
+                     (T *)views[4].buf, n)
         Py_END_ALLOW_THREADS
     }
     PyMem_Free(known);
     leave(views, 5);
     if (!fits)
-        refuse("ends of texts, one more than texts, ascend within their data");
+        refuse("ends of texts, one more than texts, ascend within their data, and places of known ones fit");
     return PyErr_Occurred() ? NULL : PyBool_FromLong(matched);
 }
 
 /* Write where the texts at these places end; their bytes in all, also where they are too many for such ends. */
 PyObject *end_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    static const Array wanted[] = {{0, "known_ends", INT64, 1, 0}, {1, "places", INT32, 1, 0}, {2, "ends", CODES, 1, 1}};
+    static const Array wanted[] = {
+        {0, "known_ends", INT64, 1, 0}, {1, "places", CODES, 1, 0}, {2, "ends", CODES, 1, 1}};
     Py_buffer views[3];
     if (counted(count, 3) < 0 || enter(arguments, wanted, 3, views) < 0)
         return NULL;
@@ -153,42 +190,35 @@ PyObject *end_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     int64_t total = -1;
     if (texts >= 0 && views[2].shape[0] == n + 1 && (width == 4 || width == 8)) {
         Py_BEGIN_ALLOW_THREADS
-        total = width == 4 ? end_int32_t(views[0].buf, texts, views[1].buf, views[2].buf, n)
-                           : end_int64_t(views[0].buf, texts, views[1].buf, views[2].buf, n);
+        if (width == 4)
+            FOR_TYPE(views[1].itemsize, total = end_int32_t, views[0].buf, texts, (const T *)views[1].buf,
+                     views[2].buf, n)
+        else
+            FOR_TYPE(views[1].itemsize, total = end_int64_t, views[0].buf, texts, (const T *)views[1].buf,
+                     views[2].buf, n)
         Py_END_ALLOW_THREADS
     }
     leave(views, 3);
-    return total >= 0 ? PyLong_FromLongLong(total) : (refuse("places are those of known texts, and have an end each"), NULL);
+    if (total < 0)
+        refuse("places are those of known texts, and have an end each");
+    return total < 0 ? NULL : PyLong_FromLongLong(total);
 }
 
 /* Write the bytes of the texts at these places, one after the other; there is room for AT_ONCE bytes more. */
 PyObject *copy_texts(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    static const Array wanted[] = {{0, "known_ends", INT64, 1, 0}, {1, "known", BYTES, 1, 0}, {2, "places", INT32, 1, 0},
-                                   {3, "data", BYTES, 1, 1}};
+    static const Array wanted[] = {{0, "known_ends", INT64, 1, 0}, {1, "known", BYTES, 1, 0},
+                                   {2, "places", CODES, 1, 0},     {3, "data", BYTES, 1, 1}};
     Py_buffer views[4];
     if (counted(count, 4) < 0 || enter(arguments, wanted, 4, views) < 0)
         return NULL;
     const Py_ssize_t texts = views[0].shape[0] - 1, n = views[2].shape[0], room = views[3].shape[0] - AT_ONCE;
-    const int64_t *ends = views[0].buf;
-    const int32_t *places = views[2].buf;
-    const char *known = views[1].buf;
-    char *data = views[3].buf;
-    int fits = texts >= 0 && inside(ends, texts, views[1].shape[0] - AT_ONCE);
-    Py_BEGIN_ALLOW_THREADS
-    Py_ssize_t written = 0;
-    for (Py_ssize_t i = 0; fits && i < n; i++) {
-        if (!(fits = places[i] >= 0 && places[i] < texts))
-            break;
-        const int64_t start = ends[places[i]], length = ends[places[i] + 1] - start;
-        if (!(fits = written + length <= room))
-            break;
-        memcpy(data + written, known + start, AT_ONCE);
-        if (length > AT_ONCE)
-            memcpy(data + written, known + start, (size_t)length);
-        written += length;
+    int fits = texts >= 0 && inside(views[0].buf, texts, views[1].shape[0] - AT_ONCE);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        FOR_TYPE(views[2].itemsize, fits = copy, views[0].buf, texts, views[1].buf, (const T *)views[2].buf,
+                 views[3].buf, room, n)
+        Py_END_ALLOW_THREADS
     }
-    fits = fits && written == room;
-    Py_END_ALLOW_THREADS
     leave(views, 4);
     return fits ? Py_NewRef(Py_None) : (refuse("places of known texts do not fill the room for them"), NULL);
 }

@@ -1,15 +1,33 @@
-"""Memory that is no longer used, given back to the system: a server that waits for a person should hold little."""
+"""Memory of many columns in one piece; and what is no longer used, given back to the system by a server that waits."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 _MMAP_THRESHOLD, _LARGE = -3, 1 << 20
 """The number of the option in GNU's malloc.h, and the bytes from which an array is taken from the system."""
+
+
+def room_for(columns: Sequence[tuple[int, np.dtype[Any]]]) -> list[NDArray[Any]]:
+    """Return an array of each of these lengths and types, all in one piece of memory; what they hold is anything.
+
+    The system hands out a large piece in large pages; page by page, new memory takes as long as the draws.
+
+    >>> [(array.size, array.dtype.name) for array in room_for([(3, np.dtype("int8")), (2, np.dtype("int32"))])]
+    [(3, 'int8'), (2, 'int32')]
+    """
+    sizes = [count * of.itemsize for count, of in columns]
+    lines = [-(-size // 64) * 64 for size in sizes]  # each begins a line of the cache
+    memory, ends = np.empty(sum(lines), dtype=np.uint8), np.cumsum(lines)
+    parts = zip(columns, sizes, ends - lines, strict=True)
+    return [memory[start : start + size].view(of) for (_, of), size, start in parts]
 
 
 def hold_little() -> None:
