@@ -379,7 +379,8 @@ QUESTION = """
 from postrand.cli.advise import asked_for
 from postrand.support.progress import shown
 with shown(after=0):
-    print("needs:", asked_for(None, (), (), ()))
+    needs = asked_for(None, (), (), ())
+print("needs:", needs)
 """
 
 
