@@ -151,6 +151,7 @@ def test_without_look_the_plans_say_nothing_about_the_records(tmp_path):
         assert done.exit_code == 0, done.output
         texts.append([path.read_text().replace(str(folder), "") for path in plans(folder)])
     assert texts[0] == texts[1]
+    assert {path.parent.stat().st_mode & 0o077 for path in plans(folder)} == {0}
     assert all(
         "No value of a record chose its blocks, bands or epsilon" in text.replace("\n# ", " ") for text in texts[0]
     )
@@ -380,7 +381,8 @@ QUESTION = """
 from postrand.cli.advise import asked_for
 from postrand.support.progress import shown
 with shown(after=0):
-    print("needs:", asked_for(None, (), (), ()))
+    needs = asked_for(None, (), (), ())
+print("needs:", needs)
 """
 
 

@@ -127,6 +127,7 @@ def test_what_stays_inside_is_its_owner_s_alone(made: list[tuple[Path, str]]) ->
 def test_the_page_has_every_file_field_and_exit_code(made: list[tuple[Path, str]]) -> None:
     folder = made[0][0]
     names = {path.name for part in ("release", "inside") for path in (folder / part).iterdir()}
+    names |= {path.name for path in (ROOT / "tests" / "fixtures" / "releases").glob("[0-9]*/**/*.*")}
     ledger = [json.loads(line) for line in (folder / "key.ledger").read_text().splitlines()]
     codes = re.findall(r"\b(\d+) [a-z]", main.help.partition("Exit codes:")[2])
     assert len(codes) > 8
