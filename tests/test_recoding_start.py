@@ -64,6 +64,7 @@ def test_init_describes_the_results_and_protect_accepts_them(file, tmp_path):
     given = [part for recode in recodes for part in ("--recode", recode)]
     made = call("init", file, "--keys", "sex,band,job", "--other", "*", "--out", tmp_path / "work", *given)
     assert made.exit_code == 0, made.output
+    assert (tmp_path / "work").stat().st_mode & 0o077 == 0  # a draft lists the values of the file
     book = load_codebook(tmp_path / "work" / "codebook.toml")
     assert book["band"].categories == ("0-29", "30-59", "60+")
     assert book["band"].ordered
