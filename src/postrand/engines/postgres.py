@@ -100,7 +100,7 @@ def into_postgres(uri: str, table: str) -> Sink:
     def opened(schema: pa.Schema) -> Iterator[_Copier]:
         plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
         with _opened(uri, ReleaseError) as (connection, cursor):
-            cursor.ingest(name, plain.empty_table(), "create", schema_name)
+            cursor.ingest(name, _nothing(plain), "create", schema_name)
             yield _Copier(cursor, name, plain, schema_name)
             _commit(connection, uri)
 
@@ -144,13 +144,17 @@ class PostgresTransaction:
         held = [value_type(field.type) for field in schema]
         days = [pa.date32() if pa.types.is_date(of) else of for of in held]
         plain = pa.schema(list(zip(schema.names, days, strict=True)))
-        self.cursor.ingest(name, plain.empty_table(), "create", schema_name)
+        self.cursor.ingest(name, _nothing(plain), "create", schema_name)
         yield _Copier(self.cursor, name, plain, schema_name)
 
 
 def _unheld(field: pa.Field) -> str:
     what = f"column {field.name!r} is a decimal number, which PostgreSQL returns as text only"
     return sentence(what, got=field.type, fix="cast it to double in the source, or give it the role 'drop'")
+
+
+def _nothing(schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([], schema)  # an empty_table is made of Python values, for which Arrow loads pandas
 
 
 def _parts(table: str) -> tuple[str, str]:

@@ -87,16 +87,20 @@ class TableDigest:
         """Return the digest of all records taken, as hexadecimal; called once."""
         total = hashlib.sha256(b"postrand table\0" + json.dumps(self._names).encode() + b"\0")
         for part in self._order.parts():
-            columns = [coding.to_numpy(part.column(name).combine_chunks()) for name in (*WORDS, *_REST)]
-            total.update(np.stack(columns, axis=1)[_ascending(columns)].astype(">u8").tobytes())
+            words = [coding.to_numpy(part.column(name).combine_chunks()) for name in (*WORDS, *_REST)]
+            total.update(np.stack(_ascending(words), axis=1).astype(">u8").tobytes())
         return total.hexdigest()
 
 
-def _ascending(words: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
-    """Return the order of digests: by their first words, and by all only where two of these are equal."""
+def _ascending(words: Sequence[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
+    """Return the words of digests in ascending order: that of their first words, unless two differ in later ones."""
     order = np.argsort(words[0])
-    first = words[0][order]
-    return np.lexsort(words[::-1]) if (first[1:] == first[:-1]).any() else order
+    ordered = [word[order] for word in words]
+    tied = np.flatnonzero(ordered[0][1:] == ordered[0][:-1])
+    if any((word[tied] != word[tied + 1]).any() for word in ordered[1:]):
+        order = np.lexsort(words[::-1])
+        ordered = [word[order] for word in words]
+    return ordered
 
 
 def _hashes(rows: pa.Array) -> NDArray[np.uint64]:
