@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -140,9 +141,14 @@ def test_a_split_release_from_a_table_into_a_table(place, plan):
 
 @every_database
 def test_a_table_is_read_twice_also_for_a_dossier(place, plan, monkeypatch):
-    source, readings = {"duckdb": DuckDBSource, "postgres": PostgresSource}[place.kind], []
-    inner = source.batches
-    monkeypatch.setattr(source, "batches", lambda self, *about: [readings.append(about), inner(self, *about)][1])
+    source: type[DuckDBSource] | type[PostgresSource] = DuckDBSource if place.kind == "duckdb" else PostgresSource
+    inner, readings = source.batches, list[object]()
+
+    def noted(self: Any, *about: Any) -> Any:
+        readings.append(about)
+        return inner(self, *about)
+
+    monkeypatch.setattr(source, "batches", noted)
     protect(plan, "made", "--dossier", plan.parent / "inside")
     assert len(readings) == 2, readings
 

@@ -21,7 +21,7 @@ def connected(uri: str) -> Iterator[Any]:
     """Yield a connection in a transaction, which ends unless ``commit`` is called; raises the driver's errors."""
     require("adbc_driver_postgresql", "PostgreSQL needs")
     import adbc_driver_postgresql
-    from adbc_driver_manager import AdbcConnection
+    from adbc_driver_manager import AdbcConnection  # needs the extra "postgres"
 
     with closing(adbc_driver_postgresql.connect(uri)) as database, closing(AdbcConnection(database)) as connection:
         connection.set_autocommit(False)
@@ -31,7 +31,7 @@ def connected(uri: str) -> Iterator[Any]:
 @contextmanager
 def cursor_of(connection: Any) -> Iterator[Cursor]:
     """Yield the only cursor of a connection."""
-    from adbc_driver_manager import AdbcStatement
+    from adbc_driver_manager import AdbcStatement  # needs the extra "postgres"
 
     with (
         closing(AdbcStatement(connection)) as statement,
@@ -82,7 +82,7 @@ class Cursor:
 
     def _read(self, query: str) -> Any:
         # The only reader that keeps the SQLSTATE of what goes wrong while records come; the DB-API hands out the same.
-        from adbc_driver_manager._reader import AdbcRecordBatchReader
+        from adbc_driver_manager._reader import AdbcRecordBatchReader  # needs the extra "postgres"
 
         self._statement.set_sql_query(query)
         stream, _ = self._statement.execute_query()
