@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -16,7 +17,8 @@ import postrand as pr
 from postrand.cli import main
 from postrand.engines import placing
 from postrand.engines.database import ADDRESS, Database
-from postrand.engines.postgres import into_postgres
+from postrand.engines.duckdb import DuckDBSource
+from postrand.engines.postgres import PostgresSource, into_postgres
 from postrand.errors import PostrandError, ReleaseError, SpecificationError
 from postrand.release import bundle, canonical_json
 from tests.postgres_server import server
@@ -135,6 +137,20 @@ def test_a_split_release_from_a_table_into_a_table(place, plan):
     assert {"10", "20", "30"} < shown <= {"10", "20", "30", None, "(not released)"}
     verified = call("verify", made.path, "--plan", plan.with_name("into0.toml"), "--key-file", plan.parent / "key")
     assert verified.exit_code == 0, verified.output
+
+
+@every_database
+def test_a_table_is_read_twice_also_for_a_dossier(place, plan, monkeypatch):
+    source: type[DuckDBSource] | type[PostgresSource] = DuckDBSource if place.kind == "duckdb" else PostgresSource
+    inner, readings = source.batches, list[object]()
+
+    def noted(self: Any, *about: Any) -> Any:
+        readings.append(about)
+        return inner(self, *about)
+
+    monkeypatch.setattr(source, "batches", noted)
+    protect(plan, "made", "--dossier", plan.parent / "inside")
+    assert len(readings) == 2, readings
 
 
 @pytest.mark.filterwarnings("ignore::postrand.release.ledger.LedgerWarning")  # other files, same records

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +51,21 @@ def test_a_table_is_a_source(uri):
     assert (source.num_rows, source.schema.names) == (ROWS, survey().schema.names)
     assert [b.schema.names for b in source.batches(["ill", "id"])] == [["ill", "id"]]
     testing.check_source(source)
+
+
+def test_a_table_comes_and_goes_without_pandas_and_polars(uri):
+    """The driver's DB-API loads both where they are installed, and so does Arrow for an empty table."""
+    code = (
+        "import sys, pyarrow as pa; from postrand.engines.postgres import PostgresSource, postgres_transaction\n"
+        f"source = PostgresSource.table({uri!r}, 'persons')\n"
+        f"with postgres_transaction({uri!r}) as made, made.loading('copied', source.schema) as writer:\n"
+        "    for batch in source.batches(): writer.write(batch)\n"
+        "older = {'pandas'} if int(pa.__version__.split('.')[0]) < 26 else set()\n"
+        "sys.exit(bool(({'pandas', 'polars'} - older) & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert PostgresSource.table(uri, "copied").num_rows == ROWS
+    execute(uri, "DROP TABLE copied")
 
 
 def test_a_database_takes_a_release_as_every_sink_does(uri):

@@ -64,6 +64,14 @@ def test_batches_and_the_pieces_they_are_cut_into_change_nothing():
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("most", [(3, 3, 3, 3), (3, 1, 1, 1), (1 << 60,) * 4])
+def test_digests_come_in_ascending_order_whichever_of_their_words_are_equal(most):
+    rng = np.random.default_rng(4)
+    words = [rng.integers(0, size, 500).astype(np.uint64) for size in most]
+    found = zip(*(word.tolist() for word in table_digest._ascending(words)), strict=True)
+    assert [*found] == sorted(zip(*(word.tolist() for word in words), strict=True))
+
+
 def test_temporary_files_live_as_long_as_the_digest_is_made(tmp_path):
     with TableDigest(["a"], memory=1, scratch=tmp_path) as table:
         table.add(pa.record_batch({"a": pa.array(range(100))}))

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from postrand.codebook import Codebook
+from postrand.codebook.coding import is_text, value_type
 from postrand.data.households import Renumbering
 from postrand.engines.base import Engine, EngineKind, Sink
 from postrand.engines.content import Content
@@ -43,7 +44,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.support.signals import unfinished
 
 _FED = 1 << 14
-"""Records that are handed on at a time: three times as many are held, their categories spelt out."""
+"""Records that are handed on at a time: three times as many are held."""
 _VIEW = "postrand_records"
 _PLAIN = re.compile(
     r"""\s*(?:SELECT\s+\*\s+)?FROM\s+(?:'(?P<file>(?:[^']|'')+)'|"""
@@ -222,8 +223,9 @@ class DuckDBTransaction:
 
     @contextmanager
     def loading(self, table: str, schema: pa.Schema) -> Iterator[_Feed]:
-        """Make a table, and yield what fills it."""
-        feed = _Feed(self.connection, table, schema)
+        """Make a table, and yield what fills it: text with categories in its codes, which DuckDB spells out."""
+        types = [f.type if is_text(f.type) else value_type(f.type) for f in schema]
+        feed = _Feed(self.connection, table, pa.schema(list(zip(schema.names, types, strict=True))))
         try:
             yield feed
         except BaseException:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from postrand.codebook.coding import value_type
 from postrand.engines.database import Target
 from postrand.engines.duckdb import duckdb_transaction
 from postrand.engines.grouped import dotted, literal, quoted
@@ -35,7 +34,7 @@ class Transaction(Protocol):
         """Yield the records of a query."""
 
     def loading(self, table: str, schema: pa.Schema) -> AbstractContextManager[Writer]:
-        """Make a table, and yield what fills it."""
+        """Make a table, and yield what fills it; text with categories becomes text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +64,22 @@ def placed(target: Target, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
         the database refuses a step.
     """
     names = tuple(schema.names)
-    plain = pa.schema([(field.name, value_type(field.type)) for field in schema])
+    loaded = pa.schema([(field.name, field.type) for field in schema])
     if target.mark:
         if MARK in names:
             raise ReleaseError(sentence(f"the column {MARK!r} is released, so it cannot contain the mark"))
-        plain = plain.append(pa.field(MARK, pa.string()))
+        loaded = loaded.append(pa.field(MARK, pa.string()))
     with _transaction(target) as transaction:
         exists = _columns(transaction, target.table)
-        raise_all(ReleaseError, table_problems(target, exists, plain.names))
+        raise_all(ReleaseError, table_problems(target, exists, loaded.names))
         *prefix, _ = target.table.split(".", 1)
         hidden = ".".join([*prefix, f"postrand_{secrets.token_hex(8)}"])
-        with transaction.loading(hidden, plain) as writer:
+        with transaction.loading(hidden, loaded) as writer:
             for batch in batches:
                 writer.write(_marked(batch, target.mark))
         appends = target.if_exists == "append" and bool(exists)
         if appends:
-            _append(transaction, target, hidden, plain.names)
+            _append(transaction, target, hidden, loaded.names)
         yield Placed(transaction, target.table if appends else hidden, names, target.mark)
         if not appends:
             _named(transaction, target, hidden, replaces=bool(exists))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ import pyarrow as pa
 
 from postrand.address import database_at
 from postrand.codebook import Codebook
+from postrand.codebook.coding import value_type
+from postrand.engines.adbc import Cursor, connected, cursor_of
 from postrand.engines.base import Sink
 from postrand.engines.grouped import dotted, order_of, order_sql, quoted, ties_sql
 from postrand.errors import DataError, ReleaseError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, bounded, check_schema, conform, select
-from postrand.support.extras import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class PostgresSource:
     def __post_init__(self) -> None:
         with self._cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({self.query}) AS records LIMIT 0")
-            object.__setattr__(self, "schema", cursor.fetch_arrow_table().schema.remove_metadata())
+            object.__setattr__(self, "schema", cursor.batches().schema.remove_metadata())
             cursor.execute(f"SELECT count(*) FROM ({self.query}) AS records")
-            object.__setattr__(self, "num_rows", cursor.fetchone()[0])
+            object.__setattr__(self, "num_rows", cursor.value())
         raise_all(DataError, (_unread(f) for f in self.schema if isinstance(f.type, pa.BaseExtensionType)))
         if not self.num_rows:
             raise DataError(sentence("the query returns no records", where=database_at(self.uri)))
@@ -63,7 +63,7 @@ class PostgresSource:
             return False
         with self._cursor() as cursor:
             cursor.execute(ties_sql(self.query, order))
-            return not cursor.fetchone()[0]
+            return not cursor.value()
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
@@ -71,18 +71,18 @@ class PostgresSource:
         with self._cursor() as cursor:
             listed, order = ", ".join(map(quoted, names)), order_sql(order_of(self.query, self.schema.names))
             cursor.execute(f"SELECT {listed} FROM ({self.query}) AS records{order}")
-            for batch in cursor.fetch_record_batch():
+            for batch in cursor.batches():
                 yield from bounded(batch, batch_size)
 
     @contextmanager
-    def _cursor(self) -> Iterator[_Cursor]:
+    def _cursor(self) -> Iterator[Cursor]:
         with _opened(self.uri, DataError) as (_, cursor):
             yield cursor
 
 
 def check_connection(uri: str) -> None:
     """Raise DataError unless the database lets this user in."""
-    with _explained(database_at(uri), DataError), closing(_connect(uri)):
+    with _explained(database_at(uri), DataError), connected(uri):
         pass
 
 
@@ -94,15 +94,14 @@ def into_postgres(uri: str, table: str) -> Sink:
     ReleaseError
         On use, if the table exists, or the database refuses or is lost.
     """
-    *schema_name, name = table.split(".", 1)
-    target = {"db_schema_name": schema_name[0]} if schema_name else {}
+    schema_name, name = _parts(table)
 
     @contextmanager
     def opened(schema: pa.Schema) -> Iterator[_Copier]:
         plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
         with _opened(uri, ReleaseError) as (connection, cursor):
-            cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
-            yield _Copier(cursor, name, plain, target)
+            cursor.ingest(name, _nothing(plain), "create", schema_name)
+            yield _Copier(cursor, name, plain, schema_name)
             _commit(connection, uri)
 
     return opened
@@ -126,7 +125,7 @@ def postgres_transaction(uri: str) -> Iterator[PostgresTransaction]:
 class PostgresTransaction:
     """See :class:`postrand.engines.placing.Transaction`."""
 
-    cursor: _Cursor
+    cursor: Cursor
 
     def execute(self, statement: str) -> None:
         """Carry out a statement."""
@@ -135,18 +134,18 @@ class PostgresTransaction:
     def fetch(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the records of a query."""
         self.cursor.execute(query)
-        yield from self.cursor.fetch_record_batch()
+        yield from self.cursor.batches()
 
     @contextmanager
     def loading(self, table: str, schema: pa.Schema) -> Iterator[_Copier]:
         """Make a table, and yield what fills it by COPY."""
-        *schema_name, name = table.split(".", 1)
-        target = {"db_schema_name": schema_name[0]} if schema_name else {}
-        raise_all(ReleaseError, (_unheld(field) for field in schema if pa.types.is_decimal(field.type)))
-        days = [pa.date32() if pa.types.is_date(field.type) else field.type for field in schema]
+        schema_name, name = _parts(table)
+        raise_all(ReleaseError, (_unheld(field) for field in schema if pa.types.is_decimal(value_type(field.type))))
+        held = [value_type(field.type) for field in schema]
+        days = [pa.date32() if pa.types.is_date(of) else of for of in held]
         plain = pa.schema(list(zip(schema.names, days, strict=True)))
-        self.cursor.adbc_ingest(name, plain.empty_table(), mode="create", **target)
-        yield _Copier(self.cursor, name, plain, target)
+        self.cursor.ingest(name, _nothing(plain), "create", schema_name)
+        yield _Copier(self.cursor, name, plain, schema_name)
 
 
 def _unheld(field: pa.Field) -> str:
@@ -154,71 +153,32 @@ def _unheld(field: pa.Field) -> str:
     return sentence(what, got=field.type, fix="cast it to double in the source, or give it the role 'drop'")
 
 
+def _nothing(schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([], schema)  # an empty_table is made of Python values, for which Arrow loads pandas
+
+
+def _parts(table: str) -> tuple[str, str]:
+    """Return the schema, which may be empty, and the name of a table."""
+    before, dot, after = table.partition(".")
+    return (before, after) if dot else ("", before)
+
+
 @dataclass(frozen=True, slots=True)
 class _Copier:
-    cursor: _Cursor
+    cursor: Cursor
     table: str
     schema: pa.Schema
-    target: dict[str, str]
+    within: str
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.cursor.adbc_ingest(self.table, conform(batch, self.schema), mode="append", **self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cursor:
-    """A cursor of ADBC whose statements are carried out in another thread, one after the other.
-
-    In the main thread ADBC takes Ctrl-C for itself: the statement fails as cancelled, or, where it was just complete,
-    the run goes on. Here the main thread waits, hears the signal itself, and cancels the statement.
-    """
-
-    cursor: Any
-    thread: ThreadPoolExecutor
-
-    def execute(self, statement: str) -> None:
-        self._done(self.cursor.execute, statement)
-
-    def adbc_ingest(self, table: str, data: pa.Table | pa.RecordBatch, **options: str) -> None:
-        self._done(self.cursor.adbc_ingest, table, data, **options)
-
-    def fetchone(self) -> Any:
-        return self._done(self.cursor.fetchone)
-
-    def fetch_arrow_table(self) -> pa.Table:
-        return self._done(self.cursor.fetch_arrow_table)
-
-    def fetch_record_batch(self) -> pa.RecordBatchReader:
-        return self._done(self.cursor.fetch_record_batch)
-
-    def _done(self, step: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        running = self.thread.submit(step, *arguments, **options)
-        try:
-            return running.result()
-        except BaseException:
-            if not running.done():
-                with suppress(Exception):  # the stop is what counts
-                    self.cursor.adbc_cancel()
-            raise
+        self.cursor.ingest(self.table, conform(batch, self.schema), "append", self.within)
 
 
 @contextmanager
-def _opened(uri: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[tuple[Any, _Cursor]]:
+def _opened(uri: str, kind: type[DataError] | type[ReleaseError]) -> Iterator[tuple[Any, Cursor]]:
     """Yield a connection, closed on leaving, and its cursor; the driver's complaints become errors of this kind."""
-    with (
-        _explained(database_at(uri), kind),
-        closing(_connect(uri)) as connection,
-        connection.cursor() as cursor,
-        ThreadPoolExecutor(1, thread_name_prefix="postrand-postgres") as thread,
-    ):
-        yield connection, _Cursor(cursor, thread)
-
-
-def _connect(uri: str) -> Any:
-    require("adbc_driver_postgresql", "PostgreSQL needs")
-    from adbc_driver_postgresql import dbapi
-
-    return dbapi.connect(uri)
+    with _explained(database_at(uri), kind), connected(uri) as connection, cursor_of(connection) as cursor:
+        yield connection, cursor
 
 
 def _commit(connection: Any, uri: str) -> None:

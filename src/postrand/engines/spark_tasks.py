@@ -1,7 +1,8 @@
 """What executors run: perturb the records of a partition, and write one part of the release.
 
 Records travel between the two steps as Arrow messages, thousands to a row, each bound for the part that holds its
-place in the order. A task that runs again, anywhere, makes the same pieces and the same file.
+place in the order. A task that runs again, anywhere, makes the same pieces and the same file. No row is made of Python
+values, for which Arrow loads pandas in every worker; see :mod:`postrand.support.arrow`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from postrand.formats._partitions import repeated as constant
 from postrand.formats._parts import PART_NAME
 from postrand.formats.base import cast, reading
 from postrand.recoding import Recode
+from postrand.support.arrow import from_bytes, from_texts
 from postrand.support.randomness import record_keys
 
 _FOUND = [("content", pa.binary()), ("problem", pa.string())]
@@ -101,7 +103,8 @@ def _counted(work: Counting, batches: Iterable[tuple[int, pa.RecordBatch]]) -> I
     for first, batch in batches:
         parts = parts_of(work.wants, Piece(_typed_batch(work, batch), first, work.codebook))
         sent = [_problem(part) if isinstance(part, errors.PostrandError) else pickle.dumps(part) for part in parts]
-        yield pa.RecordBatch.from_pylist([{"first": first, "parts": pickle.dumps(sent)}], COUNTED)
+        row = [coding.from_numpy(np.array([first], dtype=np.int64)), from_bytes([pickle.dumps(sent)])]
+        yield pa.RecordBatch.from_arrays(row, schema=COUNTED)
 
 
 def parts_in(row: bytes) -> list[Any]:
@@ -138,19 +141,19 @@ def write(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     if not table.num_rows:
         return
     rows = table.select(["part", *(name for name, _ in _FOUND)]).to_pylist()
-    result: dict[str, Any] = {"part": rows[0]["part"], "records": 0, "repeated": 0, "problem": None}
-    result["content"] = sum((Content.of_tag(row["content"]) for row in rows if row["content"]), Content()).tag()
-    found = [row["problem"] for row in rows if row["problem"]]
-    if found:
-        result["problem"] = min(found)
-    else:
+    part, records, repeated = rows[0]["part"], 0, 0
+    content = sum((Content.of_tag(row["content"]) for row in rows if row["content"]), Content()).tag()
+    problem = min((row["problem"] for row in rows if row["problem"]), default=None)
+    if problem is None:
         try:
             pieces = pa.concat_tables(pa.ipc.open_stream(row.as_buffer()).read_all() for row in table.column("records"))
-            result["records"] = pieces.num_rows
-            result["repeated"] = _write_part(work, rows[0]["part"], pieces)
+            records = pieces.num_rows
+            repeated = _write_part(work, part, pieces)
         except errors.PostrandError as error:
-            result["problem"] = _problem(error)
-    yield pa.RecordBatch.from_pylist([result], RESULTS)
+            problem = _problem(error)
+    kinds = ((part, np.int32), (records, np.int64), (repeated, np.int64))
+    numbers = [coding.from_numpy(np.array([n], dtype=kind)) for n, kind in kinds]
+    yield pa.RecordBatch.from_arrays([*numbers, from_bytes([content]), from_texts([problem])], schema=RESULTS)
 
 
 def raise_problem(text: str) -> None:
@@ -224,8 +227,8 @@ def _pieces(work: Work, batches: list[pa.RecordBatch], drawn: Content) -> pa.Rec
         stops.append(buffer.tell())
     places = pa.py_buffer(np.array(stops, dtype=np.int32).tobytes())
     messages = pa.Array.from_buffers(pa.binary(), len(found), [None, places, buffer.getvalue()])
-    tags = pa.array([drawn.tag(), *[None] * (len(found) - 1)], pa.binary())
-    numbers = pa.array([number for number, _ in found], pa.int32())
+    tags = from_bytes([drawn.tag(), *[None] * (len(found) - 1)])
+    numbers = coding.from_numpy(np.array([number for number, _ in found], dtype=np.int32))
     return pa.RecordBatch.from_arrays([numbers, messages, tags, pa.nulls(len(found), pa.string())], schema=PIECES)
 
 

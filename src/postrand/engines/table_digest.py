@@ -31,8 +31,12 @@ from postrand.support.arrow import from_texts, from_truths, index_values, is_nul
 
 MEMORY = 1 << 27
 """Bytes of digests that are kept in memory; beyond, they are sorted through temporary files."""
+_WRITTEN = 1 << 16
+"""Records that are written at a time."""
 _PIECE = 1 << 14
-"""Records that are written and digested at a time: meanwhile Python holds ten times the bytes of their digests."""
+"""Records that are digested at a time: meanwhile Python holds ten times the bytes of their digests."""
+_TRIED = 1 << 10
+"""Records that show whether many are equal."""
 MOST_COMBINATIONS = 1 << 12
 """Of categories of neighbouring columns that are written together: each once for a batch of records."""
 _REST = ("\0third", "\0fourth")
@@ -73,7 +77,7 @@ class TableDigest:
         """Take the records of a batch, which has all columns; raises UsageError for a type that no table holds."""
         if not batch.num_rows:
             return
-        parts = [batch.slice(start, _PIECE) for start in range(0, batch.num_rows, _PIECE)]
+        parts = [batch.slice(start, _WRITTEN) for start in range(0, batch.num_rows, _WRITTEN)]
         words = np.concatenate([_hashes(_rows([part.column(name) for name in self._names])) for part in parts])
         rest = [coding.from_numpy(np.ascontiguousarray(words[:, n])) for n in (2, 3)]
         self._order.add(pa.RecordBatch.from_arrays(rest, names=list(_REST)), words[:, :2])
@@ -83,19 +87,37 @@ class TableDigest:
         """Return the digest of all records taken, as hexadecimal; called once."""
         total = hashlib.sha256(b"postrand table\0" + json.dumps(self._names).encode() + b"\0")
         for part in self._order.parts():
-            columns = [coding.to_numpy(part.column(name).combine_chunks()) for name in (*WORDS, *_REST)]
-            order = np.lexsort(columns[::-1])
-            total.update(np.stack(columns, axis=1)[order].astype(">u8").tobytes())
+            words = [coding.to_numpy(part.column(name).combine_chunks()) for name in (*WORDS, *_REST)]
+            total.update(np.stack(_ascending(words), axis=1).astype(">u8").tobytes())
         return total.hexdigest()
 
 
+def _ascending(words: Sequence[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
+    """Return the words of digests in ascending order: that of their first words, unless two differ in later ones."""
+    order = np.argsort(words[0])
+    ordered = [word[order] for word in words]
+    tied = np.flatnonzero(ordered[0][1:] == ordered[0][:-1])
+    if any((word[tied] != word[tied + 1]).any() for word in ordered[1:]):
+        order = np.lexsort(words[::-1])
+        ordered = [word[order] for word in words]
+    return ordered
+
+
 def _hashes(rows: pa.Array) -> NDArray[np.uint64]:
-    """Return the SHA-256 of each row as four words, shape (n, 4); equal rows are digested once."""
+    """Return the SHA-256 of each row as four words, shape (n, 4); where many rows are equal, each is digested once."""
+    tried = rows.slice(0, _TRIED)
+    if 2 * len(tried.unique()) > len(tried):
+        return _digests(rows)
     distinct = rows.dictionary_encode()
-    digests = b"".join([hashlib.sha256(row).digest() for row in distinct.dictionary.to_pylist()])
-    words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    each: NDArray[np.uint64] = words[coding.to_numpy(distinct.indices)]
+    each: NDArray[np.uint64] = _digests(distinct.dictionary)[coding.to_numpy(distinct.indices)]
     return each
+
+
+def _digests(rows: pa.Array) -> NDArray[np.uint64]:
+    found = []
+    for start in range(0, len(rows), _PIECE):
+        found += [b"".join([hashlib.sha256(row).digest() for row in rows.slice(start, _PIECE).to_pylist()])]
+    return np.frombuffer(b"".join(found), dtype=">u8").reshape(-1, 4).astype(np.uint64)
 
 
 def _rows(columns: Sequence[pa.Array]) -> pa.Array:

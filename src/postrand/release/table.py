@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.clear_columns import released_values
-from postrand.codebook.coding import arrow_type, value_type
+from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.engines.database import ADDRESS, Database, Target
 from postrand.engines.duckdb import DuckDBSource, require_table
 from postrand.engines.grouped import dotted
@@ -127,19 +127,36 @@ def as_table(target: Target, data: Path, codebook: Codebook) -> Iterator[str]:
 def _compared(
     batches: Iterable[pa.RecordBatch], wanted: Iterator[pa.RecordBatch], differing: list[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Pass batches on, and note in ``differing`` where they are not the wanted records in the same order."""
+    """Pass batches on, and note in ``differing`` where they are not the wanted records in the same order.
+
+    While they are, categories come as the wanted codes: these are digested faster than their texts.
+    """
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         while not differing and sum(map(len, waiting)) < len(batch) and (more := next(wanted, None)) is not None:
             waiting.append(more)
+        passed = batch
         if not differing:
             held = pa.Table.from_batches(waiting) if waiting else batch.slice(0, 0)
-            differing += [] if _equal(batch, held.slice(0, len(batch))) else [len(batch)]
+            same = held.slice(0, len(batch))
+            if _equal(batch, same):
+                passed = _coded(batch, same)
+            else:
+                differing.append(len(batch))
             rest = held.slice(len(batch))
             waiting = rest.to_batches() if len(rest) else []
-        yield batch
+        yield passed
     if not differing and (waiting or next(wanted, None) is not None):
         differing.append(0)
+
+
+def _coded(batch: pa.RecordBatch, same: pa.Table) -> pa.RecordBatch:
+    """Return the batch with those columns of the equal table that are texts in codes."""
+    columns = list(batch.columns)
+    for n, (column, codes) in enumerate(zip(batch.columns, same.columns, strict=True)):
+        if pa.types.is_dictionary(codes.type) and is_text(codes.type) and is_text(column.type):
+            columns[n] = codes.unify_dictionaries().combine_chunks()
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _equal(batch: pa.RecordBatch, wanted: pa.Table) -> bool:

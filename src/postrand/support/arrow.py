@@ -77,12 +77,22 @@ def from_texts(values: Sequence[str | None]) -> pa.Array:
     >>> from_texts(["a", None, "\u00e9"]).to_pylist()
     ['a', None, '\u00e9']
     """
-    texts = [b"" if text is None else text.encode() for text in values]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return from_bytes([None if text is None else text.encode() for text in values], pa.string())
+
+
+def from_bytes(values: Sequence[bytes | None], of: pa.DataType | None = None) -> pa.Array:
+    """Return byte strings as an Arrow array, binary or of the type ``of``; None is null.
+
+    >>> from_bytes([b"a", None]).to_pylist()
+    [b'a', None]
+    """
+    held = [value or b"" for value in values]
+    ends = np.cumsum([0, *map(len, held)], dtype=np.int32)
     valid = None
-    if any(text is None for text in values):
-        valid = from_truths(np.array([text is not None for text in values], dtype=bool)).buffers()[1]
-    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)), valid)
+    if any(value is None for value in values):
+        valid = from_truths(np.array([value is not None for value in values], dtype=bool)).buffers()[1]
+    data = pa.py_buffer(b"".join(held))
+    return pa.Array.from_buffers(of or pa.binary(), len(held), [valid, pa.py_buffer(ends), data])
 
 
 def from_truths(values: NDArray[np.bool_]) -> pa.Array:
