@@ -75,6 +75,8 @@ def test_init_describes_the_results_and_protect_accepts_them(file, tmp_path):
     assert "confidential" in (tmp_path / "work" / "codebook.toml").read_text()
     done = call("protect", "--plan", tmp_path / "work" / "plan.toml", "--out", tmp_path / "release")
     assert done.exit_code == 0, done.output
+    page = (tmp_path / "release" / "report.html").read_text()
+    assert page.count('but its categories are <a href="#recoded">confidential</a>') == 1  # those of job, not of band
     assert pr.verify(tmp_path / "release", file=load_source(tmp_path))
     assert set(pr.read_release(tmp_path / "release").frame()["pay"].to_pylist()) <= {0.0, 2.0, 4.0, 6.0}
 

@@ -284,7 +284,7 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
     before, after = total_of(known), total_of([*known, entry])
     costs = f"ε so far {before}, of this release {entry.level}, together {after}"
     if known and entry.kind == KINDS[0]:
-        lines = f'[ledger], file = {json.dumps(str(path.absolute()), ensure_ascii=False)}, kind = "wave"'
+        lines = f'[ledger], file = {json.dumps(str(path.resolve()), ensure_ascii=False)}, kind = "wave"'
         fix = f'say in the plan what this one is, in three lines: {lines} (or "corrected", or "supplement")'
         yield sentence("the population has releases already", where=where, got=costs, fix=fix)
     if not known and entry.kind != KINDS[0]:

@@ -82,6 +82,7 @@ def public_report(
             file=_file(certificate),
             units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism), *kept),
             recodes=mechanism.require_codebook().recodes,
+            from_file={one.variable for one in mechanism.require_codebook().recodes if one.is_confidential},
             not_covered=certificate.not_covered,
             numerical=certificate.numerical,
             series=() if certificate.series is None else series_words.beside_others(certificate.series.to_dict()),
