@@ -39,6 +39,7 @@ from postrand.support import series_words, wordings
 from postrand.support.progress import Stage, passing, stage
 from postrand.support.signals import unfinished
 from postrand.support.system import open_plain
+from postrand.support.threads import behind
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -249,10 +250,12 @@ def write(
     check_targets(directory, dossier)
     targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
-        data_writer(staging / data_name)
         differing: list[DataError] = []
         with rendering.loading():
-            summary = summarise(staging / data_name, mechanism, differing)
+            data_writer(staging / data_name)
+            with behind(atomic.flush_data) as hand:
+                hand(staging / data_name)  # the disk takes it while it is read back
+                summary = summarise(staging / data_name, mechanism, differing)
         check_margins(summary, mechanism)
         if delta is not None:
             certificate = certificate.of_file(mechanism, summary.records, delta)

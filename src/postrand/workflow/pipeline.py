@@ -166,7 +166,7 @@ def _run(
 def _collected(beforehand: Beforehand | None, *about: Any) -> Callable[[], Dossier]:
     from postrand.workflow.dossier import collect  # a fifth of the modules of a run: only for a dossier
 
-    return lambda: collect(None if beforehand is None else beforehand.risk(), *about)
+    return lambda: collect(None if beforehand is None else beforehand.risk, *about)
 
 
 @contextmanager
