@@ -26,7 +26,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
 from postrand.engines.summary import Summary, check_margins, read_back
-from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
