@@ -179,7 +179,7 @@ def _beside(
 
     Nothing is drawn before they are known where the records are in a database, whose connection is one, or are not held
     in memory; a policy waits for them by itself. What was measured before is taken if nobody wrote to the file since.
-    After an error the thread is not waited for: it reads what is in memory, and writes nothing.
+    After an error the thread is not waited for: it writes nothing.
     """
     if collected is None:
         yield None
