@@ -118,7 +118,7 @@ def test_a_file_that_changes_after_the_check_is_noticed(checked: Checked, tmp_pa
         finish(own, tmp_path / "1", 1, Watch(), check, latest)
     assert not (tmp_path / "1").exists()
     with pytest.raises(PostrandError, match="has changed on the disk"):
-        latest.measured(own, check.made)
+        designing.Latest().measured(own, check.made)
     again = checking.checked(own, tmp_path, latest)
     assert again is not None
     assert again.made is not None

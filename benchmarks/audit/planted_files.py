@@ -9,7 +9,7 @@ from benchmarks.audit.planted_draws import replaced
 
 from postrand.codebook.not_released import code_of
 from postrand.data.households import Renumbering
-from postrand.engines import records, split_records, unit_members
+from postrand.engines import records, split_records, summary, unit_members
 from postrand.engines.split_records import SplitDraws
 from postrand.engines.unit_members import OneTally
 from postrand.engines.units import BlockDraws
@@ -82,7 +82,7 @@ def blanks_filled():
 @contextmanager
 def unguarded():
     """Write what the program would refuse to write: its own checks of the counts stop most defects."""
-    with patch.object(bundle, "check_margins", lambda *_: None), patch.object(bundle, "require_same", lambda _: None):
+    with patch.object(bundle, "check_margins", lambda *_: None), patch.object(summary, "require_same", lambda _: None):
         yield
 
 

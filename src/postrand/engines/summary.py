@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,8 @@ from postrand.support.progress import Stage, passing
 from postrand.support.threads import behind
 
 MAX_PAIR_CELLS = 60
+AHEAD = 1 << 24
+"""Values that are read before they are compared, at most."""
 MAX_TESTED, MAX_TESTED_CELLS = 45, 1024
 """Pairs of blocks whose tables are held against the law, and cells of each: one pass over the records counts them."""
 
@@ -65,11 +67,8 @@ class Summary:
     members: Members = field(default_factory=Members)
 
 
-def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list[DataError] | None = None) -> Summary:
+def summarise(data: Path | formats.Source, mechanism: Mechanism) -> Summary:
     """Read the data once, a file or an opened source; check every value against codebook and matrices, and count.
-
-    With a list ``differing``, files are compared in the same pass as by :func:`check_bytes`, and what it would raise is
-    added to the list: values and law are judged first.
 
     Raises
     ------
@@ -77,18 +76,31 @@ def summarise(data: Path | formats.Source, mechanism: Mechanism, differing: list
         If columns or types are not the codebook's, a value is no category, or a combination is released that the
         matrices give probability zero.
     """
-    codebook = mechanism.require_codebook()
-    shown = shown_codebook(codebook, mechanism.partly)
-    source = formats.read(data, shown) if isinstance(data, Path) else data
+    source = formats.read(data, _shown(mechanism)) if isinstance(data, Path) else data
+    return _summary(source, source.batches, mechanism)
+
+
+@contextmanager
+def read_back(path: Path, mechanism: Mechanism) -> Iterator[Summary]:
+    """Yield the summary of data files, which are compared in the same pass as by :func:`check_bytes`.
+
+    The last comparisons run on beside the block, and end with it: values and law are judged before, bytes after it.
+    Raises as :func:`summarise`, and on leaving as :func:`check_bytes`.
+    """
+    differing: list[DataError] = []
+    source = formats.read(path, _shown(mechanism))
+    with closing(_compared(source, mechanism, differing)) as compared:  # an error leaves no comparison open
+        yield _summary(source, lambda: iter(partial(next, compared), None), mechanism)
+        for _ in compared:
+            pass
+    require_same(differing)
+
+
+def _summary(source: Any, batches: Callable[[], Iterator[pa.RecordBatch]], mechanism: Mechanism) -> Summary:
     raise_all(DataError, (problem for part in _files(source) for problem in _schema_problems(part, mechanism)))
-    counter = _Counter(codebook, mechanism)
-    with ExitStack() as closed:  # an error leaves no comparison open
-        if differing is None:
-            batches = source.batches()
-        else:
-            batches = closed.enter_context(closing(_compared(source, mechanism, differing)))
-        for batch in passing(batches, Stage.VERIFYING, source.num_rows):
-            counter.add(batch)
+    counter = _Counter(mechanism.require_codebook(), mechanism)
+    for batch in passing(batches(), Stage.VERIFYING, source.num_rows):
+        counter.add(batch)
     found = counter.summary()
     raise_all(DataError, _law_problems((*found.blocks, *found.subset_cells), mechanism))
     check_released(source, mechanism.numerical)
@@ -135,9 +147,8 @@ def check_bytes(path: Path, mechanism: Mechanism) -> None:
     DataError
         If a file is another one, or a record does not fit the codebook.
     """
-    codebook = shown_codebook(mechanism.require_codebook(), mechanism.partly)
     differing: list[DataError] = []
-    for _ in _compared(formats.read(path, codebook), mechanism, differing):
+    for _ in _compared(formats.read(path, _shown(mechanism)), mechanism, differing):
         require_same(differing)
     require_same(differing)
 
@@ -150,19 +161,24 @@ def require_same(differing: list[DataError]) -> None:
 
 def _compared(
     source: formats.Source, mechanism: Mechanism, differing: list[DataError]
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the records file by file, and note each file whose bytes are not those of its records at its end."""
-    codebook = mechanism.require_codebook()
-    shown = shown_codebook(codebook, mechanism.partly)
-    for part in _files(source):
+) -> Generator[pa.RecordBatch | None, None, None]:
+    """Yield the records file by file, and note each file whose bytes are not those of its records at its end.
+
+    After the last record comes None; what is not compared by then, is when the generator goes on.
+    """
+    names, shown = mechanism.require_codebook().names, _shown(mechanism)
+    most, parts = max(1, AHEAD // (formats.BATCH_ROWS * len(names))), _files(source)
+    for part in parts:
         complete = False
         try:
             schema = public_schema(part, mechanism)
             with formats.open_comparison(part.path, schema) as writer:
-                with behind(partial(_write, writer, shown), most=1) as hand:
-                    for batch in part.batches(codebook.names):
+                with behind(partial(_write, writer, shown), most) as hand:
+                    for batch in part.batches(names):
                         yield batch  # before it is written, so that the reader judges its values first
                         hand(batch)
+                    if part is parts[-1]:
+                        yield None
                 complete = True
         except DataError as error:
             if not complete:
@@ -172,6 +188,11 @@ def _compared(
 
 def _write(writer: formats.Writer, shown: Codebook, batch: pa.RecordBatch) -> None:
     writer.write(released_values(batch, shown))
+
+
+def _shown(mechanism: Mechanism) -> Codebook:
+    """Return the codebook of what the data hold: of a split also what stands for values that are not shown."""
+    return shown_codebook(mechanism.require_codebook(), mechanism.partly)
 
 
 def _files(source: Any) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from postrand.support import system
 from postrand.support.refusals import DISK, MEMORY, NEXT
 from postrand.support.signals import unfinished
 from postrand.support.system import flush
+from postrand.support.threads import spare_threads
 from postrand.support.warned import warn
 
 PUBLIC, PRIVATE = 0o777, 0o700
+_FLUSHED = 8
+"""Files that are flushed at a time."""
 _TAKEN = dict.fromkeys(
     (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR), "another run made it in the meantime: give a new name"
 )
@@ -67,10 +71,7 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
             with suppress(OSError):  # a system or a file system without locks of folders
                 held.enter_context(system.held(staging))
         yield tuple(staged)
-        for staging in staged:
-            for path in staging.rglob("*"):
-                flush(path)
-            flush(staging)
+        _flush_all([path for staging in staged for path in (*staging.rglob("*"), staging)])
         for staging, (_, mode) in zip(staged, targets, strict=True):
             staging.chmod(_under_umask(staging, mode))
         _rename_all(staged)
@@ -96,6 +97,23 @@ def appearing_together(*targets: tuple[Path, int]) -> Iterator[tuple[Path, ...]]
     with suppress(OSError):  # all is whole by now; some file systems cannot flush a directory
         for parent in {directory.parent for directory in staged.values()}:
             flush(parent)
+
+
+def flush_data(place: Path) -> None:
+    """Flush a file, or the files of a folder; what is on the disk already is flushed at once when all appears."""
+    _flush_all([*place.iterdir()] if place.is_dir() else [place])
+
+
+def _flush_all(paths: Sequence[Path]) -> None:
+    """Flush files and folders to the disk: many at a time, for which a file system writes its journal once."""
+    threads = spare_threads(min(_FLUSHED, len(paths)))
+    if threads < 2:
+        for path in paths:
+            flush(path)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="postrand-flush") as pool:
+        for _ in pool.map(flush, paths):
+            pass
 
 
 def _removed(staging: Path) -> bool:

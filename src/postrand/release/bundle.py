@@ -25,8 +25,8 @@ from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.engines.database import Target
-from postrand.engines.summary import Summary, check_margins, require_same, summarise
-from postrand.errors import DataError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.engines.summary import Summary, check_margins, read_back
+from postrand.errors import PostrandError, ReleaseError, raise_all, sentence
 from postrand.estimate import export
 from postrand.mechanism import Mechanism
 from postrand.metadata import Description
@@ -39,6 +39,7 @@ from postrand.support import series_words, wordings
 from postrand.support.progress import Stage, passing, stage
 from postrand.support.signals import unfinished
 from postrand.support.system import open_plain
+from postrand.support.threads import behind
 
 SCHEMAS: tuple[str, ...] = ("postrand/release/1", "postrand/release/2", "postrand/release/3")
 """Every schema of a release that this version reads; it writes the last one."""
@@ -249,32 +250,35 @@ def write(
     check_targets(directory, dossier)
     targets = [*([] if dossier is None else [(Path(dossier), atomic.PRIVATE)]), (directory, atomic.PUBLIC)]
     with _committed(targets) as table, atomic.appearing_together(*targets) as (*internal, staging):
-        data_writer(staging / data_name)
-        differing: list[DataError] = []
+        data, files = staging / data_name, dict[str, InternalContent]()
         with rendering.loading():
-            summary = summarise(staging / data_name, mechanism, differing)
-        check_margins(summary, mechanism)
-        if delta is not None:
-            certificate = certificate.of_file(mechanism, summary.records, delta)
-            if file_epsilon is not None and certificate.file is not None:
-                require(certificate.file, file_epsilon)
-        require_same(differing)
-        about = staging / data_name, mechanism, certificate, summary
-        files: Mapping[str, InternalContent] = {}
-        if target is not None and inspect is not None:  # the records are soon in a table; else this is asked last
-            files = inspect(*about)
-        finish = None if complete is None else complete(staging, staging / data_name, mechanism, target is not None)
-        stage(Stage.REPORTS)
+            data_writer(data)
+
+        def describe(name: str, summary: Summary) -> None:
+            """Write what follows from the data, which have this name in the end."""
+            stage(Stage.REPORTS)
+            told = None if finish is None else finish(name)
+            derived = derive(mechanism, certificate, summary, staging / name, description or Description(), told)
+            for file, content in (derived | texts).items():
+                (staging / file).write_bytes(content)
+
+        with behind(atomic.flush_data) as hand:
+            hand(data)  # the disk takes them while they are read back
+            with read_back(data, mechanism) as summary:
+                check_margins(summary, mechanism)
+                if delta is not None:
+                    certificate = certificate.of_file(mechanism, summary.records, delta)
+                    if file_epsilon is not None and certificate.file is not None:
+                        require(certificate.file, file_epsilon)
+                finish = None if complete is None else complete(staging, data, mechanism, target is not None)
+                if target is None:
+                    describe(data_name, summary)
+                if inspect is not None:  # before the records go into a table
+                    files.update(inspect(data, mechanism, certificate, summary))
         if target is not None:
-            data_name = table.enter_context(
-                as_table(target, staging / data_name, shown_codebook(codebook, mechanism.partly))
-            )
-        told = None if finish is None else finish(data_name)
-        derived = derive(mechanism, certificate, summary, staging / data_name, description or Description(), told)
-        for name, content in (derived | texts).items():
-            (staging / name).write_bytes(content)
-        if target is None and inspect is not None:
-            files = inspect(*about)
+            stage(Stage.REPORTS)
+            data_name = table.enter_context(as_table(target, data, shown_codebook(codebook, mechanism.partly)))
+            describe(data_name, summary)
         manifest = manifest_of(staging, data_name, library_of(staging, data_name))
         text = canonical_json.dump(manifest)
         (staging / MANIFEST).write_bytes(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -201,7 +201,7 @@ def _compared(counts: bytes) -> Comparison:
 
 
 def collect(
-    found: PlanRisk | None,
+    risk: Callable[[], PlanRisk] | None,
     known: Known,
     blocks: Iterable[DesignedBlock],
     certificate: Certificate,
@@ -211,9 +211,10 @@ def collect(
 ) -> Dossier:
     """Assess the unperturbed file and count its variables exactly; ``fraction`` is the sampling fraction, if known.
 
-    ``found`` is the risk of the plan, where it was measured before.
+    ``risk`` gives the risk of the plan where it is measured apart; it is asked last, and can still be on its way.
     """
-    found = PlanRisk.of(known, mechanism, fraction) if found is None else found
+    beside = Beside.of(known, mechanism)
+    found = PlanRisk.of(known, mechanism, fraction) if risk is None else risk()
     before, counts = found.report, {}
     for variable in known.plan.codebook.variables:
         if variable.is_categorical and variable.role != "drop":
@@ -236,7 +237,7 @@ def collect(
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
-    return Dossier(data, found, figures, findings, fraction, split, policy)
+    return Dossier(data, found, figures, findings, fraction, split, policy, beside=beside)
 
 
 def _combination(found: RiskyCombination) -> dict[str, object]:

@@ -32,7 +32,6 @@ from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
 from postrand.release.kept import State, states_of
-from postrand.report.table_worth import crossed_of, pairs_of
 from postrand.risk.findings import sample_of
 from postrand.risk.merged import merging
 from postrand.risk.sample import Sample
@@ -226,6 +225,8 @@ def _tables(plan: Plan, shaped: Sequence[Shaped], dossier: bool) -> Iterator[Cou
         if variable.is_categorical and variable.role != "drop":
             yield Count((variable.name,))
     if dossier:
+        from postrand.report.table_worth import crossed_of, pairs_of  # with what estimates: only for a dossier
+
         yield from map(Count, pairs_of(plan.perturbed, plan.codebook))
         yield from map(Count, crossed_of(plan.perturbed, plan.unperturbed, plan.codebook))
     if dossier and plan.split is not None:

@@ -77,19 +77,17 @@ class Perturbation:
     ) -> Release:
         """Write the release and the dossier; each is complete or does not exist. The ledgers of ``charges`` note it.
 
-        ``inside`` gives the facts of the dossier; it is asked when the records are written. What the dossier shows
-        beside them is computed before: they can still be on their way.
+        ``inside`` gives the facts of the dossier, which can still be on their way; it is asked when the records are
+        written.
         """
 
         def internal(data: Path, mechanism: Mechanism, *about: Any) -> Mapping[str, InternalContent]:
-            from postrand.workflow.dossier import Beside  # only for a dossier
-            from postrand.workflow.dossier_decision import address
+            from postrand.workflow.dossier_decision import address  # only for a dossier
 
             assert inside is not None
             assert dossier is not None
-            beside = Beside.of(self.known, mechanism)
             rendering.digest()  # for the manifest, which gets it from memory then: the risk can still be on its way
-            found = dataclasses.replace(inside(), public=address(dossier, out), beside=beside)
+            found = dataclasses.replace(inside(), public=address(dossier, out))
             return found.files(data, mechanism, *about)
 
         def note(manifest: str) -> None:

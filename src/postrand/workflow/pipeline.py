@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
@@ -37,6 +36,9 @@ from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import charges_of, entry_of
 from postrand.workflow.unperturbed import findings
 from postrand.workflow.written import check_fits
+
+WAIT = 0.2
+"""Seconds between two looks at whether somebody who waits for a dossier has cancelled."""
 
 if TYPE_CHECKING:  # a run without a dossier or a policy needs none of them, nor what they measure with
     from postrand.workflow.dossier import Dossier
@@ -166,7 +168,7 @@ def _run(
 def _collected(beforehand: Beforehand | None, *about: Any) -> Callable[[], Dossier]:
     from postrand.workflow.dossier import collect  # a fifth of the modules of a run: only for a dossier
 
-    return lambda: collect(None if beforehand is None else beforehand.risk(), *about)
+    return lambda: collect(None if beforehand is None else beforehand.risk, *about)
 
 
 @contextmanager
@@ -176,32 +178,33 @@ def _beside(
     """Yield what gives the facts of the dossier, which a thread computes while the release is drawn and written.
 
     Nothing is drawn before they are known where the records are in a database, whose connection is one, or are not held
-    in memory; a policy waits for them by itself. What was measured before is taken when it is asked for, if nobody
-    wrote to the file since.
+    in memory; a policy waits for them by itself. What was measured before is taken if nobody wrote to the file since.
+    After an error the thread is not waited for: it writes nothing.
     """
     if collected is None:
         yield None
-    elif beforehand is not None:
-        dossiers = functools.cache(collected)
-
-        def given() -> Dossier:
-            beforehand.require_same()
-            return dossiers()
-
-        yield given
-    elif isinstance(known.plan.source, Table) or known.columns is None or not isinstance(known.engine, LocalEngine):
-        dossier = collected()
-        yield lambda: dossier
+        return
+    is_alone = isinstance(known.plan.source, Table) or known.columns is None
+    pool = ThreadPoolExecutor(1, thread_name_prefix="postrand-risk")
+    if is_alone or not isinstance(known.engine, LocalEngine):
+        work: Future[Dossier] = Future()
+        work.set_result(collected())
     else:
-        with ThreadPoolExecutor(1, thread_name_prefix="postrand-risk") as pool:
-            work = pool.submit(copy_context().run, unheard()(collected))
+        work = pool.submit(copy_context().run, unheard()(collected))
 
-            def wait() -> Dossier:
-                if not work.done():
-                    stage(Stage.RISK)
-                return work.result()
+    def given() -> Dossier:
+        if beforehand is not None:
+            beforehand.require_same()
+        while not work.done():
+            stage(Stage.RISK)  # whoever listens can cancel
+            wait([work], WAIT)
+        return work.result()
 
-            yield wait
+    try:
+        yield given
+        pool.shutdown()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def policy_of(
