@@ -81,7 +81,7 @@ def opened(browser: Browser, url: str, **context: Any) -> Iterator[Page]:
 def looked_at(page: Page, looks: Mapping[str, Any] = LOOKS) -> Iterator[str]:
     """Show the same state in each look, so that what it took to get there is done once; yield the names of colours."""
     for scheme, size in looks.items():
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # a name is a string to the checker
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(size)
         yield scheme
 
