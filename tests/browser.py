@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,13 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 expect.set_options(timeout=20_000)  # another worker can have both cores for a while
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+WCAG = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
+    "resultTypes": ["violations"],  # what passes is counted, not described
+    "preload": False,  # only a rule that is not asked for reads style sheets, and a page that is a file may not
+}
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+LOOKS = {"light": WIDE, "dark": NARROW}  # each colour and each width once: colours know no width
 
 
 def chromium() -> str:
@@ -72,10 +78,30 @@ def opened(browser: Browser, url: str, **context: Any) -> Iterator[Page]:
     assert watched.hosts - {urlparse(url).netloc, ""} == set()
 
 
+def looked_at(page: Page, looks: Mapping[str, Any] = LOOKS) -> Iterator[str]:
+    """Show the same state in each look, so that what it took to get there is done once; yield the names of colours."""
+    for scheme, size in looks.items():
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        yield scheme
+
+
+def faults(page: Page, looks: Mapping[str, Any] = LOOKS) -> list[str]:
+    """Return what is not accessible in each look, and where the page scrolls sideways."""
+    found = []
+    for look in looked_at(page, looks):
+        found += [f"{look}: {one}" for one in violations(page)]
+        found += [] if fits(page) else [f"{look}: scrolls sideways"]
+    return found
+
+
+def fits(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
 def violations(page: Page) -> list[str]:
     """Return what axe finds against WCAG A and AA, one line each."""
-    options = {**WCAG, "preload": not page.url.startswith("file:")}  # a page that is a file may fetch no other
-    found = Axe().run(page, options=options).response["violations"]
+    found = Axe().run(page, options=WCAG).response["violations"]
     return [f"{v['id']}: {node['target']} {node['failureSummary']}" for v in found for node in v["nodes"][:4]]
 
 
