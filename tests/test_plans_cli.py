@@ -14,6 +14,7 @@ import postrand as pr
 from postrand.cli import main
 from postrand.plan.policy import MEASURES, load_policy
 from postrand.report.table_worth import EQUAL, shown, table_worth
+from postrand.support.measure_names import LEARNS
 from postrand.workflow.advice_choice import designed
 from postrand.workflow.draft import initialise
 from tests.conftest import ROOT
@@ -94,7 +95,8 @@ def test_a_plan_is_explained(folder):
         "This page is of a plan, before any release",
     ):
         assert words in found.output, words
-    assert len(found.output.splitlines()) < 40
+    assert len(found.output.splitlines()) < 42
+    assert found.output.count(LEARNS) == 1
     data = json.loads(call("explain", folder / "plan.toml", "--json").output)
     assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"
 

@@ -18,6 +18,7 @@ from postrand.report import svg
 from postrand.report.table_worth import TableWorth, records_of
 from postrand.risk import RiskReport
 from postrand.risk.findings import KEYS_ALONE
+from postrand.support.measure_names import LEARNS
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
 from postrand.workflow.dossier_risk import MEASURES
 
@@ -91,6 +92,7 @@ def _risk(
             tags.strong(f"{matches.after:,.1f} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
+        yield tags.p(LEARNS, class_="soft")
     if together:
         yield tags.p(f"{KEYS_ALONE[:1].upper()}{KEYS_ALONE[1:]}. {together}.", class_="warning")
     first = [] if came is None else ["–"]

@@ -28,7 +28,7 @@ from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import Members
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
-from postrand.support.measure_names import measure_named
+from postrand.support.measure_names import learns, measure_named
 from postrand.support.progress import Stage, stage
 from postrand.support.warned import hushed
 
@@ -110,7 +110,7 @@ class Tuning:
             numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
-        return "\n".join(lines)
+        return "\n".join([*lines, *learns({self.measure: self.level})])
 
 
 def tune(

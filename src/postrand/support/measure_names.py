@@ -24,6 +24,23 @@ RISK_MEANINGS: Mapping[str, str] = {
 }
 """Every measure of risk by its name, and what a limit on it is about."""
 
+LEARNS = (
+    "How frequent combinations of keys are, the informed attacker learns from the release. One who knows the keys of "
+    "all persons knows that too, and finds somewhat more: for them the figures after the plan are no upper bound."
+)
+"""Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
+
+
+def learns(after: Mapping[str, float | None]) -> tuple[str, ...]:
+    """Return :data:`LEARNS` where a measure of the informed attacker is among those known after a plan, else nothing.
+
+    >>> len(learns({"correct_matches": 91.2, "tau2": None})), learns({"correct_matches": None, "tau2": 3.0})
+    (1, ())
+    """
+    return (LEARNS,) * any(after.get(name) is not None for name in _LEARNT)
+
+
+_LEARNT = ("correct_matches", "correct_matches_uniques", "individual_risk", "household_risk")
 _SHORT = {"ε": "epsilon", "τ1": "tau1", "τ2": "tau2", "matches": "correct_matches"}
 
 

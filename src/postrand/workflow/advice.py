@@ -143,6 +143,7 @@ def advise(
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
+    notes += plans[0].figures.attackers
     if fraction is not None:
         named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
         again = f"Next: add{share_option(fraction)} to {named}"

@@ -41,6 +41,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.merged import said_of
 from postrand.support import options
 from postrand.support.exact import add_upper
+from postrand.support.measure_names import learns
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
@@ -154,6 +155,11 @@ class PlanFigures:
         return (*left, f"no risk of households: {seem}, and {not_read} not 'household'")
 
     @property
+    def attackers(self) -> tuple[str, ...]:
+        """What a reader of the figures must know of the attackers: which side they are on."""
+        return learns({one.code: one.after for one in self.risks})
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the figures of risk must know: what they leave out, and which of two is to be believed."""
         return (*self.risk_notes, *models_disagree(self.risks))
@@ -219,7 +225,7 @@ class PlanFigures:
         lines += [f"{one.measure:<76}{figure(one, 'before'):>12}{figure(one, 'after'):>12}" for one in self.risks]
         lines += [f"  before: {self.before_is}"]
         lines += [f"  not known: {why}" for why in dict.fromkeys(one.why for one in self.risks if one.why)]
-        lines += [f"  {text}" for text in (*self.warnings, *self.merged)]
+        lines += [f"  {text}" for text in (*self.warnings, *self.attackers, *self.merged)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
         lines += worth_line("tables of two variables", self.two_way)

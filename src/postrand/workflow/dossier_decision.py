@@ -16,6 +16,7 @@ from postrand.report.table_worth import worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
+from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
 from postrand.support.showing import capital
 from postrand.workflow.comparison import PlanFigures, figure
@@ -45,8 +46,7 @@ REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "ta
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 INFORMED = (
     "The informed attacker knows the true keys of every person and who is in the file, the matrices and the release, "
-    "and links each person to the most likely record. How frequent combinations are it learns from the release: one "
-    "who knows that too finds somewhat more."
+    "and links each person to the most likely record."
 )
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 SETTINGS = {"not released": "Not released", "order of records": "Order"}
@@ -152,7 +152,7 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
-        yield INFORMED
+        yield f"{INFORMED} {LEARNS}"
     if codes & REGISTERED:
         yield REGISTER
     alone = figures.risk("below_2")

@@ -123,6 +123,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "tau2", who)
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
+    yield from figures.attackers
     yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
 
 

@@ -14,6 +14,7 @@ from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import UNKNOWN, TableWorth, cause_of, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
+from postrand.support.measure_names import learns
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure
 from postrand.workflow.larger import is_larger, reasons
@@ -157,7 +158,9 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    notes = (*larger, *figures.moves, *figures.unmoved, *figures.merged)
+    ruled = {rule.measure for rule in policy.rules}
+    about = learns({one.code: one.after for one in figures.risks if one.code in ruled})
+    notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged)
     return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 

@@ -93,7 +93,7 @@ class PlanComparison:
 
     def _warnings(self) -> list[str]:
         """Return what a reader of the risk and of the recodes must know: once where all plans say the same."""
-        held = [(plan.name, (*plan.warnings, *plan.merged)) for plan in self.plans]
+        held = [(plan.name, (*plan.warnings, *plan.attackers, *plan.merged)) for plan in self.plans]
         texts = dict.fromkeys(text for _, own in held for text in own)
         said = {text: [name for name, own in held if text in own] for text in texts}
         return [
