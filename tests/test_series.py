@@ -125,7 +125,7 @@ def test_each_kind_is_charged_or_refused_and_a_refusal_writes_nothing(tmp_path):
     before = ledger.path.read_bytes()
     supplement = replace(WAVE, kind="supplement")
     refused = [
-        (entry(2), FIRST, rf'\[ledger\], file = "{ledger.path}", kind = "wave"'),
+        (entry(2), FIRST, rf'kind = "wave" .*below \[ledger\].*file = "{ledger.path}"'),
         (
             entry(2, 1.5),
             replace(WAVE, limit=2.0),

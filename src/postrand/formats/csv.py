@@ -111,7 +111,8 @@ class CsvSource:
         values = self.lossless(column.dictionary, field.type)
         if values is None:
             what = f"column {field.name!r} has text that is not exactly a value of type {field.type}"
-            fix = "correct the file, or do not take it for such a column: set type = 'string' in a codebook"
+            fix = "correct the file; or say how it writes numbers, with decimal and thousands in [source] of the plan"
+            fix += ". A column that is none of this type has type = 'string' in the codebook"
             raise DataError(sentence(what, where=self.path.name, fix=fix))
         return values.take(column.indices)
 

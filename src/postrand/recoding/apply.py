@@ -14,6 +14,7 @@ from postrand.support.arrow import from_numpy, from_truths, index_values, is_nul
 from postrand.support.showing import SMALL, counted
 
 _DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
+_BLANKS = "some begin or end with a blank: take it out of the file first;"
 _WHICH = "'postrand recode', with the codebook and the file, names those that many records have"
 
 
@@ -35,6 +36,7 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
         what = f"the column has values that have no place in its {kind.name}"
         got = _unplaced(held, used.filter(present), made)
         fix = f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy
+        fix = f"{_BLANKS} {fix}" if _has_blanks(values.filter(present).filter(pc.is_null(made))) else fix
         raise DataError(sentence(what, where=where, got=got, fix=f"{fix}; {_WHICH}"))
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
@@ -45,6 +47,11 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
         return made.take(indices)
     named = made.dictionary_encode()
     return pa.DictionaryArray.from_arrays(named.indices.take(indices), named.dictionary)
+
+
+def _has_blanks(values: pa.Array) -> bool:
+    """Return whether a text begins or ends with a blank: it can be a value that has a place, written otherwise."""
+    return _is_text(values.type) and bool(pc.any(pc.match_substring_regex(values, r"^\s|\s$")).as_py())
 
 
 def _unplaced(held: pa.DictionaryArray, of: pa.Array, made: pa.Array) -> str:

@@ -284,8 +284,11 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
     before, after = total_of(known), total_of([*known, entry])
     costs = f"ε so far {before}, of this release {entry.level}, together {after}"
     if known and entry.kind == KINDS[0]:
-        lines = f'[ledger], file = {json.dumps(str(path.resolve()), ensure_ascii=False)}, kind = "wave"'
-        fix = f'say in the plan what this one is, in three lines: {lines} (or "corrected", or "supplement")'
+        file = f"file = {json.dumps(str(path.resolve()), ensure_ascii=False)}"
+        fix = (
+            'say in the plan what this one is: kind = "wave" (or "corrected", or "supplement") below [ledger]; where '
+            f"the plan has no [ledger] yet, write that line too, and {file} below it"
+        )
         yield sentence("the population has releases already", where=where, got=costs, fix=fix)
     if not known and entry.kind != KINDS[0]:
         what = f"no earlier release of the population {entry.population!r} is in the ledger"

@@ -99,9 +99,10 @@ class PairReveal:
         value = "range" if self.ranges else "value"
         settle = "settle" if ", " in self.clear else "settles"
         many = f"for about {100 * self.settled:.0f} of 100 records {source} all but {settle} the {value}"
+        likely = f"one is at least {100 * LIKELY:.0f}% likely"
         if self.right - self.blind < COMMON * self.settled:
-            many += f" (for most of them the most common {value}, which is guessed without it too)"
-        return f"{text}; {many}, more than chance explains"
+            likely += f"; for most of them the most common {value}, which is guessed without it too"
+        return f"{text}; {many} ({likely}), more than chance explains"
 
 
 def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear", ranges: int = 0) -> PairReveal:

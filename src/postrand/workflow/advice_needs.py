@@ -183,7 +183,7 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
     found = _LIMIT.fullmatch(text)
     wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'correct_matches <= 5' or 'individual_risk <= 0.1'"
     if found is None:
-        fix = "write a share of 10% as 0.1" if "%" in text else ""
+        fix = "write a share of 10% as 0.1" if "%" in text else "write the number with a point" if "," in text else ""
         problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted, fix=fix))
         return None
     name = measure_named(found[1], MEANINGS)
