@@ -27,8 +27,8 @@ _NOT_OF_SUPPRESSION = (
     "one value is frequent.",
     "A suppressed value tells that the value was rare in combination with the others. Who knows how they are chosen "
     "can exclude values.",
-    "A suppressed value is released as a missing one: where values were missing before, nobody can tell which are which, "
-    "and a table counts both as missing.",
+    "A suppressed value is released as a missing one: where values were missing before, nobody can tell which "
+    "are which, and a table counts both as missing.",
 )
 _NOT_OF_AVERAGES = (
     "An average tells about where the true values are: between the averages of the groups beside it, where a column is "
