@@ -96,6 +96,7 @@ def test_the_focus_and_what_is_open_stay_when_a_part_is_drawn_anew(browser: Brow
         page.evaluate(DRAWN_ANEW)  # and before the next one
         page.keyboard.type("5")
         expect(page.locator("#level-number")).to_have_value("25")
+        expect(page.locator("#history")).to_contain_text("25")  # what is not sent yet would undo what comes next
         go(page, "protect")
         expect(page.locator("[data-act=protect]")).to_be_enabled()
         page.focus("[data-act=protect]")

@@ -393,7 +393,7 @@ def test_an_interrupted_run_continues(made: Path, tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("postrand.release.bundle.summarise", stop)
+        patched.setattr("postrand.release.bundle.read_back", stop)
         with pytest.raises(KeyboardInterrupt):
             pipeline.run(plan, tmp_path / "release", release_key=bytes(range(32)), resume=tmp_path / "parts")
     assert taken

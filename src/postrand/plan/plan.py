@@ -347,7 +347,7 @@ def _member(family: Iterable[type], data: Any, where: str) -> Any:
 
 
 def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
-    if release.format != "same" and release.format not in formats.written_names():  # which loads every format
+    if release.format != "same" and release.format not in (*formats.written_names(),):  # which loads every format
         known = ("same", *formats.written_names())
         hint = nearest(shown(release.format), known)
         yield sentence(f"unknown format {shown(release.format, repr)}{hint}", where=where, wanted=", ".join(known))
