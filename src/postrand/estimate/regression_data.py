@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.coding import category_numbers, encode, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
@@ -318,12 +318,9 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
 
 
 def _numbers(variable: Variable) -> Array:
-    try:  # a CSV file has numbers as text
-        absent = variable.missing == "category" or variable.missing_codes
-        numbers = [] if absent else [float(c) for c in variable.categories]
-    except ValueError:
-        numbers = []
-    if not numbers or not np.isfinite(numbers).all():
+    absent = variable.missing == "category" or variable.missing_codes
+    numbers = [] if absent else category_numbers(variable)
+    if not numbers:
         raise DataError(
             sentence(
                 "a response of this family needs categories that are all numbers, and none that means no answer",

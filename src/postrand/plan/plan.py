@@ -347,7 +347,8 @@ def _member(family: Iterable[type], data: Any, where: str) -> Any:
 
 
 def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
-    if release.format != "same" and release.format not in (*formats.written_names(),):  # which loads every format
+    # The names load every format; they are a list here, because what a plan says may be no text.
+    if release.format != "same" and release.format not in list(formats.written_names()):
         known = ("same", *formats.written_names())
         hint = nearest(shown(release.format), known)
         yield sentence(f"unknown format {shown(release.format, repr)}{hint}", where=where, wanted=", ".join(known))

@@ -31,12 +31,13 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     used = pc.unique(held.indices).drop_null()  # what else a dictionary lists need have no place
     values = held.dictionary.take(used)
     present = _present(values, missing)
-    made = kind.to_arrow(prepared(kind, values.filter(present), where))
+    given = values.filter(present)
+    made = kind.to_arrow(prepared(kind, given, where))
     if made.null_count:
         what = f"the column has values that have no place in its {kind.name}"
         got = _unplaced(held, used.filter(present), made)
         fix = f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy
-        fix = f"{_BLANKS} {fix}" if _has_blanks(values.filter(present).filter(pc.is_null(made))) else fix
+        fix = f"{_BLANKS} {fix}" if _has_blanks(given.filter(pc.is_null(made))) else fix
         raise DataError(sentence(what, where=where, got=got, fix=f"{fix}; {_WHICH}"))
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
@@ -104,7 +105,7 @@ def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
 def _is_number(value: pa.Scalar) -> bool:
     try:
         value.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
         return False
     return True
 
