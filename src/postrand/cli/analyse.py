@@ -88,7 +88,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    noted = [note(question, release.mechanism, given) for note in (weighting, clustering, fitting)]
+    noted = [note(question, release.mechanism, given) for note in (weighting, clustering, setting_aside, fitting)]
     noted = [text for text in noted if text]
     return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
 
@@ -125,6 +125,18 @@ def clustering(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     return (
         f"Note: standard errors take each record as drawn by itself; members of a household are alike, so that errors "
         f"are often larger: --psu {names[0]}"
+    )
+
+
+def setting_aside(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return that the method takes no survey design although the release records one; "" where it takes it."""
+    book, method = mechanism.codebook, given.get("method")
+    if book is None or book.survey is None or method not in ("likelihood", "model"):
+        return ""
+    rest = "the clusters and strata of" if "weight" in given else "weights, clusters and strata of"
+    return (
+        f"Note: the method {method} takes no survey design: {rest} the design that the release records are not used: "
+        "values can be wrong for the population and standard errors too small; without --method they are used"
     )
 
 

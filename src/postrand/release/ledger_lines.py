@@ -88,19 +88,23 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A release in a ledger: its number, the digest of the line before, its own, and its population's total so far."""
+    """A release in a ledger: its number there, the digest of the line before, its own, and its population's total.
+
+    ``place`` is its number among the releases of its own population: a ledger may have several populations.
+    """
 
     entry: Entry
     number: int
     previous: str
     digest: str
     total: Level
+    place: int
 
     @property
     def series(self) -> Series:
         """What the certificate of the release states."""
         entry = self.entry
-        return Series(entry.population, self.number, entry.kind, self.previous, entry.level, self.total, entry.disjoint)
+        return Series(entry.population, self.place, entry.kind, self.previous, entry.level, self.total, entry.disjoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,10 @@ def _total_with(book: Book, entry: Entry) -> Level:
     return total_of([*(old for old in book.entries if old.population == entry.population), entry])
 
 
+def _place(book: Book, entry: Entry) -> int:
+    return 1 + sum(old.population == entry.population for old in book.entries)
+
+
 def digest_of(previous: str, data: Mapping[str, Any]) -> str:
     """Return the digest of a line that stands after the line with the digest ``previous``."""
     return hashlib.sha256((previous + canonical(data)).encode()).hexdigest()
@@ -178,7 +186,7 @@ def line_of(book: Book, entry: Entry) -> tuple[Line, dict[str, Any]]:
         "total": {"epsilon": total.epsilon, "delta": total.delta},
     }
     digest = digest_of(book.head, data)
-    return Line(entry, number, book.head, digest, total), {**data, "digest": digest}
+    return Line(entry, number, book.head, digest, total, _place(book, entry)), {**data, "digest": digest}
 
 
 def parse(text: str, where: str) -> Book:
@@ -211,7 +219,7 @@ def _chained(read: Sequence[tuple[int, dict[str, Any]]], lines: Sequence[str], w
     for number, data in read:
         if data.get("schema") == SCHEMAS[0] and not book.head:
             entry = Entry(**{name: value for name, value in data.items() if name != "schema"})
-            made = Line(entry, len(book.lines) + 1, "", "", _total_with(book, entry))
+            made = Line(entry, len(book.lines) + 1, "", "", _total_with(book, entry), _place(book, entry))
             book = Book((*book.lines, made), book.population)
         elif "schema" in data:
             if book.head or data != header(data["population"], "".join(lines[: number - 1])):

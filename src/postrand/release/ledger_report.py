@@ -152,7 +152,7 @@ def _disagreement(book: Book, folder: Path, where: str) -> Iterator[str]:
         return
     mechanism = load(folder, CERTIFICATE).get("mechanism_sha256")
     line = next((one for one in book.lines if one.previous == series.get("previous")), None)
-    if line is None or line.number != series.get("number"):
+    if line is None or line.place != series.get("number"):
         what, fix = "the ledger does not have this release", "it was shortened or changed: restore it from a copy"
         yield sentence(what, where=f"{folder}, {where}", fix=fix)
     elif line.series.to_dict() != series or line.entry.mechanism != mechanism:
