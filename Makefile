@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-	--generate-hashes --no-header --no-emit-index-url --no-annotate
+	--generate-hashes --no-header --no-emit-index-url --no-annotate --no-strip-extras
 
 FAST := --hypothesis-profile=fast -m "not (slow or statistical or spark or browser or postgres or r)"
 EXTENSION := setup.py $(wildcard src/postrand/support/_*loops.[ch])
@@ -27,13 +27,13 @@ demo: $(VENV)/.demo  ## install what the demonstration needs and run it (replace
 env: $(VENV)/.dev  ## install the locked development environment (no-op when up to date)
 
 fast: env  ## run the tests that need no service and little time, in about a minute
-	$(BIN)/pytest -n 2 $(FAST)
+	$(BIN)/pytest -n 2 --dist loadgroup $(FAST)
 
 slow: env  ## measure which tests `make fast` leaves out, and note them in tests/slow.txt
-	$(BIN)/pytest -n 2 --hypothesis-profile=fast --note-slow -m "not (statistical or spark or browser or postgres or r)"
+	$(BIN)/pytest -n 2 --dist loadgroup --hypothesis-profile=fast --note-slow -m "not (statistical or spark or browser or postgres or r)"
 
 coverage: env  ## run the fast tests, and say which lines they do not reach; fails below 95 % (pyproject.toml)
-	$(BIN)/pytest -n 2 $(FAST) --cov --cov-report=term-missing
+	$(BIN)/pytest -n 2 --dist loadgroup $(FAST) --cov --cov-report=term-missing
 
 lowest: env  ## run the fast tests with the lowest versions that pyproject.toml allows
 	$(call tested_with,$(LOWEST),lowest-direct)
@@ -46,7 +46,7 @@ define tested_with
 	$(BIN)/uv pip compile --quiet --resolution $(2) --all-extras --group dev --output-file $(1)/versions.txt pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(1) -r $(1)/versions.txt
 	$(BIN)/uv pip install --quiet --python $(1) --no-deps --editable .
-	$(1)/bin/pytest -n 2 -p no:cacheprovider $(FAST)
+	$(1)/bin/pytest -n 2 --dist loadgroup -p no:cacheprovider $(FAST)
 endef
 
 # The time of the last commit, so that the same sources give the same bytes, whenever and in whatever folder.

@@ -69,7 +69,7 @@ def problems(found: dict[str, str], read: Iterable[str] = READ) -> Iterator[str]
 def locked(lock: str = "dev") -> dict[str, str]:
     """Return what the packages of a lock say; those that this platform leaves out count as read, or as unknown."""
     found = {}
-    for name in re.findall(r"^([\w.-]+)==", (ROOT / "locks" / f"{lock}.txt").read_text("utf-8"), re.M):
+    for name in re.findall(r"^([\w.-]+)(?:\[.*\])?==", (ROOT / "locks" / f"{lock}.txt").read_text("utf-8"), re.M):
         try:
             found[name] = said(name)
         except PackageNotFoundError:

@@ -27,7 +27,7 @@ LOCKS = ("dev", "docs", "audit")  # which hold those of `demo` and `build`
 def locked(texts: Sequence[str]) -> list[list[str]]:
     """Return every version of the locks, in lists that name no package twice."""
     found: dict[str, dict[str, None]] = {}
-    for name, version in re.findall(r"^([\w.-]+)==(\S+)", "\n".join(texts), re.M):
+    for name, version in re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)", "\n".join(texts), re.M):
         found.setdefault(name, {})[f"{name}=={version}"] = None
     versions = [list(pins) for pins in found.values()]
     return [[pins[k] for pins in versions if k < len(pins)] for k in range(max(map(len, versions), default=0))]
