@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from postrand.codebook.codebook import Codebook
 
 _NUMBERS_OF = frozenset(
     (
@@ -40,7 +42,7 @@ def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str
     """
     if labels or 0 < len(categories) < LEAST_NUMBERS:
         return False
-    return not _NUMBERS_OF.isdisjoint(_parts_of(name))
+    return not _NUMBERS_OF.isdisjoint(parts_of_name(name))
 
 
 def is_name_of(name: str) -> bool:
@@ -49,8 +51,24 @@ def is_name_of(name: str) -> bool:
     >>> [is_name_of(name) for name in ("name", "First Name", "surname", "country_name", "rename")]
     [True, True, True, False, False]
     """
-    parts = {*_parts_of(name)}
+    parts = {*parts_of_name(name)}
     return not _NAMES.isdisjoint(parts) or (parts <= _OF_PERSONS and not parts.isdisjoint({"name", "names"}))
+
+
+def dropped_household(codebook: Codebook) -> str | None:
+    """Return a column that is not released and is named like a number of households, or else of persons; or None."""
+    dropped = codebook.with_role("drop")
+    found = [v.name for v in dropped if is_number_of(v.name, v.categories or (), v.labels or ())]
+    return min(found, key=lambda name: _HOUSES.isdisjoint(parts_of_name(name)), default=None)
+
+
+def household_among(names: Iterable[str]) -> str | None:
+    """Return the first column that is named like a number of households; None without one.
+
+    >>> household_among(["id", "ori_hid", "rooms"]), household_among(["id", "rooms"])
+    ('ori_hid', None)
+    """
+    return next((name for name in names if not _HOUSES.isdisjoint(parts_of_name(name))), None)
 
 
 def number_note(name: str) -> str:
@@ -61,10 +79,10 @@ def number_note(name: str) -> str:
     """
     if is_name_of(name):
         return NAMED
-    return (NUMBERS if _HOUSES.isdisjoint(_parts_of(name)) else HOUSES) if is_number_of(name) else ""
+    return (NUMBERS if _HOUSES.isdisjoint(parts_of_name(name)) else HOUSES) if is_number_of(name) else ""
 
 
-def _parts_of(name: str) -> list[str]:
+def parts_of_name(name: str) -> list[str]:
     """Return the words of a name in small letters, without the digits at their ends."""
     return [part.lower().rstrip("0123456789") for part in re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from postrand.certification.series import KINDS, Level, Series
-from postrand.errors import PrivacyError, UsageError, raise_all, sentence
+from postrand.errors import PrivacyError, UsageError, nearest, raise_all, sentence
 from postrand.release.ledger_lines import (
     Book,
     Entry,
@@ -81,8 +81,8 @@ class Outlook:
     """What a population's ledger would say of a release: totals before and after, and why it would refuse it.
 
     ``units`` are the totals ε of other units, with it. ``is_known``: a release of the same mechanism is in the ledger.
-    ``passed`` says which limits that earlier releases stated the total passes. ``series`` is what its certificate
-    would state of them together.
+    ``passed`` says which limits that earlier releases stated the total passes, and which population of a like name the
+    ledger has. ``series`` is what its certificate would state of them together.
     """
 
     terms: Terms
@@ -146,7 +146,7 @@ class Ledger:
         book = self.read()
         made = self._charged(book, entry, terms)
         known = [old for old in book.entries if old.population == made.entry.population]
-        told = _same_values(made.entry, terms) if made.entry in known else _passed(known, made.entry)
+        told = _same_values(made.entry, terms) if made.entry in known else _warned(book, made.entry)
         for text in () if terms.of_key else told:
             warn(f"{self.path.name}: {text}", LedgerWarning)
         return made
@@ -158,7 +158,7 @@ class Ledger:
         problems = tuple(_problems(book, entry, terms, self.path))
         is_known = any(old.mechanism == entry.mechanism for old in known)
         units = unit_totals([*known, entry])
-        passed = tuple(_passed(known, entry))
+        passed = tuple(_warned(book, entry))
         series = line_of(book, entry)[0].series
         before, after = total_of(known), total_of([*known, entry])
         return Outlook(terms, entry, before, after, problems, units, is_known, passed, series)
@@ -290,9 +290,18 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
             f"the plan has no [ledger] yet, write that line too, and {file} below it"
         )
         yield sentence("the population has releases already", where=where, got=costs, fix=fix)
+    others = populations(book)
     if not known and entry.kind != KINDS[0]:
-        what = f"no earlier release of the population {entry.population!r} is in the ledger"
-        yield sentence(what, where=where, got=f"kind {entry.kind!r}", fix="name its ledger; or remove 'kind'")
+        hint = nearest(entry.population, others)
+        what = f"no earlier release of the population {entry.population!r}{hint} is in the ledger"
+        fix = f"name its ledger, or the population as the ledger has it; or set kind = {json.dumps(KINDS[0])}"
+        yield sentence(what, where=where, got=f"kind {entry.kind!r}", wanted=few(others) or None, fix=fix)
+    elif not known and others and not terms.kind:
+        fix = (
+            "write the name of the population as the ledger has it; or, if these are other persons than those of its "
+            f"releases, say in the plan that their account is new: kind = {json.dumps(KINDS[0])} below [ledger]"
+        )
+        yield sentence(stranger(book, entry.population), where=where, wanted=few(others), fix=fix)
     twice = sorted(
         {*entry.perturbed, *entry.ranked} & {name for old in known for name in (*old.perturbed, *old.ranked)}
     )
@@ -330,6 +339,24 @@ def _other_files(old: Entry, new: Entry) -> Iterator[str]:
             "publish one of them, or make this one with another key, which costs its ε; the same records in files of "
             "another kind tell nothing more"
         )
+
+
+def populations(book: Book) -> tuple[str, ...]:
+    """Return the names of the populations that a ledger has, in its order; none for that of a release key."""
+    return tuple(name for name in dict.fromkeys(old.population for old in book.entries) if name)
+
+
+def stranger(book: Book, population: str) -> str:
+    """Return what is said of a population that is not among those of a ledger, with the one of the nearest name."""
+    return f"the ledger has no population {population!r}{nearest(population, populations(book))}"
+
+
+def _warned(book: Book, entry: Entry) -> Iterator[str]:
+    """Yield what does not forbid a release, but must not pass without a word."""
+    known = [old for old in book.entries if old.population == entry.population]
+    if not known and nearest(entry.population, populations(book)):
+        yield f"{stranger(book, entry.population)}; its account begins at zero, as kind = {json.dumps(KINDS[0])} says"
+    yield from _passed(known, entry)
 
 
 def _passed(known: Sequence[Entry], entry: Entry) -> Iterator[str]:

@@ -12,9 +12,9 @@ from postrand.errors import ReleaseError, raise_all, sentence
 from postrand.release.bundle import CERTIFICATE
 from postrand.release.checks import load
 from postrand.release.ledger import Ledger, Outlook
-from postrand.release.ledger_lines import Book, Line, total_of, unit_totals
-from postrand.release.ledger_terms import at_delta, limit_words
-from postrand.support.showing import capital
+from postrand.release.ledger_lines import Book, Entry, Line, total_of, unit_totals
+from postrand.release.ledger_terms import Terms, at_delta, limit_words
+from postrand.support.showing import capital, few
 
 LIMITS = (
     "The digests show a line that was changed, removed or moved, but not lines removed at the end, nor a ledger that "
@@ -34,55 +34,88 @@ class LedgerPage:
         releases = [
             {"number": line.number, **line.entry.to_dict(), "total": _data(line.total)} for line in self.book.lines
         ]
-        total = total_of(self.book.entries)
         found = {"population": self.book.population, "head": self.book.head, "releases": releases}
+        each = {name: self._sums([line.entry for line in own]) for name, own in self._populations().items()}
+        return {**found, **self._sums(self.book.entries), "populations": each}
+
+    def _sums(self, entries: Sequence[Entry]) -> dict[str, Any]:
+        total = total_of(entries)
         at = {} if self.delta is None else {"at_delta": {"delta": self.delta, "epsilon": total.at(self.delta)}}
-        return {**found, "total": {**_data(total), **at}, "units": unit_totals(self.book.entries)}
+        return {"total": {**_data(total), **at}, "units": unit_totals(entries)}
 
     def __str__(self) -> str:
-        head = ("Release", "Date", "Name", "Kind", "Perturbed", "ε", "Total ε")
-        rows = [head, *map(_row, self.book.lines)]
+        parts = self._populations()
+        head = (
+            "Release",
+            *["Population"] * bool(self.book.population),
+            "Date",
+            "Name",
+            "Kind",
+            "Perturbed",
+            "ε",
+            "Total ε",
+        )
+        rows = [head, *(_row(line, named=bool(self.book.population)) for line in self.book.lines)]
         wide = [max(len(row[k]) for row in rows) for k in range(len(head))]
         table = ["  ".join(f"{text:<{w}}" for text, w in zip(row, wide, strict=True)).rstrip() for row in rows]
-        named = f"Ledger of {self.book.population}" if self.book.population else "Ledger of a release key"
-        lines = [named, "", *table, "", *self._totals(), *self._next(), "", f"head: {self.book.head or 'none'}"]
-        return "\n".join(lines)
+        named = f"Ledger of {few(tuple(parts))}" if self.book.population else "Ledger of a release key"
+        lines = [named, "", *table]
+        for name, own in parts.items():
+            lines += ["", *[f"Population {name}"] * (len(parts) > 1), *self._totals(own), *self._next(own)]
+        if not parts:
+            lines += ["", *self._totals(())]
+        return "\n".join([*lines, "", f"head: {self.book.head or 'none'}"])
 
-    def _totals(self) -> Iterator[str]:
-        stated = [(line.number, line.entry) for line in self.book.lines if self.book.population]
-        for number, entry in stated:
-            limit = (entry.limit, entry.limit_delta)
-            if number == 1 or limit != (stated[number - 2][1].limit, stated[number - 2][1].limit_delta):
-                yield f"Limit of all together, as release {number} stated it: {limit_words(*limit)}"
-        total = total_of(self.book.entries)
+    def _populations(self) -> dict[str, list[Line]]:
+        """Return the releases of each population."""
+        found: dict[str, list[Line]] = {}
+        for line in self.book.lines:
+            found.setdefault(line.entry.population, []).append(line)
+        return found
+
+    def _totals(self, own: Sequence[Line]) -> Iterator[str]:
+        stated = None
+        for line in own if self.book.population else ():
+            limit = (line.entry.limit, line.entry.limit_delta)
+            if limit != stated:
+                stated = limit
+                yield f"Limit of all together, as release {line.number} stated it: {limit_words(*limit)}"
+        entries = [line.entry for line in own]
+        total = total_of(entries)
         yield f"A record that is in all releases that it can be in: ε <= {total}"
         at = None if self.delta is None else total.at(self.delta)
         if at is not None and at != total.epsilon:
             yield f"and at δ = {self.delta:g}: ε <= {Level(at)} (zero-concentrated levels added)"
-        for unit, epsilon in unit_totals(self.book.entries).items():
+        for unit, epsilon in unit_totals(entries).items():
             yield f"A {unit} of the largest size: ε <= {Level(epsilon)}"
 
-    def _next(self) -> Iterator[str]:
-        """Yield what another release would cost a record that is in all releases."""
-        if not self.book.lines:
-            return
-        last = self.book.lines[-1].entry
-        of_all = [*self.book.entries, last]
-        cost, after = last.level, total_of(of_all)
+    def _next(self, own: Sequence[Line]) -> Iterator[str]:
+        """Yield what another release of the population would cost a record that is in all releases."""
+        last = own[-1].entry
+        cost, after = last.level, total_of([*(line.entry for line in own), last])
+        more = f"ε {cost} more, {after} together{_past(last, after)}"
         yield "What comes next, for such a record:"
-        yield f"  another wave like the last: ε {cost} more, {after} together"
-        why = "because its noise is drawn anew"
-        yield f"  a corrected file, released as the last was: ε {cost} more, {after} together, {why}"
+        yield f"  another wave like the last: {more}"
+        yield f"  a corrected file, released as the last was: {more}, because its noise is drawn anew"
         yield "  a supplement of other variables: the ε of these variables more"
         yield "  the same content, mechanism and key again: nothing"
         yield "  a release that has none of these records: nothing; the larger of the two totals counts"
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _past(last: Entry, after: Level) -> str:
+    """Return that a total passes the limit that the last release stated, to follow the total; "" where it does not."""
+    terms = Terms(limit=last.limit, delta=last.limit_delta)
+    if terms.allows(after):
+        return ""
+    return f"{at_delta(after, terms)}, which passes the limit {limit_words(last.limit, last.limit_delta)}: refused"
+
+
+def _row(line: Line, *, named: bool) -> tuple[str, ...]:
     entry = line.entry
-    named = ", ".join(entry.perturbed[:3]) + f" and {len(entry.perturbed) - 3} more" * (len(entry.perturbed) > 3)
+    variables = few(entry.perturbed, 3)
     kind = entry.kind + " (disjoint)" * bool(entry.disjoint)
-    return str(line.number), entry.at[:10], entry.release, kind, named, str(entry.level), str(line.total)
+    who = [entry.population] * named
+    return str(line.number), *who, entry.at[:10], entry.release, kind, variables, str(entry.level), str(line.total)
 
 
 def _data(level: Level) -> dict[str, float | None]:

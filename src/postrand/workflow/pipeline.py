@@ -223,7 +223,7 @@ def policy_of(
     from postrand.workflow.comparison import figures_known  # only for a policy
     from postrand.workflow.policy_check import check_policy
 
-    return check_policy(figures_known(known, mechanism, certificate, found.sentences, fraction), known.plan.policy)
+    return check_policy(figures_known(known, mechanism, certificate, found, fraction), known.plan.policy)
 
 
 def _check_policy(checked: PolicyCheck | None) -> None:

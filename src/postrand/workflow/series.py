@@ -13,7 +13,7 @@ from postrand.engines.content import Content
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.ledger_plan import LedgerPlan
-from postrand.release.ledger import Charge, Ledger, Outlook, Terms
+from postrand.release.ledger import Charge, Ledger, Outlook, Terms, populations, stranger
 from postrand.release.ledger_lines import Entry
 
 NOT_COUNTED = (
@@ -55,6 +55,23 @@ def counted_in(plan: Plan, ledger: Path | None) -> Plan:
         return plan
     held = LedgerPlan(ledger) if plan.ledger is None else dataclasses.replace(plan.ledger, file=ledger)
     return dataclasses.replace(plan, ledger=held)
+
+
+def unknown_population(plan: Plan) -> str:
+    """Return that the plan's ledger has other populations only, which the plan does not say; "" where all is clear."""
+    if plan.ledger is None or plan.ledger.kind:
+        return ""
+    ledger = Ledger(plan.ledger.file)
+    book, name = ledger.read(), _terms(plan.ledger, ledger).population or ""
+    known = populations(book)
+    return f"{ledger.path.name}: {stranger(book, name)}." if known and name not in known else ""
+
+
+def as_new_population(plan: Plan) -> Plan:
+    """Return the plan with the statement that its release is the first of its population."""
+    if plan.ledger is None:
+        return plan
+    return dataclasses.replace(plan, ledger=dataclasses.replace(plan.ledger, kind=KINDS[0]))
 
 
 def charges_of(plan: Plan, entry: Entry, of_key: Ledger | None, *, again: bool) -> list[Charge]:
