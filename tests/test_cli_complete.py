@@ -395,7 +395,7 @@ def run_quickly(plan: Path, out: Path) -> Path:
 
 
 def test_a_run_whose_copies_fail_a_test_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("postrand.completion.diagnostics.MOST_R_HAT", 0.0)
+    monkeypatch.setattr("postrand.completion.convergence.MOST_R_HAT", 0.0)
     with pytest.warns(CompletedWarning, match="failed a test"):
         run_loudly(planned(tmp_path), tmp_path / "release")
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ import postrand as pr
 from postrand import Block, Codebook, Mechanism, Split, Variable, randomised_response
 from postrand.codebook.coding import encode
 from postrand.codebook.rules import forbidden
-from postrand.completion import complete
+from postrand.completion import complete, completed
 from postrand.errors import DataError, ReleaseError, UsageError
-from postrand.mixture import Draw
+from postrand.mixture import Draw, fitting
 from postrand.support.progress import Stage, listening
 from postrand.support.randomness import ReleaseKey
 from postrand.testing.estimators import mechanism, released, survey
@@ -221,3 +222,43 @@ def test_a_mechanism_without_a_codebook_takes_the_categories_of_the_frame() -> N
     frame = pa.table({"a": pa.array(["x", "y", "x", "y"]).dictionary_encode()})
     copy = complete(frame, Mechanism({"a": randomised_response(2, 2.0)}), **QUICK).frames[0]
     assert copy.schema == frame.schema
+
+
+@pytest.mark.parametrize(("asked", "agrees", "wanted"), [(0, False, [0, 4000]), (0, True, [0]), (24, False, [24])])
+def test_chains_that_do_not_agree_have_a_longer_fit_where_the_sweeps_are_left_to_it(monkeypatch, asked, agrees, wanted):
+    fitted, found = [], fitting.fit
+
+    def counted(evidence, copies, seed, settings):
+        fitted.append(settings.sweeps)
+        return found(evidence, copies, seed, settings)
+
+    monkeypatch.setattr(completed, "fit", counted)
+    monkeypatch.setattr(completed, "convergence", lambda fit: SimpleNamespace(agree=agrees))
+    law = Mechanism({"sex": randomised_response(2, 2.0)}, TYPED.select(["sex"]))
+    frame = pa.table({"sex": ["F", "M"] * 20})
+    done = complete(frame, law, copies=2, seed=1, classes=2, sweeps=asked)
+    assert fitted == wanted
+    again = complete(frame, law, copies=2, seed=1, classes=2, sweeps=done.settings.sweeps)
+    assert again.frames[0].equals(done.frames[0])
+    assert again.settings == done.settings
+
+
+def test_chains_that_a_fit_leaves_apart_agree_after_the_longer_one(monkeypatch):
+    """The usual number of sweeps is made too small for these records, so that the first fit fails the test."""
+    rough = fitting.resolved
+    monkeypatch.setattr(
+        fitting, "resolved", lambda packed, copies, settings: rough(packed, copies, replace_usual(settings))
+    )
+
+    def replace_usual(settings):
+        return settings if settings.sweeps else dataclasses.replace(settings, sweeps=60)
+
+    law = Mechanism(
+        {"sex": randomised_response(2, 0.5), "grade": randomised_response(4, 0.5)}, TYPED.select(["sex", "grade"])
+    )
+    frame = pr.perturb(typed(300).select(["sex", "grade"]), law, release_key=KEY)
+    first = complete(frame, law, copies=2, seed=3, sweeps=60)
+    assert not first.diagnostics.chains.agree
+    done = complete(frame, law, copies=2, seed=3)
+    assert done.settings.sweeps == 240
+    assert done.diagnostics.chains.r_hat.max() < first.diagnostics.chains.r_hat.max()

@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.completion.diagnostics import diagnose
 from postrand.completion.diagnostics_tables import Seen, expected, law_axis
-from postrand.completion.diagnostics_unbiased import compare, overall, unbiased
+from postrand.completion.diagnostics_unbiased import compare, jackknife, overall, unbiased
 from postrand.completion.predictive import combined, predict
 from postrand.estimate.evidence import evidence_of
 from postrand.mechanism import Block, Mechanism
@@ -259,6 +260,32 @@ def test_what_no_record_shows_rests_on_the_model():
     assert "alone" in str(rests["a", "c"])
     assert any("a by c" in text for text in found.warnings)
     assert found.ok
+
+
+def test_the_worth_of_an_unbiased_table_says_its_basis_and_its_simulation_error():
+    """Oracle: over fits with other draws the figure spreads as the error says; alpha 1e-4 for each end."""
+    rng = np.random.default_rng(12)
+    evidence = release(mixture_truth(2_000, rng), split(), rng)
+
+    def found(seed):
+        own = np.random.default_rng(seed)
+        draws = [
+            wide(dataclasses.replace(true_draw(), weights=own.dirichlet(40 * true_draw().weights))) for _ in range(10)
+        ]
+        rests = diagnose(as_fit(evidence, draws)).rests_on_model
+        return next(one for one in rests if one.names == ("a", "b"))
+
+    many = [found(seed) for seed in range(12)]
+    spread = np.std([one.effective for one in many], ddof=1)
+    stated = np.sqrt(np.mean([one.error**2 for one in many]))
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 11) / 11
+    assert low / 2 < (spread / stated) ** 2 < 2 * high  # the error is itself of four degrees of freedom a fit
+    text = (
+        f"{many[0].effective:,.0f} ± {math.ceil(many[0].error):,} unperturbed records, with the shares that the model"
+    )
+    assert text in str(many[0])
+    assert many[0].to_dict()["simulation_error"] == pytest.approx(many[0].error, rel=1e-4)
+    assert jackknife(lambda of: 1.0, 1) is None
 
 
 def test_a_table_of_few_unperturbed_records_is_marked():

@@ -191,7 +191,7 @@ def test_the_readme_of_the_files_says_the_same(stacked, monkeypatch, capsys):
     assert recipe("completed.dta", "Stata").splitlines()[:2] == stata.splitlines()[:2]
     assert recipe("completed.sav", "SPSS").splitlines()[:3] == spss.splitlines()[:3]
     monkeypatch.chdir(folder)
-    exec(recipe("completed.csv", "Python").replace("y ~ x", "rate_marriage ~ affair + age"), {})
+    exec(recipe("completed.csv", "Python").replace("y ~ C(x)", "rate_marriage ~ affair + age"), {})
     wanted = pool(lambda f: smf.ols("rate_marriage ~ affair + age", f.to_pandas()).fit(), copies)
     assert capsys.readouterr().out == f"{wanted}\n"
 
@@ -212,7 +212,7 @@ def test_the_readme_of_a_survey_names_weights_and_clusters(tmp_path, monkeypatch
     assert survey_of(MECHANISM) == {}
     said = {"survey": survey, "columns": released.column_names}
     monkeypatch.chdir(tmp_path)
-    exec(recipe("completed.csv", "Python", **said).replace("y ~ x", "rate_marriage ~ affair + age"), {})
+    exec(recipe("completed.csv", "Python", **said).replace("y ~ C(x)", "rate_marriage ~ affair + age"), {})
 
     def clustered(frame):
         """The sandwich by hand: clusters in the middle, small-sample factor of statsmodels."""

@@ -26,7 +26,7 @@ def fitted(frame):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("recipes")
-    write(made, [".csv", ".sav", ".dta"])
+    write(made, [".csv", ".sav", ".dta", ".xpt"])
     return made
 
 
@@ -106,10 +106,13 @@ def test_files_of_spss_and_stata_by_haven(folder, pooled, suffix, affair):
     np.testing.assert_allclose(found["se"], pooled.standard_error, rtol=1e-10)
 
 
-def test_the_recipe_in_the_readme_of_the_files(folder, pooled):
-    """What README.txt says of R, for a file of each program; y and x are put in as it asks."""
-    for suffix in ("csv", "sav"):
-        code = recipe(f"completed.{suffix}", "R (").replace("y ~ x", "rate_marriage ~ affair + religious")
-        (found,) = run(folder, code.replace("summary(", "result <- summary("), "result")
-        np.testing.assert_allclose(found["estimate"], pooled.value, rtol=1e-10)
-        np.testing.assert_allclose(found["df"], pooled.degrees_of_freedom, rtol=1e-10)
+@pytest.mark.parametrize("suffix", ["csv", "sav", "dta", "xpt"])
+def test_the_recipe_in_the_readme_of_the_files(folder, suffix):
+    """What README.txt says of R, for a file of each program: numbers that are codes of categories count as such."""
+    code = recipe(f"completed.{suffix}", "R (")
+    assert code.count("y ~ factor(x)") == 1
+    code = code.replace("y ~ factor(x)", "rate_marriage ~ factor(affair) + factor(religious)")
+    (found,) = run(folder, code.replace("summary(", "result <- summary("), "result")
+    wanted = pool(lambda f: smf.ols("rate_marriage ~ affair + C(religious)", f.to_pandas()).fit(), tables()[1])
+    np.testing.assert_allclose(found["estimate"], wanted.value, rtol=1e-10)
+    np.testing.assert_allclose(found["df"], wanted.degrees_of_freedom, rtol=1e-10)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from postrand.completion.anchoring import Anchor, anchored, anchors
+from postrand.completion.convergence import LEAST_TIMES, convergence
 from postrand.completion.diagnostics import Diagnostics, diagnose
 from postrand.completion.diagnostics_relations import compare_relations
 from postrand.completion.diagnostics_tables import Seen
@@ -29,7 +30,7 @@ from postrand.errors import UsageError, raise_all, sentence, shown
 from postrand.estimate.evidence import evidence_of
 from postrand.estimate.evidence_variables import Modelled
 from postrand.mechanism import Mechanism
-from postrand.mixture import Fit, Settings, fit
+from postrand.mixture import Evidence, Fit, Settings, fit
 from postrand.support.inputs import is_whole
 from postrand.support.progress import Stage, stage
 
@@ -139,7 +140,8 @@ def complete(
         A whole number of 0 or more, which makes the copies repeatable; None draws a fresh one. It is published with
         the copies, and must not be derived from the release key.
     classes, chains, sweeps
-        The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit.
+        The most classes of the mixture, the chains of the fit, and the sweeps of each; 0: chosen by the fit. Where
+        chains of sweeps that it chose do not agree, it is made once more with four times as many.
     anchor
         Whether the copies' two-way tables are moved to the unbiased ones, within their error, where the diagnostics
         find the model biased. Without it the copies are drawn from the model as it is.
@@ -181,13 +183,23 @@ def complete(
     wanted = NO_TOTALS
     if totals is not None:
         wanted = of_mixture(read_totals(totals, everything, described), described, modelled)
-    found = fit(
-        evidence, copies, secrets.randbits(SEED_BITS) if seed is None else int(seed), Settings(classes, chains, sweeps)
-    )
+    number = secrets.randbits(SEED_BITS) if seed is None else int(seed)
+    found = _fitted(evidence, copies, number, Settings(classes, chains, sweeps))
     related, seen = relate(found, columns, codes), Seen(found.evidence)
     told, moved = _examined(found, modelled, anchor, related, seen)
     done = Completed(frame, mechanism, modelled, found, told, moved, wanted, related, anchor)
     return _costed(_settled(done, seen))
+
+
+def _fitted(evidence: Evidence, copies: int, seed: int, settings: Settings) -> Fit:
+    """Return the fit; where the sweeps are left to it and its chains do not agree, a longer one takes its place.
+
+    A fit of as many sweeps that are asked for is the same. The tests of the model are about the fit that is returned.
+    """
+    found = fit(evidence, copies, seed, settings)
+    if settings.sweeps or convergence(found).agree:
+        return found
+    return fit(evidence, copies, seed, dataclasses.replace(settings, sweeps=LEAST_TIMES * found.settings.sweeps))
 
 
 def _examined(

@@ -63,9 +63,14 @@ class Convergence:
         return float(self.effective[self.judged].min())
 
     @property
+    def agree(self) -> bool:
+        """Whether the chains agree: R-hat of all traces of records is within its limit."""
+        return bool(self.r_hat[self.worst] <= MOST_R_HAT)
+
+    @property
     def converged(self) -> bool:
         """Whether R-hat and effective draws of all traces of records are within the limits."""
-        return bool(self.r_hat[self.worst] <= MOST_R_HAT and self.fewest >= LEAST_EFFECTIVE)
+        return self.agree and self.fewest >= LEAST_EFFECTIVE
 
     @property
     def more(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,8 @@ from postrand.completion.predictive import LEVEL, Predicted, combined, predict
 from postrand.completion.totals_cost import Cost
 from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE
 from postrand.mixture import Fit
-from postrand.support.showing import show_whole
+from postrand.support.showing import show_whole, unshown
+from postrand.support.worth_basis import BASES
 
 SUSPECT = 0.1
 """Copies are anchored where the p-value of the bias over all tables is below this: it does a right model no harm."""
@@ -32,13 +34,15 @@ class Rests:
     """Say how far one table rests on the model.
 
     ``ratio`` is the standard error by the model over the unbiased one, None where no record shows the table;
-    ``effective`` the unperturbed records that the unbiased table is worth.
+    ``effective`` the unperturbed records that the unbiased table is worth with the shares of the model, and ``error``
+    the simulation error of that, from the draws of the model.
     """
 
     names: tuple[str, ...]
     ratio: float | None
     effective: float
     records: int
+    error: float | None = None
 
     @property
     def on_model(self) -> bool:
@@ -51,6 +55,7 @@ class Rests:
             "variables": list(self.names),
             "ratio": None if self.ratio is None else number(self.ratio),
             "effective_records": number(self.effective),
+            "simulation_error": None if self.error is None else number(self.error),
             "on_model": self.on_model,
             "sentence": str(self),
         }
@@ -60,7 +65,8 @@ class Rests:
         if self.ratio is None:
             return f"{what}: no record shows these variables together, so the table rests on the model alone."
         by = f"the standard error by the model is {self.ratio:.2f} times the unbiased one"
-        worth = f"the unbiased table is worth {self.effective:,.0f} unperturbed records"
+        error = "" if self.error is None else f" ± {math.ceil(self.error):,}"
+        worth = f"the unbiased table is worth {self.effective:,.0f}{error} unperturbed records, {BASES['model']}"
         end = ": the result rests on the model" if self.on_model else ""
         return f"{what}: {by}; {worth}{end}."
 
@@ -104,7 +110,9 @@ class Diagnostics:
     @cached_property
     def rests_on_model(self) -> tuple[Rests, ...]:
         """How far each table that was compared rests on the model."""
-        return tuple(Rests(self._names(c.places), c.ratio, c.effective, c.records) for c in self.compared)
+        return tuple(
+            Rests(self._names(c.places), c.ratio, c.effective, c.records, c.simulation_error) for c in self.compared
+        )
 
     @cached_property
     def predictive(self) -> float:
@@ -195,7 +203,7 @@ class Diagnostics:
     @property
     def _apart(self) -> bool:
         """Whether the chains do not agree."""
-        return not float(self.chains.r_hat[self.chains.worst]) <= MOST_R_HAT
+        return not self.chains.agree
 
     @property
     def _simple(self) -> bool:
@@ -216,7 +224,7 @@ class Diagnostics:
         if self.predictive < LEVEL:
             failed = [t for t in self.predicted if t.p * len(self.predicted) < LEVEL]
             failed.sort(key=lambda t: (-len(t.places), t.p))
-            what = "; ".join(" by ".join(self._names(t.places)) for t in failed[:3])
+            what = _several([" by ".join(self._names(t.places)) for t in failed], 3)
             said.append(
                 (
                     f"The model could not have released what was released (p {_p(self.predictive)}, {len(failed)} of "
@@ -381,7 +389,8 @@ def _listed(tables: Sequence[Rests]) -> str:
 
 
 def _several(texts: Sequence[str], most: int = 6) -> str:
-    return "; ".join(texts[:most]) + (f"; and {len(texts) - most:,} more" if len(texts) > most else "")
+    more = unshown(len(texts), most)
+    return "; ".join(texts[: len(texts) - more]) + (f"; and {more:,} more" if more else "")
 
 
 def _many(number: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ LEAST_SHARE = 0.5
 ENOUGH = 500.0
 """A table whose unbiased estimate is worth fewer unperturbed records than this rests on the model."""
 
+JACKKNIFE = 5
+"""Groups of draws that are left out, one after the other, for the simulation error of a figure."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
@@ -28,7 +31,8 @@ class Compared:
     ``variance`` is that of the unbiased estimate, drawing of records and perturbation together, ``model_variance`` that
     of the draws. ``parts`` (B, ...) are the contributions of parts of the file to ``unbiased``, whose sum it is: they
     say how the errors of several tables go together. ``unbiased`` and ``variance`` are None where no record shows the
-    table: it rests on the model alone.
+    table: it rests on the model alone. ``simulation_error`` is that of ``effective``, from the draws of the model; None
+    where there are too few.
     """
 
     places: Places
@@ -38,6 +42,7 @@ class Compared:
     variance: Array | None
     records: int
     parts: Array | None = None
+    simulation_error: float | None = None
 
     @property
     def spread(self) -> Array:
@@ -61,10 +66,11 @@ class Compared:
 
     @property
     def effective(self) -> float:
-        """The unperturbed records that the unbiased table is worth, ``(1 − Σπ²)/ΣV``; 0 where no record shows it."""
-        if self.variance is None:
-            return 0.0
-        return float((1 - (self.model**2).sum()) / max(float(self.variance.sum()), 1e-300))
+        """The unperturbed records that the unbiased table is worth, ``(1 − Σπ²)/ΣV``; 0 where no record shows it.
+
+        π are the shares by the model.
+        """
+        return 0.0 if self.variance is None else _effective(self.model, self.variance)
 
     @property
     def rests_on_model(self) -> bool:
@@ -104,13 +110,41 @@ def compare(
     if not known:
         return Compared(places, model, spread, None, None, 0)
     sizes = seen.evidence.sizes
-    value, variance = unbiased([groups[k] for k in known], places, sizes)
-    if expected is not None:
-        counts = [np.mean([one[k] for one in expected], axis=0) for k in known]
+    value, least = unbiased([groups[k] for k in known], places, sizes)
+
+    def variance(of: Sequence[int]) -> Array:
+        """Return the variance where the model is taken from these draws."""
+        if expected is None:
+            return least
+        counts = [np.mean([expected[i][k] for i in of], axis=0) for k in known]
         right = [dataclasses.replace(groups[k], counts=one) for k, one in zip(known, counts, strict=True)]
-        variance = np.maximum(variance, unbiased(right, places, sizes)[1])
+        return np.maximum(least, unbiased(right, places, sizes)[1])
+
     parts = contributions([groups[k] for k in known], places, sizes) if len(places) <= 2 else None
-    return Compared(places, model, spread, value, variance, int(sum(groups[k].records for k in known)), parts)
+    error = jackknife(lambda of: _effective(drawn[list(of)].mean(axis=0), variance(of)), len(draws))
+    records = int(sum(groups[k].records for k in known))
+    return Compared(places, model, spread, value, variance(range(len(draws))), records, parts, error)
+
+
+def _effective(shares: Array, variance: Array) -> float:
+    return float((1 - (shares**2).sum()) / max(float(variance.sum()), 1e-300))
+
+
+def jackknife(figure: Callable[[Sequence[int]], float], draws: int) -> float | None:
+    """Return the error of a figure that is made from independent draws, each group of them left out once.
+
+    ``sqrt((G − 1)/G Σ (f_g − f̄)²)``, f_g without the draws g, g + G, ...; None for one draw.
+
+    >>> values = np.array([1.0, 2.0, 4.0])
+    >>> found = jackknife(lambda of: float(values[list(of)].mean()), 3)
+    >>> bool(np.isclose(found, values.std(ddof=1) / np.sqrt(3)))
+    True
+    """
+    groups = min(JACKKNIFE, draws)
+    if groups < 2:
+        return None
+    found = [figure([i for i in range(draws) if i % groups != g]) for g in range(groups)]
+    return float(np.sqrt((groups - 1) * np.var(found)))
 
 
 def unbiased(groups: Sequence[Group], places: Places, sizes: Sequence[int]) -> tuple[Array, Array]:

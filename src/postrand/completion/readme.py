@@ -11,12 +11,19 @@ from postrand import formats
 from postrand.codebook.survey_design import SurveyDesign, survey_from_dict
 from postrand.completion import survey_recipes
 from postrand.estimate.pooling_files import COPY, RECORD
+from postrand.support.showing import few
 
 WIDTH = 96
 ENOUGH_COPIES = 5
 """With fewer copies, pooled standard errors depend much on the draw of the copies."""
 _NAMES_SHOWN = 12
-_PLAIN = 'fit = lambda copy: smf.ols("y ~ x", copy).fit()'
+_PLAIN = 'fit = lambda copy: smf.ols("y ~ C(x)", copy).fit()'
+_CODED = (
+    "(Put your own model in place of the one of y and x. Here x is a variable of categories. Categories are "
+    "often stored as codes, in files of Stata, SPSS and SAS as labelled codes: without factor(x), C(x) or i.x, "
+    "a program takes the codes for amounts, and says nothing. Write true numbers as x alone.)"
+)
+"""What the recipes take for granted: a code of a category is no amount."""
 RULES = (
     "Analyse each copy by itself, then combine the results by Rubin's rules. The recipes below do both.",
     "Never analyse the stacked file as if it were {copies} x {records} records: standard errors would be far too "
@@ -101,7 +108,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     """Return a few lines for each program that read the stacked file and fit one model, pooled."""
     name, drawn = told["file"], told["perturbed"]
     suffix, design = Path(name).suffix, _design(told)
-    found = ["(Put your own model in place of y ~ x.)", ""]
+    found = [wrapped(_CODED), ""]
     if design is not None:
         found += [text for sentence in survey_recipes.said(design) for text in (wrapped(sentence), "")]
     found += _recipe_r(name, design)
@@ -117,7 +124,7 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
         found += _code(
             f'use "{name}", clear',
             f"mi import flong, m({COPY}) id({RECORD}) imputed({' '.join(drawn)}) clear",
-            *(("mi estimate: regress y x",) if design is None else survey_recipes.in_stata(design)),
+            *(("mi estimate: regress y i.x",) if design is None else survey_recipes.in_stata(design)),
         )
     else:
         found += _code(*_again(told, "dta"))
@@ -129,7 +136,9 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
             *weighted,
             f"SORT CASES BY {COPY}.",
             f"SPLIT FILE LAYERED BY {COPY}.",
-            "REGRESSION /DEPENDENT y /METHOD=ENTER x.",
+            "* One such line for each category of x but the first; x itself is for true numbers only.",
+            "COMPUTE x2 = (x = 2).",
+            "REGRESSION /DEPENDENT y /METHOD=ENTER x2.",
         )
     else:
         found += _code(*_again(told, "sav"))
@@ -150,7 +159,7 @@ def _recipe_r(name: str, design: SurveyDesign | None) -> list[str]:
         "R (packages mice, and haven or arrow where they are named; -1 leaves copy 0 out):",
         *_code(
             f"long <- {_reading_r(name)}",
-            f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ x, data = copy))",
+            f"fits <- lapply(split(long, long${COPY})[-1], function(copy) lm(y ~ factor(x), data = copy))",
             "summary(mice::pool(fits), conf.int = TRUE)",
         ),
     ]
@@ -205,11 +214,10 @@ def wrapped(text: str) -> str:
 def named(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are.
 
-    >>> named(["a", "b"]), named([str(k) for k in range(14)])[-13:]
-    ('a, b', '11 and 2 more')
+    >>> named(["a", "b"]), named([str(k) for k in range(15)])[-13:]
+    ('a, b', '11 and 3 more')
     """
-    rest = len(names) - _NAMES_SHOWN
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:_NAMES_SHOWN])} and {rest} more"
+    return few(names, _NAMES_SHOWN)
 
 
 def _code(*lines: str) -> list[str]:

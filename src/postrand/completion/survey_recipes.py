@@ -46,7 +46,7 @@ def in_r(design: SurveyDesign, reading: str) -> tuple[str, ...]:
         f"long <- {reading}",
         f"fits <- lapply(split(long, long${COPY})[-1], function(copy) {{",
         *(f"    {line}" for line in made),
-        "    survey::svyglm(y ~ x, design = design)",
+        "    survey::svyglm(y ~ factor(x), design = design)",
         "})",
         "summary(mitools::MIcombine(fits))",
     )
@@ -56,12 +56,12 @@ def in_python(design: SurveyDesign) -> tuple[str, str]:
     """Return what fits one model to a copy, and what it does not count.
 
     >>> in_python(SurveyDesign(weights="w"))[0]
-    'fit = lambda copy: smf.wls("y ~ x", copy, weights=copy["w"]).fit(cov_type="HC1")'
+    'fit = lambda copy: smf.wls("y ~ C(x)", copy, weights=copy["w"]).fit(cov_type="HC1")'
     """
     model = (
-        f'smf.wls("y ~ x", copy, weights=copy[{json.dumps(design.weights)}])'
+        f'smf.wls("y ~ C(x)", copy, weights=copy[{json.dumps(design.weights)}])'
         if design.weights
-        else 'smf.ols("y ~ x", copy)'
+        else 'smf.ols("y ~ C(x)", copy)'
     )
     errors = 'cov_type="HC1"'
     if design.psu:
@@ -76,11 +76,11 @@ def in_python(design: SurveyDesign) -> tuple[str, str]:
 def in_stata(design: SurveyDesign) -> tuple[str, ...]:
     """Return the lines that name the design and fit one model to each copy, behind ``mi import``."""
     if not (design.weights or design.psu or design.strata):
-        return ("mi estimate: regress y x",)
+        return ("mi estimate: regress y i.x",)
     unit = design.psu or "_n"
     weights = f" [pweight={design.weights}]" if design.weights else ""
     parts = [f"{name}({value})" for name, value in (("strata", design.strata), ("fpc", design.fpc)) if value]
-    return (f"mi svyset {unit}{weights}{', ' + ' '.join(parts) if parts else ''}", "mi estimate: svy: regress y x")
+    return (f"mi svyset {unit}{weights}{', ' + ' '.join(parts) if parts else ''}", "mi estimate: svy: regress y i.x")
 
 
 def in_spss(design: SurveyDesign) -> tuple[tuple[str, ...], str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postrand.report import completed_pictures as pictures
+from postrand.support.worth_basis import BASES
 
 MOST_RESTS = 60
 """Tables whose errors are listed: those that rest most on the model."""
@@ -36,6 +37,8 @@ def completed_view(told: Mapping[str, Any], data: str) -> dict[str, Any]:
         "tables": [_table(one) for one in found["shares"]],
         "pairs": pairs[:MOST_RESTS],
         "further": len(pairs[MOST_RESTS:]),
+        "basis": BASES["model"],
+        "equal": BASES["equal"],
         "on_model": sum(one["on_model"] for one in pairs),
         "ratios": (min(known), max(known)) if known else None,
         "relations": _relations(found.get("relations")),
