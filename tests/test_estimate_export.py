@@ -12,6 +12,7 @@ import pytest
 
 from postrand import estimate, formats
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import SpecificationError
 from postrand.estimate.export import r_files
 from postrand.mechanism import Block, Mechanism
@@ -98,6 +99,18 @@ def test_base_r_reproduces_the_table(tmp_path, variables, weights):
     found = estimate.table(frame(), variables, MECHANISM, weights=weights)
     np.testing.assert_allclose(value, found.value.ravel(), atol=1e-12)
     np.testing.assert_allclose(error, found.standard_error.ravel(), atol=1e-12)
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_r_script_says_that_it_uses_no_survey_design(tmp_path, recorded):
+    variables = MECHANISM.require_codebook().variables
+    law = Mechanism(MECHANISM.blocks, Codebook(variables, survey=SurveyDesign(weights="w") if recorded else None))
+    for name, text in r_files(law).items():
+        (tmp_path / name).write_text(text, "utf-8")
+    code = 'source("postrand.R", encoding = "UTF-8"); release <- postrand_read(".")'
+    done = subprocess.run(["Rscript", "-e", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ("records a survey design" in done.stderr) is recorded
 
 
 AREAS = Codebook((Variable("area", role="key", categories=tuple(f"area {k}" for k in range(70))),))

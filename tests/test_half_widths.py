@@ -8,10 +8,11 @@ import postrand as pr
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.frames import TableSource
+from postrand.estimate import expected_precision
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.randomness import ReleaseKey
-from postrand.workflow.advice_needs import Precision
+from postrand.workflow.advice_needs import JUDGED, Precision, needs_from
 from postrand.workflow.advice_plan import Asked
 from postrand.workflow.half_widths import Drawn, drawn_of, half_width, kish
 
@@ -68,3 +69,22 @@ def test_what_is_counted_is_read_from_the_weights_alone():
     assert "every record counts once" in Drawn().sentences[0]
     assert kish(np.array([1.0, -1.0])) is kish(np.zeros(2)) is None
     assert half_width(LAW, Precision(1, ("sex",)), N, Drawn("w", None)) is None
+
+
+@pytest.mark.parametrize("table", [("sex",), ("area",), ("sex", "area")])
+def test_the_least_favourable_shares_have_half_of_the_records_or_more_in_the_cell(table):
+    """By trying shares of one cell, the rest being spread over the others or all in one of them: as ``JUDGED`` says."""
+    size = {("sex",): 2, ("area",): 3, ("sex", "area"): 6}[table]
+    shape = tuple(variable.size for variable in (SEX, AREA) if variable.name in table)
+    most = {}
+    for share in np.linspace(0, 1, 21):
+        rest = [np.full(size - 1, (1 - share) / (size - 1)), *((1 - share) * row for row in np.eye(size - 1))]
+        laws = [np.concatenate([[share], one]).reshape(shape) for one in rest]
+        errors = [expected_precision(LAW, table, N, law).standard_error.flat[0] for law in laws]
+        most[float(share)] = max(errors)
+    worst = float(expected_precision(LAW, table, N).worst.flat[0])
+    assert max(most.values()) == pytest.approx(worst, rel=0.01)
+    assert max(most.values()) <= worst * (1 + 1e-12)
+    assert max(most, key=most.__getitem__) >= 0.5 - 1e-9
+    line = needs_from(precisions=["2 points for sex"]).lines()[-1]
+    assert line == f"  precision ± 2 points for sex: {JUDGED}"

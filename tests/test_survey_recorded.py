@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,9 @@ from postrand.cli import main
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import SpecificationError, UsageError
 from postrand.estimate import offer
+from postrand.estimate.survey_design import SurveyWarning, set_aside
+from postrand.release import rebuild_report
+from postrand.report.html import counted_words
 from tests.fixtures.releases.make import write_villages
 
 KEPT = Path(__file__).parent / "fixtures" / "releases" / "3" / "surveyed"
@@ -96,3 +101,86 @@ def test_the_workbench_keeps_a_recorded_design(tmp_path):
     decisions = open_plan(plan, tmp_path)
     assert codebook_of(decisions).survey == DESIGN
     assert 'psu = "village"' in codebook_toml(decisions)
+
+
+UNUSED = (
+    "the method {} takes no survey design: weights, clusters and strata of the design that the release records are not "
+    "used: values can be wrong for the population and standard errors can be too small"
+)
+
+
+def test_a_method_that_takes_no_design_says_what_it_leaves_aside_in_the_command_and_in_python():
+    assert asked("--method", "likelihood")["notes"] == [
+        f"Note: {UNUSED.format('likelihood')}; without --method they are used"
+    ]
+    notes = asked("--method", "likelihood", "--weight", "weight")["notes"]
+    assert "clusters and strata of the design that the release records are not used: standard errors" in notes[1]
+    found = pr.read_release(KEPT)
+    frame, law = found.frame(), found.mechanism
+    done = pr.complete(found, copies=2, seed=1)
+    own = re.escape("; without 'method' and 'model', design=mechanism.codebook.survey uses them")
+    for method, ask in (
+        ("likelihood", lambda: pr.estimate.maximum_likelihood(frame, ["sex"], law)),
+        ("likelihood", lambda: pr.estimate.table(frame, ["sex"], law, method="likelihood")),
+        ("likelihood", lambda: pr.estimate.regression("sex ~ area", frame, law, "logistic", method="likelihood")),
+        ("model", lambda: pr.estimate.table(frame, ["sex"], law, model=done)),
+        ("model", lambda: pr.estimate.independence_test(frame, "sex", "area", law, model=done)),
+    ):
+        with pytest.warns(SurveyWarning, match=UNUSED.format(method) + own) as told:
+            ask()
+        assert len([one for one in told if one.category is SurveyWarning]) == 1
+    pr.estimate.table(frame, ["sex"], law, design=found.codebook.survey)
+    pr.estimate.table(frame, ["sex"], law)  # the unbiased estimate could take one: nothing is left aside by the method
+
+
+def test_what_is_left_aside_is_what_the_design_records_and_no_option_gives():
+    def told(design, **given):
+        book = Codebook(tuple(Variable(name, "other", type="double") for name in "whpab"), survey=design)
+        return set_aside(SimpleNamespace(codebook=book), "model", **given)
+
+    assert told(SurveyDesign(weights="w"), weights="w") == ""
+    assert "design: weights of" in told(SurveyDesign(weights="w"))
+    assert told(SurveyDesign(weights="w")).endswith("not used: values can be wrong for the population")
+    assert told(SurveyDesign(strata="h")).endswith(
+        "strata of the design that the release records are not used: standard errors can be too large"
+    )
+    replicated = SurveyDesign(weights="w", replicates=("a", "b"), method="brr")
+    assert "weights and replicate weights of" in told(replicated)
+    assert told(replicated, weights="w").endswith("not used: standard errors can be too small")
+
+
+def test_corrected_tables_of_the_report_say_that_they_are_not_weighted(tmp_path):
+    """Oracle: the figures are those of the estimate without weights, which are not those of the recorded design."""
+    page = " ".join(rebuild_report(KEPT, tmp_path / "page.html").read_text().split())
+    (caption,) = re.findall(r"<figcaption>(Shares of .*?)</figcaption>", page)
+    assert caption.endswith(
+        "with its 95% interval. Not weighted by weight, as the recorded survey design would: each record counts once, "
+        "so these are figures of the records, not of the population, and standard errors are those of a simple random "
+        "sample. &#39;postrand estimate&#39; uses the design."
+    )
+    found = pr.read_release(KEPT)
+    plain = pr.estimate.table(found.frame(), ["sex"], found.mechanism)
+    weighted = pr.estimate.table(found.frame(), ["sex"], found.mechanism, design=found.codebook.survey)
+    shown = [
+        f"<strong>{100 * share:.2f}</strong></td><td>{100 * error:.2f}</td>"
+        for share, error in zip(plain.value, plain.standard_error, strict=True)
+    ]
+    assert all(text in page for text in shown)
+    assert abs(weighted.value - plain.value).max() > 0.001
+
+
+def test_the_caption_names_what_is_recorded_and_is_silent_where_nothing_is():
+    variables = tuple(Variable(name, "other", type="double") for name in "wh")
+    weight = Variable("w", "weight", type="double")
+    assert counted_words(Codebook(variables)) == ""
+    assert counted_words(Codebook((weight, variables[1]))).endswith("for that, use 'postrand estimate --weight w'.")
+    design = SurveyDesign(strata="h")
+    assert counted_words(Codebook(variables, survey=design)).startswith(" Standard errors are those of a simple random")
+
+
+def test_the_report_counts_the_claims_that_protect_prints(tmp_path):
+    for kept in ("surveyed", "housed"):
+        page = rebuild_report(KEPT.parent / kept, tmp_path / f"{kept}.html").read_text()
+        many = len(pr.read_release(KEPT.parent / kept).certificate_sentences)
+        assert f"<dt>Privacy claims</dt><dd>{many}</dd>" in page
+    assert many > len(pr.read_release(KEPT.parent / "housed").certificate["claims"])

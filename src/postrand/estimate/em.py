@@ -26,6 +26,7 @@ from postrand.estimate.intervals import Binomial
 from postrand.estimate.profile import profile_ends
 from postrand.estimate.result import Estimate, Part
 from postrand.estimate.split_members import require_alike
+from postrand.estimate.survey_design import design_of
 from postrand.estimate.tally import Tally, tally
 from postrand.estimate.unbiased import LinearLaw, linear_law, margin_law, result
 from postrand.mechanism import Mechanism
@@ -71,7 +72,8 @@ def maximum_likelihood(
     is the unbiased estimate. It stops when the log-likelihood is surely within ``tolerance`` nats of its
     maximum: 1e-4 puts every estimate within 0.015 standard errors. The covariance is the inverse observed information
     of the cells off the boundary (sandwich form with weights or strata); a cell at the boundary has none. Intervals
-    are those of the profile likelihood, within [0, 1]; of large tables those of the unbiased estimator, cut.
+    are those of the profile likelihood, within [0, 1]; of large tables those of the unbiased estimator, cut. Warns
+    where the codebook records a survey design, which it does not use.
 
     Raises
     ------
@@ -85,6 +87,7 @@ def maximum_likelihood(
     Dempster, Laird & Rubin (1977); Varadhan & Roland (2008), scheme S3.
     """
     require_alike(mechanism, [*variables], "the likelihood")
+    design_of(None, weights, strata, "likelihood", mechanism)
     counted = tally(frame, variables, mechanism, weights, strata, combine=False)
     return from_tally_ml(counted, tolerance=tolerance, max_steps=max_steps)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 from postrand.codebook import Codebook, Variable
@@ -12,6 +13,7 @@ from postrand.estimate.split_parts import response
 from postrand.formats import Format, formats
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix_storage import UNIT
+from postrand.support import wordings
 
 MAX_R_CATEGORIES = 1000
 """A release leaves categories and matrices out, which hold every probability as text, where a block has more."""
@@ -32,21 +34,49 @@ def _pair(block: Block) -> tuple[int, int] | None:
     return None if block.cells is not None else response(block.matrix)
 
 
-def r_script() -> dict[str, str]:
-    """Return the text of ``postrand.R``, by its name: it reads the data of a release, and makes tables."""
+def r_script(mechanism: Mechanism | None = None) -> dict[str, str]:
+    """Return the text of ``postrand.R``, by its name: it reads the data of a release, and makes tables.
+
+    It warns of draws that records share, and of a survey design, where the mechanism of the release has them.
+    """
     text = resources.files("postrand.estimate").joinpath("postrand.R").read_text("utf-8")
     needed: dict[str, list[str]] = {}
     released = [entry for entry in formats() if entry.written]
     for entry in released:
         needed.setdefault(" or ".join(_packages(entry)), []).extend(entry.written)
+    book = None if mechanism is None else mechanism.codebook
     filled = {
         "@packages@": "\n".join(f"#   {which}: {', '.join(suffixes)}" for which, suffixes in needed.items() if which),
         "@suffixes@": "|".join(s[1:] for entry in released for s in entry.written),
         "@readers@": "\n    ".join(map(_r_branch, released)),
+        "@design@": "FALSE" if book is None or book.survey is None else "TRUE",
+        "@shared@": _shared({} if mechanism is None else mechanism.shared),  # last: names can look like marks
     }
     for mark, code in filled.items():
         text = text.replace(mark, code)
     return {"postrand.R": text}
+
+
+def _shared(shared: Mapping[str, Sequence[str]]) -> str:
+    """Return the variables whose draws records share, by unit, as a list of R with the sentence that warns of them.
+
+    >>> _shared({})
+    'list()'
+    """
+    units = []
+    for unit, names in shared.items():
+        said = wordings.limit({"code": f"shared_{unit}", "variables": ["%s"]})
+        units.append(f"{unit} = list(variables = c({', '.join(map(_text, names))}), said = {_text(said)})")
+    return f"list({', '.join(units)})"
+
+
+def _text(text: str) -> str:
+    r"""Return a text as R writes it.
+
+    >>> print(_text('the "region"'))
+    "the \"region\""
+    """
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _packages(entry: Format) -> list[str]:
@@ -87,7 +117,7 @@ def r_files(mechanism: Mechanism) -> dict[str, str]:
     """
     book = mechanism.require_codebook()
     categories = _csv(["variable", "value", "label", "type", "missing"], _categories(book.variables))
-    files = r_script() | {"r_categories.csv": categories}
+    files = r_script(mechanism) | {"r_categories.csv": categories}
     for number, block in enumerate(mechanism.blocks, 1):
         files[f"r_matrix_{number}.csv"] = matrix_csv(block, tuple(book[name].size for name in block.variables))
     return files | _split_files(mechanism, book)

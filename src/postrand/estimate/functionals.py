@@ -27,7 +27,7 @@ from postrand.estimate.survey_law import DesignLaw, check_divided
 from postrand.estimate.tally import Surveyed, Tally, tally
 from postrand.estimate.unbiased import METHOD, LinearLaw, surveyed_law
 from postrand.mechanism import Mechanism
-from postrand.support.showing import show_whole
+from postrand.support.showing import digits, show_whole
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
@@ -66,7 +66,7 @@ def quantities(
         Naming every functional that the release does not identify.
     """
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"variables": variables, "functionals": functionals, "weights": weights, "strata": strata}
         return by_model("functionals of the table", quantities, frame, mechanism, model, **asked)
     return from_tally(tally(frame, variables, mechanism, weights, strata, design=design), functionals)
@@ -206,7 +206,7 @@ class Ratio:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        text = f"{self.value:.5g} (95% interval {low:.5g} to {high:.5g})"
+        text = f"{digits(self.value)} (95% interval {digits(low)} to {digits(high)})"
         return "\n".join([text, *(f"Warning: {w}" for w in self.warnings)])
 
 
@@ -256,7 +256,7 @@ def odds_ratio(
         If one of the four estimated frequencies is not positive.
     """
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"row": row, "column": column, "rows": rows, "columns": columns, "weights": weights, "strata": strata}
         answered = alone(odds_ratio, frame, mechanism, asked) is not None
         perturbed = [name for name in (row, column) if name in mechanism.variables]

@@ -14,7 +14,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.nominal import nominal_warnings
+from postrand.estimate.nominal import nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
 from postrand.estimate.survey_design import design_of, refuse_design
@@ -93,7 +93,7 @@ def mean(
     Fieller (1954), J. R. Statist. Soc. B 16, 175-185; Hall (1992), J. R. Statist. Soc. B 54, 221-228.
     """
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
         return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
@@ -120,7 +120,7 @@ def total(
     """
     what = f"total of {variable}"
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
         return by_model(what, total, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
@@ -175,7 +175,7 @@ def ratio_of_totals(
         raise UsageError(sentence("numerator and denominator are the same variable", got=repr(numerator)))
     names, what = (numerator, denominator), f"ratio of the totals of {numerator} and {denominator}"
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"numerator": numerator, "denominator": denominator, "by": by, "weights": weights, "strata": strata}
         return by_model(what, ratio_of_totals, frame, mechanism, model, **asked)
     records = read(frame, names, mechanism, by, weights, strata, design)
@@ -216,7 +216,7 @@ def estimate_of(
         dropped=records.dropped,
         method=method,
         perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
-        notes=nominal_warnings(mechanism.codebook, variables),
+        notes=(*nominal_warnings(mechanism.codebook, variables), *quantity_warnings(mechanism.codebook, records.clear)),
     )
 
 

@@ -100,7 +100,7 @@ def independence_test(
     Rao & Scott (1984) for weights; van den Hout & van der Heijden (2002) for misclassified tables.
     """
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"row": row, "column": column, "weights": weights, "strata": strata}
         tables = copied_tables(frame, mechanism, model, variables=[row, column], weights=weights, strata=strata)
         found = joint_wald(tables, *_independence_of(tables[0].value.shape, weights is None and strata is None, tables))
@@ -169,7 +169,7 @@ def goodness_of_fit_test(
         If ``expected`` is no distribution over the variable's categories, or the model is missing.
     """
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "expected": expected, "weights": weights, "strata": strata}
         tables = copied_tables(frame, mechanism, model, variables=[variable], weights=weights, strata=strata)
         target = _target(expected, variable, tables[0].value.size)

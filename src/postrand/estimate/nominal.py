@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import from_numpy
 from postrand.codebook.no_answer import counted
+from postrand.codebook.quantity_codes import quantities_told, suspects
+from postrand.errors import sentence
+from postrand.support.showing import capital, unshown
 
 _SHOWN = 3
 
@@ -42,6 +48,23 @@ def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[s
     return (*only_names, *(_counted_sentence(one) for one in known if _no_answers(one)))
 
 
+def quantity_warnings(codebook: Codebook | None, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence if numbers that are no categories hold what looks like codes for no answer; () if not.
+
+    ``values`` are those of the released records, by name. A recode that does nothing else says what means no answer.
+    """
+    told = set[str]()
+    if codebook is not None:
+        told = {recode.variable for recode in codebook.recodes if recode.says_missing}
+        told |= {variable.name for variable in codebook.variables if variable.is_categorical}
+    asked = {name: held for name, held in values.items() if name not in told}
+    found = {name: codes for name, held in asked.items() if (codes := suspects(from_numpy(np.asarray(held))))}
+    if not found:
+        return ()
+    fix = "leave out the records that have them, or ask for a release whose codebook says which values are missing"
+    return (sentence(capital(quantities_told(found)), fix=f"if they mean no answer, {fix}"),)
+
+
 def _no_answers(variable: Variable) -> dict[Any, str]:
     return counted(variable.categories, variable.labels, variable.missing_codes)
 
@@ -69,7 +92,8 @@ def _listed(pairs: Sequence[tuple[Any, str]]) -> str:
     """Return codes with their labels; a label that is the code alone is none."""
     shown = [str(code) if str(code) == text else f"{code} = {text}" for code, text in pairs]
     named = [text for text, (code, label) in zip(shown, pairs, strict=True) if str(code) != label] or shown
-    return ", ".join(named[:_SHOWN]) + ", ..." * (len(shown) > len(named[:_SHOWN]))
+    left = unshown(len(named), _SHOWN)
+    return ", ".join(named[: len(named) - left]) + ", ..." * (len(shown) > len(named) - left)
 
 
 def _number(code: object) -> float | None:

@@ -18,6 +18,7 @@ from postrand.estimate.pooling_resampling import Method, Resampling, resampled
 from postrand.estimate.pooling_result import Pooled
 from postrand.estimate.pooling_rules import check_copies, combine, covariance_between
 from postrand.estimate.pooling_scale import SCALES, Scale, ScaleName
+from postrand.support.showing import few
 
 
 def pool(
@@ -126,7 +127,7 @@ def _in_order(answer: Answer, first: Answer) -> Answer:
     """Return the answer, if its names and parts are those of the first copy."""
     if answer.names != first.names:
         differ = sorted(set(answer.names) ^ set(first.names)) or list(answer.names)
-        what = f"the copies give different estimates: {', '.join(differ[:5])}"
+        what = f"the copies give different estimates: {few(differ, 5)}"
         fix = "let every frame list all categories, or merge the rare ones before the analysis"
         raise EstimationError(sentence(what, fix=fix))
     parts = [(one.variance is None, one.covariance is None) for one in (answer, first)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from postrand.errors import EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array
+from postrand.support.showing import few
 
 FORMS = (
     "a fitted result with params and cov_params(), (estimate, variance), (estimate, variance, degrees of freedom), "
@@ -164,7 +165,7 @@ def _checked(answer: Answer) -> Answer:
         finite &= np.isfinite(answer.variance) & (answer.variance >= 0)
     if not finite.all():
         bad = [name for name, good in zip(answer.names, finite, strict=True) if not good]
-        what = f"an estimate or its variance is not a finite number: {', '.join(bad[:5])}"
+        what = f"an estimate or its variance is not a finite number: {few(bad, 5)}"
         raise EstimationError(sentence(what, fix="use fewer variables, or merge categories"))
     return answer
 

@@ -15,6 +15,11 @@
 # Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they can lie outside
 # [0, 1]. Standard errors include sampling and perturbation.
 
+# Variables of which all records of a person or of a household share one draw, with what that does to standard errors.
+postrand_shared <- @shared@
+# Whether the release records a survey design; codebook.json names its columns.
+postrand_design <- @design@
+
 # The released records: one file, or a folder of parts. `name` is that of the file in `dir`.
 postrand_data <- function(dir = ".", name = NULL) {
   if (is.null(name)) name <- list.files(dir, "^data([.](@suffixes@))?$")
@@ -63,6 +68,7 @@ postrand_values <- function(frame) {
 }
 
 postrand_read <- function(dir = ".") {
+  if (postrand_design) warning("the release records a survey design (codebook.json names its columns), and postrand_table does not use it: weights count only where weights = names them, and standard errors count no clusters, strata or replicate weights. Use postrand estimate, or the R package postrand", call. = FALSE)
   read <- function(name) {
     read.csv(file.path(dir, name), colClasses = "character", check.names = FALSE, encoding = "UTF-8", na.strings = NULL)
   }
@@ -98,7 +104,7 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   w <- postrand_weights(weights, data)[complete]
   if (length(split)) w <- w * split[[1]]$weight[cells[[which(!vapply(axes, function(a) is.null(a$parts), TRUE))]][complete]]
   of_members <- length(split) && !is.null(release$household)
-  if (of_members) w <- w * postrand_members(data, release)[complete]
+  if (of_members) w <- w * postrand_members(data, release)[complete] else postrand_warn(variables)
   operators <- lapply(axes, function(axis) if (is.null(axis$parts)) axis$show %*% solve(t(axis$law)) else axis$operator)
   sizes <- vapply(operators, ncol, 1)
   index <- rep(1, length(w))
@@ -122,6 +128,14 @@ postrand_table <- function(data, variables, release, weights = NULL) {
   spread <- postrand_apply(squares, summed(square)) - 2 * value * cross + sum(square) * value^2
   error <- sqrt(pmax(n / (n - 1) * spread, 0)) / sum(w)
   postrand_frame(axes, variables, release, value, error)
+}
+
+# Warn of variables whose draws are shared: the records that count for a split of households share none.
+postrand_warn <- function(variables) {
+  for (unit in postrand_shared) {
+    held <- intersect(unit$variables, variables)
+    if (length(held)) warning(sprintf(unit$said, paste(held, collapse = ", ")), call. = FALSE)
+  }
 }
 
 # The number of records of each one's household, where one random member of each shows something of the split: that

@@ -82,7 +82,7 @@ def quantile(
     """
     chances = _chances(q)
     if wants_model(method, model):
-        design_of(design, method="model")
+        design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "q": q, "by": by, "weights": weights, "strata": strata}
         return by_model(f"quantile of {variable}", quantile, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)

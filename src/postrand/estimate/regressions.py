@@ -7,12 +7,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from postrand.codebook.quantity_codes import is_number
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
-from postrand.estimate.nominal import nominal_warnings
+from postrand.estimate.nominal import nominal_warnings, quantity_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
 from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
@@ -111,7 +112,7 @@ def regression(
         raise UsageError(
             sentence(f"unknown method {method!r}{nearest(str(method), METHODS)}", wanted=", ".join(METHODS))
         )
-    design_of(design, weights, strata, method if model is None else "model")
+    design_of(design, weights, strata, method if model is None else "model", mechanism)
     if method == "model" or model is not None:
         asked = {"formula": formula, "family": family, "weights": weights, "strata": strata}
         return regression_by_model(_regression, frame, mechanism, model, **asked)
@@ -145,8 +146,14 @@ def regression(
 
 
 def _nominal(data: Data) -> tuple[str, ...]:
-    """Return the warning of a response whose codes only name categories; other families do not calculate with them."""
-    return nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
+    """Return the warnings of a response whose codes only name categories, which some families do not calculate with.
+
+    And of codes for no answer in unperturbed numbers, on either side of the formula.
+    """
+    named = nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
+    clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
+    numbers = {name: column for name, column in clear.items() if is_number(column.type)}
+    return (*named, *quantity_warnings(data.book, numbers))
 
 
 def _solved(data: Data) -> Fit:

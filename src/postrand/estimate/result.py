@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from postrand.errors import EstimationError, UsageError, nearest, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array
-from postrand.support.showing import show_whole
+from postrand.support.showing import digits, show_whole, unshown
 
 Part = Literal["total", "sampling", "perturbation"]
 MAX_PRINTED = 40
@@ -131,12 +131,12 @@ class Estimate:
 
     def _named(self, cells: NDArray[np.intp]) -> str:
         """Return the labels of the first few cells, and how many others there are."""
-        places = np.unravel_index(cells[:MAX_NAMED], self.value.shape)
+        rest = unshown(cells.size, MAX_NAMED)
+        places = np.unravel_index(cells[: cells.size - rest], self.value.shape)
         names = [
             " / ".join(texts[i] for texts, i in zip(self.labels, place, strict=True))
             for place in zip(*(p.tolist() for p in places), strict=True)
         ]
-        rest = cells.size - len(names)
         return ", ".join(names) + (f" and {rest:,} more" if rest else "")
 
     @property
@@ -289,7 +289,7 @@ class Estimate:
         columns = (self.value.ravel(), self.standard_error.ravel(), low.ravel(), high.ravel())
         head = [*self.variables, "estimate", "std. error", "[95%", "interval]"]
         cells = itertools.islice(itertools.product(*self.labels), MAX_PRINTED)
-        rows = [[*texts, *(f"{c[i]:.5g}" for c in columns)] for i, texts in enumerate(cells)]
+        rows = [[*texts, *(digits(c[i]) for c in columns)] for i, texts in enumerate(cells)]
         lines = format_rows(head, rows, left=len(self.variables))
         if self.value.size > MAX_PRINTED:
             lines.append(f"... {self.value.size - MAX_PRINTED:,} more cells")

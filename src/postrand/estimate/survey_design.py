@@ -7,19 +7,33 @@ from typing import Any
 
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import UsageError, sentence, shown
+from postrand.mechanism import Mechanism
+from postrand.support.warned import warn
 
-__all__ = ["SurveyDesign", "design_of", "from_parts", "refuse_design"]
+__all__ = ["SurveyDesign", "SurveyWarning", "design_of", "from_parts", "refuse_design", "set_aside"]
+
+
+class SurveyWarning(UserWarning):
+    """A method does not use the survey design that a release records."""
 
 
 def design_of(
-    design: SurveyDesign | None, weights: str | None = None, strata: str | None = None, method: str = "unbiased"
+    design: SurveyDesign | None,
+    weights: str | None = None,
+    strata: str | None = None,
+    method: str = "unbiased",
+    mechanism: Mechanism | None = None,
 ) -> SurveyDesign | None:
     """Return the design of a question; raises UsageError if weights or strata stand beside it, or the method has none.
+
+    Warns where the method has none, and the codebook of ``mechanism`` records one.
 
     >>> design_of(None, "w") is None
     True
     """
     if design is None:
+        if mechanism is not None and (told := set_aside(mechanism, method, weights, strata)):
+            warn(f"{told}; without 'method' and 'model', design=mechanism.codebook.survey uses them", SurveyWarning, 4)
         return None
     if not isinstance(design, SurveyDesign):
         fix = "make it by estimate.SurveyDesign(...)"
@@ -32,6 +46,30 @@ def design_of(
         fix = "leave out the method; or pool completed files with software for surveys"
         raise UsageError(sentence(what, fix=fix))
     return design
+
+
+def set_aside(mechanism: Mechanism, method: str | None, weights: object = None, strata: object = None) -> str:
+    """Return what a method leaves aside of the survey design that the codebook records; "" where it leaves nothing.
+
+    ``weights`` and ``strata`` are those that are given, and so are used.
+    """
+    book = mechanism.codebook
+    if book is None or book.survey is None or method not in ("likelihood", "model"):
+        return ""
+    found, replicated = book.survey, bool(book.survey.replicates)
+    by_value = ["weights"] * ((found.weights is not None or replicated) and weights is None)
+    by_error = ["clusters"] * (found.psu is not None) + ["strata"] * (found.strata is not None and strata is None)
+    by_error += ["replicate weights"] * replicated
+    if not (parts := [*by_value, *by_error]):
+        return ""
+    error = "small" if {"clusters", "replicate weights"} & {*by_error} else "large"
+    wrong = ["values can be wrong for the population"] * bool(by_value)
+    wrong += [f"standard errors can be too {error}"] * bool(by_error)
+    named = " and ".join([", ".join(parts[:-1]), parts[-1]][len(parts) == 1 :])
+    return (
+        f"the method {method} takes no survey design: {named} of the design that the release records are not used: "
+        f"{' and '.join(wrong)}"
+    )
 
 
 def refuse_design(design: object, what: str, fix: str) -> None:

@@ -76,7 +76,7 @@ def table(
     (1.0, True)
     """
     asks_model = wants_model(method, model, "likelihood")
-    design_of(design, weights, strata, "model" if asks_model else method)
+    design_of(design, weights, strata, "model" if asks_model else method, mechanism if asks_model else None)
     if asks_model:
         asked = {"variables": variables, "weights": weights, "strata": strata}
         return by_model("shares", unbiased.table, frame, mechanism, model, **asked)
