@@ -1,6 +1,7 @@
 """Suppression and microaggregation: the fewest and the least against all answers, and claims from the file alone."""
 
 import collections
+import dataclasses
 import itertools
 import json
 import shutil
@@ -19,12 +20,15 @@ from postrand.alternatives.partition import mdav_groups, means_of, optimal_group
 from postrand.alternatives.patterns import choices_of
 from postrand.cli import main
 from postrand.cli.frame import _tell_warnings
+from postrand.codebook import Codebook, Variable
 from postrand.data.frames import to_arrow
 from postrand.errors import DataError, PrivacyError, ReleaseError, UsageError
 from postrand.formats.csv import FormulaWarning
 from postrand.plan.infer import load_codebook
 from postrand.risk.finding import Finding
-from postrand.risk.findings import KEYS_ALONE, Findings, _together
+from postrand.risk.findings import Findings, _together
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.support.measure_names import KEYS_ALONE
 from postrand.workflow.alternative_files import suppress_file
 from postrand.workflow.leaving import of_averaged, of_suppressed
 
@@ -155,6 +159,92 @@ def test_groups_of_one_column_change_least(seed, k):
     change = ((means_of(values, groups) - values) ** 2).sum()
     assert np.bincount(groups).min() >= k
     assert change == pytest.approx(least_change(values, k), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("k", [2, 3])
+def test_groups_of_households_change_least_of_all_runs_with_k_of_them(seed, k):
+    rng = np.random.default_rng(seed)
+    homes = np.sort(rng.integers(0, 6, 12))
+    values = np.round(rng.lognormal(size=12) * 10) if seed % 2 else rng.lognormal(size=6)[homes]
+    groups = optimal_groups(values, k, homes)
+    assert min(np.unique(homes[groups == one]).size for one in range(groups.max() + 1)) >= k
+    order = np.lexsort((homes, values))
+    x, home = values[order], homes[order]
+
+    def best(start):
+        ends = [end for end in range(start + 1, 13) if np.unique(home[start:end]).size >= k]
+        return 0.0 if start == 12 else min((x[start:e].var() * (e - start) + best(e) for e in ends), default=np.inf)
+
+    assert ((means_of(values, groups) - values) ** 2).sum() == pytest.approx(best(0), abs=1e-9)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_a_value_that_a_household_shares_is_averaged_with_those_of_others(together, tmp_path):
+    rng = np.random.default_rng(7)
+    homes = np.repeat(np.arange(60), rng.integers(1, 6, 60))
+    income = rng.lognormal(10, 1, 60).round(2)[homes]
+    table = pa.table({"home": homes, "income": income, "age": rng.integers(0, 90, homes.size).astype(float)})
+    columns = ["income", "age"] if together else ["income"]
+    with pytest.warns(UnperturbedWarning, match="exactly: income in .* of its values"):
+        alone = pr.microaggregate(table, ["income"], 3)
+    assert np.mean(np.asarray(alone.frame["income"]) == income) > 0.5  # a household of three is a group of its own
+    made = pr.microaggregate(table, columns, 3, household="home", together=together)
+    assert made.claims.exact is not None
+    assert made.claims.exact["income"] == 0.0
+    classes = made.frame.group_by(columns).aggregate([("home", "count_distinct")])
+    assert min(classes["home_count_distinct"].to_pylist()) >= 3
+    assert "3 households" in made.claims.holds[0]
+    claims = Claims.from_dict(json.loads(json.dumps(made.claims.to_dict())))
+    claims.check(made.frame)
+    claims.check(made.frame.drop_columns(["home"]))  # who has no numbers counts records
+    with pytest.raises(PrivacyError, match="too few households"):
+        dataclasses.replace(made.claims, classes=(("income",),)).check(alone.frame)
+    pa.parquet.write_table(table, tmp_path / "homes.parquet")
+    asked = ["microaggregate", str(tmp_path / "homes.parquet"), "--columns", ",".join(columns), "--household", "home"]
+    asked += ["--drop", "home", "--out", str(tmp_path / "out"), *(["--together"] if together else ["--as-is", "age"])]
+    told = CliRunner().invoke(main, asked)
+    assert told.exit_code == 0, told.output
+    assert "of at least 3 households" in told.output
+    assert "home" not in pa.parquet.read_table(tmp_path / "out" / "data.parquet").column_names
+    assert CliRunner().invoke(main, ["recheck", str(tmp_path / "out")]).exit_code == 0
+
+
+def test_the_household_of_a_codebook_counts_and_one_without_a_number_is_refused():
+    table = pa.table({"home": [1, 1, 1, 2, 2, 3], "pay": [5.0, 5.0, 5.0, 6.0, 6.0, 9.0]})
+    book = Codebook((Variable("home", "household", type="int64"),))
+    assert pr.microaggregate(table, ["pay"], 2, codebook=book).frame["pay"].to_pylist() == [5.25] * 4 + [7.5] * 2
+    with pytest.raises(DataError, match="fewer households than k"):
+        pr.microaggregate(table, ["pay"], 4, household="home")
+    with pytest.raises(DataError, match="no number of its household"):
+        pr.microaggregate(pa.table({"home": [1, None], "pay": [1.0, 2.0]}), ["pay"], 2, household="home")
+    with pytest.raises(UsageError, match="number of the household is one of the columns"):
+        pr.microaggregate(table, ["pay", "home"], 2, household="home")
+
+
+@pytest.mark.filterwarnings("ignore:A group of equal values")
+@pytest.mark.filterwarnings("default:numbers that look like codes")
+def test_codes_for_no_answer_are_told_before_they_are_averaged(tmp_path):
+    pay = [*np.random.default_rng(3).integers(900, 3000, 300).astype(float), *[-9.0] * 12]
+    table = pa.table({"pay": pay, "kind": ["a", "b", "c"] * 104})
+    with pytest.warns(
+        UnperturbedWarning, match=r"codes for no answer count as values, in means too: pay \(probably -9\)"
+    ):
+        pr.microaggregate(table, ["pay"], 3)
+    pa.parquet.write_table(table, tmp_path / "pay.parquet")
+    for words in (["microaggregate", "--k", "3"], ["permute", "--blocks", "10"]):
+        command = [words[0], str(tmp_path / "pay.parquet"), "--columns", "pay", *words[1:], "--out"]
+        told = CliRunner().invoke(main, [*command, str(tmp_path / words[0])])
+        assert "probably -9" in told.stderr, told.output
+
+
+def test_a_wrong_name_or_k_is_told_before_columns_need_decisions(tmp_path):
+    rows = "\n".join(f"{n},{'fm'[n % 2]}" for n in range(60))
+    (tmp_path / "persons.csv").write_text(f"person,sex\n{rows}\n")
+    ask = ["suppress", str(tmp_path / "persons.csv"), "--out", str(tmp_path / "out"), "--keys"]
+    assert "no column 'nope'" in CliRunner().invoke(main, [*ask, "nope"]).stderr
+    assert "k is not valid" in CliRunner().invoke(main, [*ask, "sex", "--k", "0"]).stderr
 
 
 def test_a_dense_column_far_from_zero_loses_no_digits():
@@ -291,7 +381,9 @@ def test_a_sum_that_stays_beside_its_averaged_terms_needs_a_decision(tmp_path):
     told = CliRunner().invoke(main, asked)
     assert told.exit_code == 2
     assert "all = pay + more: all, released as it is, tells of the true values of pay, more" in told.stderr
-    assert "all = pay + more" in CliRunner().invoke(main, [*asked, "--as-is", "all"]).stderr
+    done = CliRunner().invoke(main, [*asked, "--as-is", "all"]).stderr
+    assert "all = pay + more" in done.splitlines()[0]  # exact relations are told first
+    assert len(done.splitlines()) > 1
 
 
 def test_warnings_of_suppression_are_of_the_values_that_are_gone():
@@ -457,3 +549,17 @@ def test_a_recode_that_renames_its_column_is_one_of_the_keys(tmp_path):
     made = CliRunner().invoke(main, ["suppress", str(tmp_path / "t.csv"), *asked])
     assert made.exit_code == 0, made.output
     assert pl.read_csv(tmp_path / "out" / "data.csv").columns == ["sex", "decade"]
+
+
+def test_two_columns_that_settle_a_value_together_need_a_decision_as_in_a_plan(tmp_path):
+    rng = np.random.default_rng(6)
+    one, two = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
+    rows = [f"{a ^ b},{'x' if a else 'y'},{'u' if b else 'v'}" for a, b in zip(one, two, strict=True)]
+    (tmp_path / "s.csv").write_text("\n".join(["ill,left,right", *rows]))
+    asked = ["suppress", str(tmp_path / "s.csv"), "--keys", "ill", "--out", str(tmp_path / "out")]
+    told = CliRunner().invoke(main, asked)
+    assert told.exit_code == 2
+    assert (
+        "the true values of ill follow from two columns together that stay as they are, left and right" in told.stderr
+    )
+    assert CliRunner().invoke(main, [*asked, "--as-is", "left,right"]).exit_code == 0

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook.coding import index_values, is_null
-from postrand.data.frames import to_arrow
+from postrand.data.frames import names_of, to_arrow
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
-from postrand.risk.cells import IntArray, KeyCodes, table
+from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.findings import share_text
 
 Method = Literal["suppression", "microaggregation"]
@@ -22,6 +22,7 @@ _NOT = (
     "Who knows others of a class can leave them out. Two such files of the same persons can be compared, and classes "
     "that overlap then single persons out.",
 )
+_ONE_HOUSEHOLD = "Households are not counted: the records of a class can be the members of one."
 _NOT_OF_SUPPRESSION = (
     "A class in which all have one value of a variable tells this value of each of its members, and nearly so where "
     "one value is frequent.",
@@ -32,7 +33,7 @@ _NOT_OF_SUPPRESSION = (
 )
 _NOT_OF_AVERAGES = (
     "An average tells about where the true values are: between the averages of the groups beside it, where a column is "
-    "averaged alone. A group of equal values shows them.",
+    "averaged alone.",
     "All other columns are released as they are.",
 )
 
@@ -48,6 +49,9 @@ class Claims:
     ``lost`` is, after suppression, the share of the records in which each key is suppressed; after microaggregation the
     squared change of each column as a share of its variance, ``Σ (z_i − x_i)² / Σ (x_i − mean)²``. ``at_least`` is the
     share of all key values that must be suppressed at least for these claims, as far as that is proven.
+
+    After microaggregation, ``exact`` is the share of each column's values whose group has equal values only, so that
+    the average is the true value. With ``household``, the column with its number, ``k`` counts households.
     """
 
     method: Method
@@ -58,6 +62,8 @@ class Claims:
     sensitive: str | None = None
     diversity: int = 1
     at_least: float | None = None
+    exact: Mapping[str, float] | None = None
+    household: str | None = None
 
     @property
     def suppressed(self) -> float:
@@ -79,14 +85,23 @@ class Claims:
             return tuple(found)
         return tuple(
             f"Each released {'value' if len(names) == 1 else 'combination'} of {', '.join(names)} is that of at least "
-            f"{self.k} records."
+            f"{self.k} {'records' if self.household is None else 'households'}."
             for names in self.classes
         )
 
     @property
+    def told_exactly(self) -> str:
+        """In how many records an average is the true value, in a sentence; '' where in none."""
+        found = [f"{name} in {share_text(share)} of its values" for name, share in (self.exact or {}).items() if share]
+        return f"A group of equal values shows them exactly: {', '.join(found)}." if found else ""
+
+    @property
     def does_not_hold(self) -> tuple[str, ...]:
         """What does not hold, and what an attacker who knows more still learns."""
-        return (*_NOT, *(_NOT_OF_SUPPRESSION if self.method == "suppression" else _NOT_OF_AVERAGES))
+        if self.method == "suppression":
+            return (*_NOT, _ONE_HOUSEHOLD, *_NOT_OF_SUPPRESSION)
+        told = [self.told_exactly] if self.told_exactly else []
+        return (*_NOT, *([_ONE_HOUSEHOLD] if self.household is None else []), *told, *_NOT_OF_AVERAGES)
 
     @property
     def is_optimal(self) -> bool:
@@ -113,9 +128,14 @@ class Claims:
         return (*self.holds, "Lost:", *self.losses, "Not claimed:", *(f"- {text}" for text in self.does_not_hold))
 
     def check(self, frame: Any) -> None:
-        """Compute the claims again from a released frame alone; raises PrivacyError with all that do not hold."""
+        """Compute the claims again from a released frame alone; raises PrivacyError with all that do not hold.
+
+        A frame without the number of the household has only its records to count, which are as many or more.
+        """
         named = [*(name for own in self.classes for name in own), *filter(None, [self.sensitive])]
         names = list(dict.fromkeys(named))
+        if self.household in names_of(frame):
+            names.append(self.household)
         held = {name: codes_of(column) for name, column in zip(names, to_arrow(frame, names).columns, strict=True)}
         records = next(codes.size for codes, _ in held.values())
         other = sentence("the number of records is not that of the claims", fix="check the file that the claims are of")
@@ -124,23 +144,32 @@ class Claims:
 
     def _problems(self, own: Sequence[str], held: Mapping[str, tuple[IntArray, int]]) -> Iterator[str]:
         keys, where = key_codes({name: held[name] for name in own}), f"columns {', '.join(own)}"
+        there = np.arange(keys.records)
         if self.method == "microaggregation":
-            keys = keys.take(np.flatnonzero(np.all([column >= 0 for column in keys.codes], axis=0)))
-        cells = table(keys)
-        if keys.records and cells.counts.min() < self.k:
+            there = np.flatnonzero(np.all([column >= 0 for column in keys.codes], axis=0))
+        if not there.size:
+            return
+        cells = table(keys.take(there))
+        if cells.counts.min() < self.k:
             yield sentence("a combination of values has too few records", where=where, wanted=f">= {self.k}")
-        if self.sensitive is not None and keys.records:
-            codes, size = held[self.sensitive]
-            both = table(KeyCodes(("class", "value"), (cells.counts.size, size), (cells.record_cell, codes)))
-            values = np.bincount(both.codes[both.codes[:, 1] >= 0, 0], minlength=cells.counts.size)
-            if values.min() < self.diversity:
-                what = f"a combination of values has too few values of {self.sensitive!r}"
-                yield sentence(what, where=where, wanted=f">= {self.diversity}")
+        if (
+            self.household is not None
+            and self.household in held
+            and _values(cells, there, held[self.household]) < self.k
+        ):
+            yield sentence("a combination of values is that of too few households", where=where, wanted=f">= {self.k}")
+        if self.sensitive is not None and _values(cells, there, held[self.sensitive]) < self.diversity:
+            what = f"a combination of values has too few values of {self.sensitive!r}"
+            yield sentence(what, where=where, wanted=f">= {self.diversity}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        found |= {"classes": [list(own) for own in self.classes], "lost": dict(self.lost)}
+        found |= {
+            "classes": [list(own) for own in self.classes],
+            "lost": dict(self.lost),
+            "exact": self.exact and dict(self.exact),
+        }
         return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
@@ -158,12 +187,22 @@ class Claims:
             and isinstance(data["lost"], Mapping)
             and all(type(share) in (int, float) for share in data["lost"].values())
             and set(data["lost"]) == {name for own in data["classes"] for name in own}
-            and isinstance(data.get("sensitive", ""), str)
+            and all(isinstance(data.get(name, ""), str) for name in ("sensitive", "household"))
+            and isinstance(data.get("exact", {}), Mapping)
+            and all(type(share) in (int, float) for share in data.get("exact", {}).values())
             and type(data.get("at_least", 0.0)) in (int, float)
         )
         if not good or not data["classes"]:
             raise SpecificationError(sentence("the claims are not valid", where=where, fix="make the file again"))
         return cls(**{**data, "classes": tuple(map(tuple, data["classes"]))})
+
+
+def _values(cells: CellTable, there: IntArray, column: tuple[IntArray, int]) -> int:
+    """Return how many values of a column, without missing ones, the cell with the fewest has."""
+    codes, size = column[0][there], column[1]
+    both = table(KeyCodes(("class", "value"), (cells.counts.size, size), (cells.record_cell, codes)))
+    found = np.bincount(both.codes[both.codes[:, 1] >= 0, 0], minlength=cells.counts.size)
+    return int(found.min())
 
 
 def codes_of(column: pa.ChunkedArray) -> tuple[IntArray, int]:

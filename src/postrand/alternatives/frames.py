@@ -17,9 +17,13 @@ from postrand.alternatives.partition import mdav_groups, means_of, optimal_group
 from postrand.alternatives.patterns import choices_of
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
-from postrand.data.frames import like, to_arrow
+from postrand.codebook.quantity_codes import quantities_told, suspects
+from postrand.data.frames import like, names_of, to_arrow
 from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.singled import MAX_ALONE
 from postrand.support.inputs import finite
+from postrand.support.warned import warn
 
 MAX_KEYS = 20
 
@@ -71,7 +75,7 @@ def suppress(
     25% of the key values are suppressed; fewer are not enough for these claims (proven).
     """
     keys = keys_of(keys, codebook)
-    _check(keys, k, diversity, sensitive, seconds)
+    check_asked(keys, k, diversity, sensitive, seconds)
     names = [*keys, *([sensitive] if sensitive is not None else [])]
     frame = frame if codebook is None else by_codebook(frame, codebook, names)
     table = to_arrow(frame, names)
@@ -100,22 +104,37 @@ def suppress(
 
 
 def microaggregate(
-    frame: Any, columns: Sequence[str], k: int = 3, *, together: bool = False, codebook: Codebook | None = None
+    frame: Any,
+    columns: Sequence[str],
+    k: int = 3,
+    *,
+    together: bool = False,
+    household: str | None = None,
+    codebook: Codebook | None = None,
 ) -> Protected:
-    """Replace numbers by the means of groups of at least ``k`` records that are alike.
+    """Replace numbers by the means of groups of at least ``k`` records, or households, that are alike.
 
     Each column alone has the groups with the least squared change; missing values stay. ``together`` groups the records
     by all columns at once (MDAV), so that their combinations are those of at least k records; it loses more. Means of
     columns do not change. Nothing is drawn. A ``codebook`` is used as by :func:`suppress`; codes for no answer of the
     columns stay missing.
 
+    Members of a household have the same income of the household, and would be a group with no other in it. With
+    ``household``, the column with its number, groups are of at least ``k`` households; a codebook's variable with this
+    role is taken without. Groups of several columns are then of whole households, by their means.
+
     Raises
     ------
     UsageError
         If k or the columns are not valid.
     DataError
-        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values; or values are
-        missing and columns go ``together``.
+        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values or households;
+        values are missing and columns go ``together``; or a record has no number of its household.
+
+    Warns
+    -----
+    UnperturbedWarning
+        If more than one in a hundred averages is the true value, and households are not known.
 
     Examples
     --------
@@ -125,27 +144,103 @@ def microaggregate(
     >>> print(*made.claims.holds, *made.claims.losses)
     Each released value of pay is that of at least 2 records. pay: mean squared change 1.7% of its variance.
     """
-    _check(columns, k)
+    household = household_of(household, codebook)
     frame = frame if codebook is None else by_codebook(frame, codebook, columns)
-    table = to_arrow(frame, columns)
+    warn_of_codes(frame, columns, codebook)
+    made = averaged(frame, columns, k, together, household)
+    warn_of_exact(made.claims)
+    return made
+
+
+def averaged(frame: Any, columns: Sequence[str], k: int, together: bool, household: str | None) -> Protected:
+    """Return a frame with averages, and its claims, as :func:`microaggregate` does, and warn of nothing."""
+    check_asked(columns, k, household=household)
+    table = to_arrow(frame, [*columns, *([household] if household else [])])
     held = {name: _numbers(table.column(name), name, together) for name in columns}
-    raise_all(DataError, [_few(k, f"column {n!r}") for n, values in held.items() if np.isfinite(values).sum() < k])
-    groups = mdav_groups(np.stack(list(held.values()), axis=1), k) if together else None
-    lost = {}
+    units = _units(table.column(household), household) if household else np.arange(table.num_rows)
+    there = {name: np.isfinite(values) for name, values in held.items()}
+    what = "households" if household else "records"
+    found = {name: np.unique(units[kept]).size for name, kept in there.items()}
+    raise_all(DataError, [_few(k, f"column {name!r}", what) for name, number in found.items() if number < k])
+    groups = _groups_together(np.stack(list(held.values()), axis=1), units, k) if together else None
+    lost, exact = {}, {}
     for name, values in held.items():
-        there = np.isfinite(values)
-        own, made = values[there], values.copy()
-        made[there] = means_of(own, optimal_groups(own, k) if groups is None else groups)
-        change, spread = float(((made[there] - own) ** 2).sum()), float(((own - own.mean()) ** 2).sum())
-        lost[name] = change / spread if spread else 0.0
-        frame = like(frame, {name: from_numpy(made, ~there if not there.all() else None)}, categorical=[name])
+        own, made = values[there[name]], values.copy()
+        alike = optimal_groups(own, k, units[there[name]] if household else None) if groups is None else groups
+        made[there[name]] = means_of(own, alike)
+        change, spread = float(((made[there[name]] - own) ** 2).sum()), float(((own - own.mean()) ** 2).sum())
+        lost[name], exact[name] = change / spread if spread else 0.0, float(_of_equal_values(own, alike).mean())
+        gone = ~there[name] if not there[name].all() else None
+        frame = like(frame, {name: from_numpy(made, gone)}, categorical=[name])
     classes = (tuple(columns),) if together else tuple((name,) for name in columns)
-    claims = Claims("microaggregation", k, classes, table.num_rows, lost)
+    claims = Claims("microaggregation", k, classes, table.num_rows, lost, exact=exact, household=household)
     claims.check(frame)
     return Protected(frame, claims)
 
 
-def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | None = None, seconds: float = 1) -> None:
+def warn_of_codes(frame: Any, columns: Sequence[str], codebook: Codebook | None = None) -> None:
+    """Warn if numbers look like codes for no answer, which an average counts, and no recode says what they are."""
+    told = {recode.variable for recode in codebook.recodes if recode.says_missing} if codebook is not None else set()
+    asked = [name for name in columns if name not in told and name in names_of(frame)]
+    table = to_arrow(frame, asked)
+    found = {name: codes for name in asked if (codes := suspects(table.column(name)))}
+    if found:
+        fix = "if they mean no answer, make them missing first: missing = [...] in [[recodes]] of a codebook"
+        warn(sentence(quantities_told(found), fix=fix), UnperturbedWarning, stacklevel=4)
+
+
+def warn_of_exact(claims: Claims) -> None:
+    """Warn if more than one in a hundred averages is the true value, and households are not known."""
+    if claims.household is None and max((claims.exact or {}).values(), default=0.0) > MAX_ALONE:
+        warn(f"{claims.told_exactly} {_SHARED}", UnperturbedWarning, stacklevel=4)
+
+
+_SHARED = (
+    "Next: where members of a household share such a value, name the column with its number, so that groups are of "
+    "households (household, --household); else choose a larger k"
+)
+
+
+def household_of(named: str | None, codebook: Codebook | None) -> str | None:
+    """Return the column with the number of the household: the one that is named, or else the codebook's."""
+    if named is not None:
+        return named
+    own = () if codebook is None else codebook.with_role("household")
+    return own[0].name if own else None
+
+
+def _units(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+    codes = codes_of(column)[0]
+    if (codes < 0).any():
+        what = "a record has no number of its household"
+        raise DataError(sentence(what, where=f"column {name!r}", fix="give it one, or leave the record out"))
+    return np.asarray(np.unique(codes, return_inverse=True)[1])
+
+
+def _groups_together(points: NDArray[np.float64], units: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Return groups of records (n, d) by whole units, (n,), each at the mean of its records."""
+    size = np.bincount(units)
+    means = np.stack([np.bincount(units, weights=column) / size for column in points.T], axis=1)
+    return mdav_groups(means, k)[units]
+
+
+def _of_equal_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each value, (n,), whether those of its group are all equal: their average is the true value."""
+    low, high = np.full(groups.max() + 1, np.inf), np.full(groups.max() + 1, -np.inf)
+    np.minimum.at(low, groups, values)
+    np.maximum.at(high, groups, values)
+    return np.asarray((low == high)[groups])
+
+
+def check_asked(
+    names: Sequence[str],
+    k: int,
+    diversity: int = 2,
+    sensitive: str | None = None,
+    seconds: float = 1,
+    household: str | None = None,
+) -> None:
+    """Raise UsageError with all that is not valid of what is asked, before a file is looked at."""
     problems = []
     if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
         problems.append(sentence("columns must be a list of names", got=repr(names), wanted='["sex", "age"]'))
@@ -159,6 +254,9 @@ def _check(names: Sequence[str], k: int, diversity: int = 2, sensitive: str | No
         problems.append(sentence("the seconds are not valid", got=seconds, wanted="a finite number > 0", fix=fix))
     if sensitive is not None and sensitive in names:
         problems.append(sentence("the sensitive column is one of the keys", got=sensitive, fix="name another column"))
+    if household is not None and household in names:
+        what = "the number of the household is one of the columns"
+        problems.append(sentence(what, got=household, fix="name another column"))
     raise_all(UsageError, problems)
 
 
@@ -169,8 +267,8 @@ def _check_enough(records: int, k: int, values: NDArray[np.int64], diversity: in
     raise_all(DataError, problems)
 
 
-def _few(k: int, where: str) -> str:
-    return sentence("there are fewer records than k", where=where, wanted=f">= {k}", fix="choose a smaller k")
+def _few(k: int, where: str, what: str = "records") -> str:
+    return sentence(f"there are fewer {what} than k", where=where, wanted=f">= {k}", fix="choose a smaller k")
 
 
 def _numbers(column: pa.ChunkedArray, name: str, together: bool) -> NDArray[np.float64]:

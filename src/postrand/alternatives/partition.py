@@ -9,46 +9,61 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def optimal_groups(values: Floats, k: int) -> Ints:
-    """Return the groups, (n,), of at least k values each with the least ``Σ (x_i − mean of its group)²``.
+def optimal_groups(values: Floats, k: int, units: Ints | None = None) -> Ints:
+    """Return the groups, (n,), with the least ``Σ (x_i − mean of its group)²`` of runs of sorted values.
 
-    Dynamic programming over the sorted values: an optimal group is a run of k to 2k − 1 neighbours, so
-    ``D(j) = min_i D(i) + SSE(i, j)`` over ``k <= j − i < 2k`` (Hansen and Mukherjee 2003). O(nk). Needs ``n >= k``.
+    Each run has at least k values; with ``units``, (n,), such as the household of each value, those of at least k of
+    them. Let ``e(i)`` be the first end of such a run from i on. A run that reaches ``e(e(i))`` can be cut at ``e(i)``
+    and changes less, so ``D(j) = min_i D(i) + SSE(i, j)`` over ``e(i) <= j < e(e(i))``: k to 2k − 1 values without
+    units (Hansen and Mukherjee 2003), where runs are the best of all groups. Time O(nk) for units of few values each.
+    There must be k values, or units.
 
-    >>> optimal_groups(np.array([1.0, 9.0, 1.5, 2.0, 8.0]), 2).tolist()
+    >>> pay = np.array([1.0, 9.0, 1.5, 2.0, 8.0])
+    >>> optimal_groups(pay, 2).tolist()
     [0, 1, 0, 0, 1]
+    >>> optimal_groups(pay, 2, np.array([0, 1, 0, 0, 1])).tolist()
+    [0, 0, 0, 0, 0]
     """
-    n, order = values.size, np.argsort(values, kind="stable")
-    changes = _changes(values[order], k)
+    n = values.size
+    order = np.argsort(values, kind="stable") if units is None else np.lexsort((units, values))
+    x = values[order]
+    ends = _first_ends(np.arange(n) if units is None else units[order], k)
     best, come = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     best[0] = 0.0
-    for j in range(k, n + 1):
-        sizes = np.arange(k, min(2 * k, j + 1))
-        total = best[j - sizes] + changes[sizes - k, j - sizes]
-        at = int(np.argmin(total))
-        best[j], come[j] = total[at], j - sizes[at]
-    groups, j, ends = np.zeros(n, dtype=np.int64), n, []
+    sizes = np.arange(1.0, n + 1)
+    for i in range(n):
+        end = ends[i]
+        if end > n or best[i] == np.inf:
+            continue
+        last = min(ends[end], n + 1) - 1
+        run = x[i:last] - x[i]  # from the first of the run, so that no digits are lost in a dense column
+        change = (np.cumsum(run * run) - np.cumsum(run) ** 2 / sizes[: run.size])[end - i - 1 :]
+        total = best[i] + np.maximum(change, 0.0)
+        less = total < best[end : last + 1]
+        best[end : last + 1][less], come[end : last + 1][less] = total[less], i
+    groups, j, starts = np.zeros(n, dtype=np.int64), n, []
     while j > 0:
-        ends.append((int(come[j]), j))
         j = int(come[j])
-    for number, (start, end) in enumerate(reversed(ends)):
-        groups[order[start:end]] = number
+        starts.append(j)
+    groups[starts[:-1]] = 1
+    groups[order] = np.cumsum(groups)
     return groups
 
 
-def _changes(ordered: Floats, k: int) -> Floats:
-    """Return the sum of squares about its mean of each run of k to 2k − 1 values, by size and start, (k, n).
-
-    Values are taken from the first of the run, so that no digits are lost in a dense column.
-    """
-    n = ordered.size
-    found, sums, squares = np.full((k, n), np.inf), np.zeros(n), np.zeros(n)
-    for size in range(2, min(2 * k, n + 1)):
-        steps = ordered[size - 1 :] - ordered[: n - size + 1]
-        sums, squares = sums[: steps.size] + steps, squares[: steps.size] + steps**2
-        if size >= k:
-            found[size - k, : steps.size] = np.maximum(squares - sums**2 / size, 0.0)
-    return found
+def _first_ends(units: Ints, k: int) -> list[int]:
+    """Return the smallest end of a run from each place, (n + 1,), that has k units; n + 1 where there is none."""
+    n, end, held = units.size, 0, 0
+    own = np.unique(units, return_inverse=True)[1].tolist()
+    count, found = [0] * (max(own, default=0) + 1), []
+    for start in range(n):
+        while held < k and end < n:
+            held += not count[own[end]]
+            count[own[end]] += 1
+            end += 1
+        found.append(end if held >= k else n + 1)
+        count[own[start]] -= 1
+        held -= not count[own[start]]
+    return [*found, n + 1]
 
 
 def mdav_groups(points: Floats, k: int) -> Ints:

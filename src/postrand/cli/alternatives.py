@@ -57,6 +57,9 @@ def suppress(
 @click.option("--columns", required=True, metavar="A,B", help="Numerical columns.")
 @_CODEBOOK
 @_K
+@click.option(
+    "--household", metavar="NUMBER", help="Column with the number of the household: groups are of K households."
+)
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
 @left_options
 @_OUT
@@ -64,13 +67,15 @@ def suppress(
 def microaggregate(
     file: Path, columns: str, codebook: Path | None, k: int, left: Any, out: Path, reading: Any, **search: Any
 ) -> Result:
-    """Replace numbers by the means of groups of at least K records.
+    """Replace numbers by the means of groups of at least K records, or households.
 
-    Each column alone gets the groups that change it least. The folder states what holds and what does not. There is no
-    differential privacy. Groups of a fixed size, with checks of what their averages show: 'postrand average'.
-    Columns that stay as they are and name persons or single out records, or tell averaged values, need a decision:
-    --drop or --as-is. Records are in a new random order. With a --codebook, the file is recoded first, columns of the
-    roles 'drop' and 'record_key' are left out, and codes for no answer of the columns stay missing.
+    Each column alone gets the groups that change it least. Members of a household share its income, and would be a
+    group of their own: name the column with its number, --household (which --drop can leave out). The folder states
+    what holds and what does not. There is no differential privacy. Groups of a fixed size, with checks of what their
+    averages show: 'postrand average'. Columns that stay as they are and name persons or single out records, or tell
+    averaged values, need a decision: --drop or --as-is. Records are in a new random order. With a --codebook, the file
+    is recoded first, columns of the roles 'drop' and 'record_key' are left out, the role 'household' stands for
+    --household, and codes for no answer of the columns stay missing.
     """
     from postrand.workflow.alternative_files import microaggregate_file
 

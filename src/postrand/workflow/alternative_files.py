@@ -15,11 +15,20 @@ from postrand import __version__, formats
 from postrand.alternatives.by_codebook import by_codebook, keys_of, told
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
-from postrand.alternatives.frames import Protected, microaggregate, suppress
+from postrand.alternatives.frames import (
+    Protected,
+    averaged,
+    check_asked,
+    household_of,
+    suppress,
+    warn_of_codes,
+    warn_of_exact,
+)
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.columns.recoded import unrecoded
 from postrand.columns.source import as_numbers
+from postrand.data.frames import to_arrow
 from postrand.engines.database import open_records
 from postrand.errors import ReleaseError, SpecificationError, sentence
 from postrand.release import canonical_json
@@ -72,12 +81,15 @@ def suppress_file(
     """
     keys = keys_of(keys, codebook)
     used = [*keys, *([sensitive] if sensitive else [])]
-    source, table = _read(file, codebook, used, drop, as_is)
+    check_asked(keys, k, diversity, sensitive, seconds)
+    source, whole = _described(file, codebook, used)
+    table = without(whole, used, _still(drop, source, whole), as_is)
+    to_arrow(table, used)  # a name that is not there is told before columns ask for decisions
     found = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     found = warned(of_suppressed(found, table, made.frame))
-    notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used), *_signs(source, codebook))
+    notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used, keys), *_signs(source, codebook))
     return _write(made, file, out, found, notes)
 
 
@@ -88,6 +100,7 @@ def microaggregate_file(
     k: int,
     *,
     together: bool = False,
+    household: str | None = None,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
     codebook: Codebook | None = None,
@@ -95,15 +108,22 @@ def microaggregate_file(
     """Write FILE with columns microaggregated, and its claims, to a new folder; returns and raises as suppress_file.
 
     Averages have two decimals more than the values of their column, and in a text file its sign before them; where a
-    ``codebook`` says what is a number, that is a point.
+    ``codebook`` says what is a number, that is a point. The column ``household`` can be in ``drop``.
     """
-    source, read = _read(file, codebook, columns, drop, as_is)
+    household = household_of(household, codebook)
+    source, whole = _described(file, codebook, columns)
+    read = without(whole, columns, _still(drop, source, whole), as_is)
     stage(Stage.PERTURBING)
     table = as_numbers(read, source, columns)
-    made = microaggregate(table, columns, k, together=together)
-    found = warned(of_averaged(decided(read, source, columns, as_is), table, made.frame))
+    numbered = table
+    if household in whole.column_names and household not in table.column_names:
+        numbered = table.append_column(household, whole.column(household))
+    made = averaged(numbered, columns, k, together, household)
+    frame = made.frame.select(table.column_names)
+    found = warned(of_averaged(decided(read, source, columns, as_is), table, frame))
+    warn_of_codes(table, columns, codebook)
+    warn_of_exact(made.claims)
     comma = codebook is None and _settings(source).decimal == ","
-    frame = made.frame
     for name in columns:
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
         frame = frame.set_column(frame.column_names.index(name), name, held)
@@ -113,17 +133,21 @@ def microaggregate_file(
     return _write(Protected(frame, made.claims), file, out, found, notes)
 
 
-def _read(
-    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str], drop: Sequence[str], as_is: Sequence[str]
+def _described(
+    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str]
 ) -> tuple[formats.Source, pa.Table]:
-    """Return the source of a file, and its columns that are not dropped, as the codebook describes them."""
+    """Return the source of a file, and its columns as the codebook describes them."""
     source = open_records(file, codebook)
     table = table_of(source)
     if codebook is not None:
         table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used)
-        left = set(source.schema.names) - set(table.column_names)
-        drop = [name for name in drop if name not in left]
-    return source, without(table, used, drop, as_is)
+    return source, table
+
+
+def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list[str]:
+    """Return the columns to drop that the codebook has not left out already."""
+    left = set(source.schema.names) - set(table.column_names)
+    return [name for name in drop if name not in left]
 
 
 def _by_codebook(codebook: Codebook | None, used: Sequence[str]) -> tuple[str, ...]:
