@@ -21,6 +21,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import is_text
 from postrand.errors import DataError, SpecificationError, UsageError
 from postrand.formats import ReadSettings
+from postrand.support.warned import heard
 from postrand.testing import formats as laws
 from postrand.testing import reading as testing
 
@@ -160,7 +161,19 @@ FOUND = {
     ),
     "blanks": ("a;b\n1 234,5;x\n", {"separator": ";", "encoding": "utf-8", "decimal": ",", "thousands": " "}),
     "English": ('a,b\n"1,234.5",x\n', {"separator": ",", "encoding": "utf-8", "decimal": ".", "thousands": ","}),
-    "points of a CSV file": ("a,b\n1.234,x\n", {"separator": ",", "encoding": "utf-8", "decimal": "."}),
+    "blanks around numbers": ("a;b\n 12,5;x\n100,25 ;y\n", {"separator": ";", "encoding": "utf-8", "decimal": ","}),
+    "blanks and no decimals": (
+        "a;b\n1 234;x\n12;y\n",
+        {"separator": ";", "encoding": "utf-8", "decimal": ",", "thousands": " "},
+    ),
+    "blanks and decimals between commas": (
+        "a,b\n1 234.5,x\n",
+        {"separator": ",", "encoding": "utf-8", "decimal": ".", "thousands": " "},
+    ),
+    "numbers beside a word for none": (
+        "a;b\n" + "".join(f"{k},5;x\n" for k in range(40)) + "keine;y\n",
+        {"separator": ";", "encoding": "utf-8", "decimal": ","},
+    ),
     "shares are no thousands": ("a;b\n0.125;x\n1.250;y\n", {"separator": ";", "encoding": "utf-8", "decimal": "."}),
     "dates are no numbers": ("a;b\n31.12.2020;1,5\n", {"separator": ";", "encoding": "utf-8", "decimal": ","}),
 }
@@ -170,6 +183,21 @@ FOUND = {
 def test_what_a_text_file_shows_is_found(name, tmp_path):
     text, wanted = FOUND[name]
     assert formats.detected(put(tmp_path, "x.csv", text)).to_dict() == wanted
+
+
+def test_what_a_text_file_may_mean_otherwise_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="a are read with a decimal point.* give --decimal , --thousands . instead"):
+        found = formats.detected(put(tmp_path, "x.csv", "a,b\n1.234,x\n"))
+    assert found.to_dict() == {"separator": ",", "encoding": "utf-8", "decimal": "."}
+    with pytest.warns(UserWarning, match="a: numbers with different signs before decimals"):
+        formats.detected(put(tmp_path, "y.csv", "a;b\n1 234,5;x\n12.5;y\n"))
+
+
+def test_blanks_around_a_number_are_no_part_of_it(tmp_path):
+    path = put(tmp_path, "x.csv", "pay;code\n 1 234,5;01 \n12,25  ; 02\n")
+    book = Codebook((Variable("pay", "other", type="double"), Variable("code", "other", type="string")))
+    table = pa.Table.from_batches(formats.read(formats.File(path, formats.detected(path)), book).batches())
+    assert table.to_pylist() == [{"pay": 1234.5, "code": "01 "}, {"pay": 12.25, "code": " 02"}]
 
 
 ENCODINGS = {
@@ -198,7 +226,10 @@ def test_encodings_that_a_file_shows_are_found(encoding, tmp_path):
         ("name;x\nseñor;1\n".encode("cp1252"), "windows-1252 reads ñ; windows-1250 reads ń.*--encoding NAME"),
         ("name;x\nПривет;1\n".encode("cp1251"), "does not show which encoding it has; got windows-1251 reads П"),
         (b"a,b;c\n1,2;3\n", "by which sign its columns are separated; got ',' or ';'.*--separator"),
-        (b"a;b\n1.234;x\n", "decimal '.' or decimal ',', '.' between thousands.*--decimal"),
+        (
+            b"a;b\n1.234;x\n",
+            "decimal '.' or decimal ',', '.' between thousands.*--decimal . or --decimal , --thousands .,",
+        ),
         (b"a;b\n1.5;2,5\n", "columns 'a' and 'b' have different decimal signs"),
         (b"sep=;\na;b\n1;2\n", "the first line names a separator.*remove this line"),
     ],
@@ -368,6 +399,17 @@ def test_files_that_are_not_read_have_a_next_step(name, step, tmp_path):
         formats.read(put(tmp_path, name, b"x"))
 
 
+def test_a_folder_that_is_no_source_names_the_files_that_are(tmp_path):
+    for name in ("plan.toml", "b one.csv", "a.csv", "s.sav"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(UsageError, match="the files are not of one format") as said:
+        formats.detected(tmp_path)
+    assert str(said.value).endswith(f"give what is to be read, such as '{tmp_path}/*.csv', {tmp_path}/s.sav.")
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(UsageError, match=f"contains folders. Next: give what is to be read, such as '{tmp_path}/"):
+        formats.detected(tmp_path)
+
+
 def test_a_large_recoded_file_is_read_in_batches(tmp_path, monkeypatch):
     monkeypatch.setattr("postrand.formats.csv._BLOCK", 1 << 12)
     monkeypatch.setattr("postrand.formats._streams.BLOCK", 1 << 10)
@@ -393,7 +435,8 @@ def test_what_is_found_is_right_or_refused(tmp_path, rows, separator):
         lines.writerows([("a", "b;", "c,d"), *rows])
     refusal = ""
     try:
-        found = formats.detected(path)
+        with heard():
+            found = formats.detected(path)
     except DataError as error:
         refusal = str(error)
     if refusal:

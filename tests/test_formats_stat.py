@@ -90,7 +90,7 @@ def released(source, tmp_path, form="same"):
     plan = tmp_path / "work" / "plan.toml"
     text = plan.read_text().replace('format = "same"', f'format = "{form}"')
     plan.write_text(text.replace("\n[release]\n", '\n[release]\nas_is = ["pay"]\n'))
-    with pytest.warns(UnperturbedWarning, match="reveal true values of area, which is perturbed"):
+    with pytest.warns(UnperturbedWarning, match="reveals? true values of area, which is perturbed"):
         return run(load_plan(plan), tmp_path / "release", release_key=b"k" * 32)
 
 

@@ -32,6 +32,7 @@ def test_every_example_of_the_page_is_a_recode(tmp_path):
         "marital",
         "period",
         "occupation",
+        "income",
     ]
 
 

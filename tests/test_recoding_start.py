@@ -6,6 +6,8 @@ import json
 import duckdb
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 import postrand as pr
 from postrand.cli import main
@@ -14,6 +16,7 @@ from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.recoding.typed import entry_of
 from postrand.support.warned import heard
+from postrand.workflow.recode_trial import banded
 from postrand.workflow.unperturbed import findings
 
 HAND = """\
@@ -145,6 +148,63 @@ def test_notes_that_a_recode_makes_untrue_are_removed(file, tmp_path):
     assert call("recode", book, file, "--write").exit_code == 0
     assert "fewer than 20" not in book.read_text()
     assert "# the exact one" in book.read_text()
+
+
+def test_notes_stay_true_wherever_they_stand(file, tmp_path):
+    book = tmp_path / "codebook.toml"
+    rare = "# categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense\n"
+    alone = "# unperturbed, it singles out 2% of the records: set role = 'drop', or in the plan protect\n"
+    old = "# Recoded from age before anything else: bands from each edge to below the next: 0, 30 and more.\n"
+    text = HAND.replace(
+        '[[variables]]\nname = "age"', f'# of sex\n\n{alone}# kept: age\n[[variables]]\n{old}name = "age"'
+    )
+    text = text.replace(
+        '[[variables]]\nname = "job"\nrole = "key"\n', f'[[variables]]\nname = "job"\nrole = "key"\n{rare}\n'
+    )
+    text = text.replace("# what the office decided\n", f"# what the office decided\n{rare}")  # above sex, which stays
+    book.write_text(text)
+    assert call("recode", book, file, "--write").exit_code == 0
+    found = book.read_text()
+    assert "singles out" not in found
+    assert found.count("fewer than 20") == 1  # that of sex, which has no recode
+    assert "0, 30 and more" not in found
+    assert "# Recoded from age before anything else: bands from each edge to below the next: 0, 50 and more." in found
+    assert all(f"# {kept}" in found for kept in ("of sex", "kept: age", "the exact one", "what the office decided"))
+    assert call("recode", book, file, "--write").exit_code == 0
+    assert book.read_text() == found
+
+
+def test_numbers_of_the_file_that_few_records_have_are_told_in_bands(file, tmp_path):
+    (tmp_path / "codebook.toml").write_text(HAND + '[[recodes]]\nvariable = "pay"\ntop = 1250\ntype = "double"\n')
+    lines = file.read_text().splitlines()
+    exact = [f"{line.rpartition(';')[0]};{k},25" for k, line in enumerate(lines[1:], start=1_000)]
+    file.write_text("\n".join([lines[0], *exact]) + "\n")
+    told = call("recode", tmp_path / "codebook.toml", file, "--json")
+    assert told.exit_code == 0, told.output
+    pay = json.loads(told.output)["recodes"][-1]
+    assert [*pay["categories"]] == ["below 1100", "1100 to <1200", "1200 and more"]
+    assert set(pay["categories"].values()) == {"100 to 999"}
+    text = call("recode", tmp_path / "codebook.toml", file).output
+    assert "1249.25" not in text
+    assert ".25" not in text
+
+
+@given(st.dictionaries(st.integers(-(10**6), 10**6), st.integers(1, 60), min_size=1, max_size=60))
+def test_bands_hold_every_record_and_none_a_few(counts):
+    found = banded(counts)
+    assert sum(found.values()) == sum(counts.values())
+    assert len(found) <= 6
+    assert len(found) == 1 or min(found.values()) >= 20
+
+
+def test_the_next_step_names_what_was_given(file, tmp_path):
+    made = call("init", file, "--other", "*", "--out", tmp_path / "work", "--recode", "age=bands:0,50")
+    assert made.exit_code == 0, made.output
+    book, plan = tmp_path / "work" / "codebook.toml", tmp_path / "work" / "plan.toml"
+    assert f"postrand recode {book} --plan {plan} --write" in call("recode", book, "--plan", plan).output
+    assert f"recode {book} {file} --decimal=, --write" in call("recode", book, file, "--decimal", ",").output
+    assert f"Next: postrand design --plan {plan}" in call("recode", book, "--plan", plan, "--write").output
+    assert f"Next: postrand recode {book} --plan {plan}." in call("recode", book, file, "--plan", plan).stderr
 
 
 def test_a_recode_that_fails_has_the_exit_code_of_data(file, tmp_path):
@@ -333,4 +393,4 @@ def test_codes_for_no_answer_that_count_as_values_are_told_on_every_surface(tmp_
     told = run.invoke(
         main, ["init", str(tmp_path / "s.csv"), "--out", str(tmp_path / "x"), "--recode", "sex=missing:9"]
     )
-    assert "write missing_codes = [9] for the variable in the codebook" in told.stderr
+    assert "a code among categories is one of the missing_codes of its variable" in told.stderr

@@ -154,13 +154,13 @@ def test_contradicting_records_are_listed_without_small_counts():
 
 
 def test_at_most_ten_kinds_are_listed():
-    rules = [Rule({"a": a, "b": b}) for a in range(4) for b in range(3)]
-    codebook = Codebook([Variable("a", role="key", type="int64", categories=range(5)),
+    rules = [Rule({"a": a, "b": b}) for a in range(5) for b in range(3)]
+    codebook = Codebook([Variable("a", role="key", type="int64", categories=range(6)),
                          Variable("b", role="key", type="int64", categories=range(4))], rules)  # fmt: skip
     with pytest.raises(DataError) as caught:
-        check_records({("a", "b"): np.full((5, 4), 9)}, codebook)
+        check_records({("a", "b"): np.full((6, 4), 9)}, codebook)
     assert sum("contradict a rule" in p for p in caught.value.problems) == 10
-    assert "2 more rules" in str(caught.value)
+    assert "5 more rules" in str(caught.value)
 
 
 def test_independent_blocks_reach_forbidden_combinations_and_are_refused():

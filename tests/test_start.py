@@ -1,5 +1,8 @@
 """Starting from a file: plans that load as they are written."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -128,6 +131,56 @@ def test_weights_are_not_perturbed_while_roles_are_empty_and_few_records_make_no
     assert len(load_codebook(kept.codebook)["mass"].categories) == 94
 
 
+BODIES = {"sex": ["f", "m"] * 300, "kilos": [1.5, 2.25] * 300, "weight": [50 + k % 50 for k in range(600)]}
+
+
+@pytest.mark.parametrize("given", [[], ["--weight", "weight"]])
+def test_the_weight_of_a_body_is_not_taken_for_that_of_a_sample_without_a_word(tmp_path, given):
+    pq.write_table(pa.table(BODIES), tmp_path / "s.parquet")
+    out = tmp_path / "w"
+    asked = ["init", str(tmp_path / "s.parquet"), "--keys", "sex", *given, "--out", str(out), "--other", "kilos"]
+    told = CliRunner().invoke(main, asked).output
+    if given:
+        assert "warning: weight: the sampling weight looks like the weight of a body" in told
+    else:
+        assert f"looks like the weight of a body: weight. Next: if it is one, set role = 'weight' in {out}" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "weight"),
+    [
+        ([], "y", ("weight",)),
+        ([], "", ()),
+        (["--weight", "weight"], "n", ()),
+        (["--weight", "weight"], "", ("weight",)),
+    ],
+)
+def test_at_a_terminal_it_is_asked_which_weight_it_is(tmp_path, monkeypatch, given, answer, weight):
+    monkeypatch.setattr("postrand.cli.advise.can_ask", lambda: True)
+    pq.write_table(pa.table(BODIES), tmp_path / "s.parquet")
+    asked = ["init", str(tmp_path / "s.parquet"), "--keys", "sex", *given, "--out", str(tmp_path / "w"), "--other", "*"]
+    asked += ["--use", "tables"]
+    if not given:  # '*' would decide
+        asked[-4:-2] = ["--other", "kilos"]
+    told = CliRunner().invoke(main, asked, input=f"{answer}\n")
+    assert "Is it the sampling weight?" in told.output
+    written = load_codebook(tmp_path / "w" / "codebook.toml", open_role="other")
+    assert tuple(one.name for one in written.with_role("weight")) == weight
+
+
+@pytest.mark.parametrize("name", ["Gewicht_Person", "hochrechnungsfaktor", "poids_final", "ponderacion", "weegfactor"])
+def test_weights_have_names_in_other_languages(tmp_path, name):
+    rows = "".join(f"{'fm'[k % 2]},{k % 7 + 0.5}\n" for k in range(200))
+    (tmp_path / "s.csv").write_text(f"sex,{name}\n{rows}")
+    initialise(tmp_path / "s.csv", tmp_path / "w", {})
+    assert "role = 'weight'?" in (tmp_path / "w" / "codebook.toml").read_text()
+    assert load_plan_blocks(tmp_path / "w" / "plan.toml") == [["sex"]]
+
+
+def load_plan_blocks(path):
+    return [block["variables"] for block in tomllib.loads(path.read_text())["blocks"]]
+
+
 def test_a_role_of_one_column_given_to_two_is_refused():
     with pytest.raises(UsageError, match="a file has one sampling weight; got a, b"):
         assign_roles(["a", "b"], {"weight": ["a", "b"]})
@@ -141,10 +194,30 @@ def test_a_title_above_the_header_is_told_as_a_next_step():
 def test_categories_that_differ_by_spaces_or_capitals_are_noted(tmp_path):
     (tmp_path / "messy.csv").write_text("sex,area\n" + "F,a\nM,b\nm,a\nF ,b\n" * 20)
     asked = ["init", str(tmp_path / "messy.csv"), "--keys", "sex,area", "--out", str(tmp_path / "w")]
-    assert CliRunner().invoke(main, asked).exit_code == 0
+    told = CliRunner().invoke(main, asked)
+    assert told.exit_code == 0
     text = (tmp_path / "w" / "codebook.toml").read_text()
     assert text.count("some categories differ only by spaces or capital letters") == 1
     assert "compare them with the questionnaire, so that they are public" in text
+    assert "differ only by spaces or capital letters: sex ('F', 'F '; 'M', 'm'). Next" in told.output
+
+
+def test_the_recode_that_merges_spellings_is_proposed_and_no_rare_spelling_is_named(tmp_path):
+    rows = ["Female,Zürich", "FEMALE,Zuerich", "Male,Zürich"] * 40 + ["female ,Zuerich"] * 3
+    (tmp_path / "messy.csv").write_text("sex,town\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    book, plan = (str(tmp_path / "w" / f"{name}.toml") for name in ("codebook", "plan"))
+    asked = ["init", str(tmp_path / "messy.csv"), "--keys", "sex,town", "--out", str(tmp_path / "w")]
+    told = CliRunner().invoke(main, asked)
+    assert "differ only by spaces or capital letters: sex ('FEMALE', 'Female' and rarer ones). Next" in told.output
+    assert f"postrand recode {book} --plan {plan} --write" in told.output
+    assert "female " not in told.output
+    text, mark, proposed = Path(book).read_text(encoding="utf-8").partition("# [[recodes]]")
+    lines = [line.removeprefix("#").strip() for line in (mark + proposed).splitlines()]
+    Path(book).write_text("\n".join([text, *lines]) + "\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["recode", book, "--plan", plan, "--write"]).exit_code == 0
+    assert load_codebook(book)["sex"].categories == ("Female", "Male")
+    assert load_codebook(book)["town"].categories == ("Zuerich", "Zürich")
+    assert "some categories differ only" not in Path(book).read_text(encoding="utf-8")
 
 
 def test_the_command_that_init_prints_repeats_the_answers(tmp_path):

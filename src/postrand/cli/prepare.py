@@ -6,13 +6,14 @@ Heavy modules are imported inside the commands, so that ``postrand --help`` answ
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.advise import advice_lines, asked_for, needs_options, unit_options
+from postrand.cli.advise import advice_lines, asked_for, needs_options, unit_options, weight_asked
 from postrand.cli.frame import (
     FILE,
     FOLDER,
@@ -115,25 +116,38 @@ def init(
     init finds out how a text file or a workbook is read, prints it and writes it into the plan. Where the file does not
     show it, use an option such as --separator.
 
+    A column with the name of a weight that looks like the weight of a body is not taken for the sampling weight without
+    a word: init asks at a terminal, and names it elsewhere.
+
     With --attacker, --limit, --use or --precision it also recommends plans, as 'postrand advise' does, in the folder
     'advice'; if a column needs your decision first, it prints the command for afterwards. Without any of them init
     offers at a terminal to ask for them; elsewhere, and where you press Enter, it recommends nothing: plan.toml then
     has epsilon = 1 for each variable that is perturbed, and init prints the sum for a record.
     """
     from postrand.workflow import draft
-    from postrand.workflow.advice_needs import Needs
+    from postrand.workflow.advice_needs import UNITS, Needs
+    from postrand.workflow.advice_refusals import require_bounded
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
     units = Needs(largest_household=largest_household or 0, person=person or "", most_records=most_records or 0)
     source = records_of(file, uri, table, query, password_from)
     needs = asked_for(attacker, limits, uses, precisions)
-    total = None if needs is None else needs.epsilon
+    total = None
+    if needs is not None:
+        needs = replace(needs, **{name: getattr(units, name) for name in UNITS})
+        require_bounded(needs)
+        total = needs.epsilon
     about: dict[str, Any] = {"ddi": ddi, "way": way, "settings": reading, "recode": recode, "units": units}
     made = draft.start(source, out, given, total=total, **about)
+    if (answered := weight_asked(made.bodies, given)) != given:
+        made.codebook.unlink()
+        made.plan.unlink()
+        given = answered
+        made = draft.start(source, out, given, total=total, **about)
     lines = made.lines(str(source.name), given)
     told_of, advice = advice_lines(source, made, needs, units, out, reading)
     lines += told_of
-    names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred")
+    names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred", "alike", "bodies")
     lists = {name: list(getattr(made, name)) for name in names_of}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": made.settings.to_dict()}
     return {**data, **advice, "epsilon": made.epsilon}, "\n".join(lines)

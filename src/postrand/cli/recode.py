@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are. Exit
     code 4 if a recode fails.
     """
+    from postrand.support.showing import few
     from postrand.workflow import recode_trial
 
-    place = _place(file, plan, reading)
+    place = _place(codebook, file, plan, reading)
     trials, made = recode_trial.tried(codebook, place)
     data: dict[str, Any] = {"internal": True, "recodes": [trial.to_dict() for trial in trials]}
     lines = ["For internal use only: these are counts of the confidential file.", "", *map(str, trials)]
@@ -40,12 +42,23 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
         found = recode_trial.write(codebook, place, made)
         lines += ["", f"wrote {codebook}"]
         lines += [PROVENANCE.format(names=", ".join(found.confidential))] * bool(found.confidential)
-        lines += [f"Next: set the role of {', '.join(found.without_role)}"] * bool(found.without_role)
+        lines += [f"Next: set the role of {few(found.without_role)}, in {codebook}"] * bool(found.without_role)
+        following = f"postrand design --plan {shlex.quote(str(plan))}"
+        lines += [f"{'Then' if found.without_role else 'Next'}: {following}"] * (plan is not None)
         data |= {"codebook": str(codebook), "without_role": list(found.without_role)}
+    elif not any(trial.problem for trial in trials):
+        lines += ["", f"Next: edit [[recodes]] and try again, or write: {_typed(codebook, file, plan, reading)}"]
     return data, "\n".join(lines), DataError.exit_code if any(trial.problem for trial in trials) else 0
 
 
-def _place(file: Path | None, plan: Path | None, reading: Any) -> Any:
+def _typed(codebook: Path, file: Path | None, plan: Path | None, reading: Any) -> str:
+    """Return the command that writes the results, with what was given to this one."""
+    given = [f"--{name}={text}".replace("\t", "tab") for name, text in reading.to_dict().items()]
+    place = [str(file)] if plan is None else ["--plan", str(plan)]
+    return shlex.join(["postrand", "recode", str(codebook), *place, *given, "--write"])
+
+
+def _place(codebook: Path, file: Path | None, plan: Path | None, reading: Any) -> Any:
     """Return what is read: the file, as it shows, or the source of the plan; raises UsageError for both or none."""
     from postrand.workflow import recode_trial
 
@@ -54,4 +67,5 @@ def _place(file: Path | None, plan: Path | None, reading: Any) -> Any:
     if plan is not None and file is None and not reading.to_dict():
         return recode_trial.place_of(plan)
     what = "name either a file, with options that say how it is read, or a plan"
-    raise UsageError(sentence(what, fix="postrand recode codebook.toml survey.csv"))
+    example = ["survey.csv"] if plan is None else ["--plan", str(plan)]
+    raise UsageError(sentence(what, fix=shlex.join(["postrand", "recode", str(codebook), *example])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 NO_ANSWER = frozenset(
@@ -16,27 +17,59 @@ NO_ANSWER = frozenset(
     )
 )  # fmt: skip
 """Texts and labels, in small letters, that mean "no answer"."""
-NO_ANSWER_CODES = frozenset((9, 97, 98, 99, 997, 998, 999, 9997, 9998, 9999))
+NO_ANSWER_CODES = frozenset((7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999))
+_WORDS = NO_ANSWER - {""}
+LEAST_GAP = 3
+"""So far from the other codes lie 7, 8 and 9 that mean no answer: two codes at least are not used."""
 LEAST_VALUES = 3
 """So many values beside the codes make a scale, of which somebody takes a mean."""
 
 
 def looks_missing(categories: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Return the categories that look like codes for "no answer": by their text or label, or as outlying numbers."""
-    named = {c for c, label in zip(categories, labels or categories, strict=True) if says_so(c) or says_so(label)}
-    numbers = {c: int(float(c)) for c in categories if not isinstance(c, bool) and _is_whole(c)}
-    usual = [n for n in numbers.values() if abs(n) not in NO_ANSWER_CODES and n not in range(-9, 0)]
-    if usual and min(usual) >= 0:  # not a code if values are negative, or reach it without a gap
-        named |= {c for c, n in numbers.items() if n < 0 or (n in NO_ANSWER_CODES and n > max(usual) + 1)}
+    """Return the categories that look like codes for "no answer": by their text or label, or as outlying numbers.
+
+    A code whose label means something else is none; nor are 7, 8 and 9 without a gap before them.
+
+    >>> looks_missing([1, 2, 3, 4, 8, 9], []), looks_missing([1, 2, 3, 4, 5, 6, 7, 9], [])
+    ([8, 9], [])
+    """
+    pairs = list(zip(categories, labels or categories, strict=True))
+    named = {c for c, label in pairs if says_so(c) or says_so(label)}
+    meant = {c for c, label in pairs if c not in named and str(label).strip() != str(c).strip()}
+    numbers = {c: int(float(c)) for c in categories if c not in named and not isinstance(c, bool) and _is_whole(c)}
+    codes = {c: n for c, n in numbers.items() if c not in meant and (abs(n) in NO_ANSWER_CODES or n in range(-9, 0))}
+    usual = sorted(n for c, n in numbers.items() if c not in codes)
+    if usual and usual[0] >= 0:  # not a code if values are negative
+        apart = _apart(sorted(codes.values()), usual)
+        named |= {c for c, n in codes.items() if n in apart}
     texts = [c for c in categories if isinstance(c, str) and c not in numbers and c not in named]
     if texts and not usual and not any(re.search(r"\d", c) for c in texts):  # "9" beside "Female" and "Male", not "0-8"
-        named |= {c for c, n in numbers.items() if n in NO_ANSWER_CODES or n < 0}
+        named |= {c for c, n in codes.items() if abs(n) in NO_ANSWER_CODES or n < 0}
     return [c for c in categories if c in named]
 
 
+def _apart(codes: Sequence[int], usual: Sequence[int]) -> set[int]:
+    """Return the codes below 0 or beyond the usual numbers, none if these reach it without a gap; both ascending."""
+    below, most, step = [n for n in codes if n < 0], usual[-1], max((b - a for a, b in pairwise(usual)), default=0)
+    if below == list(range(-most, 0)):
+        return set()  # a scale from -2 to 2
+    found = set(below)
+    for code in (n for n in codes if n > most):
+        if code > most + 1 and (code > 9 or code - most >= max(LEAST_GAP, step + 1)):
+            found.add(code)
+        else:
+            most = code
+    return found
+
+
 def says_so(text: Any) -> bool:
-    """Return whether a text or label means "no answer"."""
-    return str(text).strip().casefold() in NO_ANSWER
+    """Return whether a text or label means "no answer", with or without a code before it.
+
+    >>> says_so("Don’t know/refused"), says_so("98. Not stated"), says_so("9 children")
+    (True, True, False)
+    """
+    plain = re.sub(r"^\s*-?\d+\s*[.):=-]*\s+", "", str(text).replace("’", "'")).strip().casefold()
+    return plain in NO_ANSWER or all(part.strip() in _WORDS for part in re.split(r"[/,;]|\bor\b", plain))
 
 
 def is_usual(code: Any) -> bool:

@@ -15,7 +15,7 @@ from postrand.codebook.codebook import Codebook
 from postrand.codebook.rules import Rule
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.support.inputs import read_text
-from postrand.support.showing import counted
+from postrand.support.showing import counted, unshown
 
 _LISTED = 10
 
@@ -62,7 +62,7 @@ def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
                 for n in unknown
             ]
             rules += [] if unknown or not given else [Rule((n, known[n][text]) for n, text in given)]
-    if len(problems) > _LISTED:
+    if unshown(len(problems), _LISTED):
         more = f"... and more problems: {path.name} could be a file of records, not of rules."
         problems = [*problems[:_LISTED], more]
     raise_all(SpecificationError, problems)
@@ -87,8 +87,8 @@ def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Code
         if found > 0:
             where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: one record could have them
             problems.append(sentence("records contradict a rule", where=where, got=f"{counted(int(found))} records"))
-    more = len(problems) - _LISTED
-    told = [*problems[:_LISTED], *[f"... and {more} more rules that records contradict."] * (more > 0)]
+    more = unshown(len(problems), _LISTED)
+    told = [*problems[: len(problems) - more], *[f"... and {more} more rules that records contradict."] * bool(more)]
     if told:
         told[-1] += " Next: correct the records, or remove the rules from the codebook."
     raise_all(DataError, told)

@@ -123,7 +123,7 @@ def read(path: str | Path | File, codebook: Codebook | None = None) -> Source:
         If a file is empty or damaged, has no records, does not fit the codebook, or differs from the first in schema.
     """
     path, settings = (path.path, path.settings) if isinstance(path, File) else (Path(path), USUAL)
-    files = files_of(path)
+    files = files_of(path, _known_suffix)
     if files is not None:
         return _read_parts(path, files, codebook, settings)
     source = _read_file(path, codebook, settings)
@@ -172,7 +172,7 @@ def detected(path: str | Path, given: ReadSettings = USUAL) -> ReadSettings:
         If the file does not show a setting: with the candidates.
     """
     path = Path(path)
-    files = files_of(path)
+    files = files_of(path, _known_suffix)
     path = path if files is None else files[0]
     _require(path)
     entry = format_of(path)
@@ -270,6 +270,11 @@ def suffix_of(path: str | Path) -> str:
     """
     found = (entry.suffix_of(Path(path)) for entry in formats())
     return max(found, key=len) or Path(path).suffix.lower()
+
+
+def _known_suffix(path: Path) -> str:
+    """Return the suffix by which a file's format is known, an empty text of others."""
+    return suffix_of(path) if is_known(path) else ""
 
 
 def is_installed(path: str | Path) -> bool:

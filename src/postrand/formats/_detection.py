@@ -10,6 +10,7 @@ import codecs
 import csv
 import io
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _ODD = 0.05
-"""The largest share of words that are no words in the encoding that is taken."""
+"""The largest share of words that are no words in the encoding that is taken, and of texts that are no numbers."""
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")
 _CONVENTIONS = (
     (".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", " "), (",", "\u00a0"), (".", "\u00a0"),
@@ -42,6 +43,8 @@ _CONVENTIONS = (
 _SIGNS = re.compile("[., '\u00a0\u202f\u2019]")
 _NOTHING = frozenset(("", ".", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "*"))
 """Texts that stand among numbers for no number."""
+_MANY = 20
+"""So many different texts show how a column of numbers is written, although some of its texts are none."""
 _ASKED = "give the one that it has"
 
 
@@ -209,37 +212,74 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def _numbers(path: Path, rows: Sequence[list[str]], separator: str, given: ReadSettings) -> tuple[str, str]:
     """Return the decimal sign and that between thousands, of the columns of numbers that have such signs.
 
-    What is given is kept; columns that are no numbers by it stay text.
+    What is given is kept; columns that are no numbers by it stay text. Where no column is all numbers, one that nearly
+    is tells.
     """
     known = [way for way in _CONVENTIONS if given.decimal in ("", way[0]) and given.thousands in ("", way[1])]
-    header, ways = next(iter(rows), []), dict[str, list[tuple[str, str]]]()
-    seen: list[set[str]] = [set() for _ in header]
-    for row in rows[1:]:
-        for held, text in zip(seen, row, strict=False):
-            held.add(text)
-    other = []
-    for name, held in zip(header, seen, strict=True):
-        texts = [text for text in held if text not in _NOTHING]
-        if not any(map(_SIGNS.search, texts)):
-            continue
+    ways, nearly = dict[str, list[tuple[str, str]]](), list[list[tuple[str, str]]]()
+    other, mixed = [], []
+    for name, texts in _texts_of(rows).items():
         if fits := [way for way in known if _fits(texts, *way)]:
             ways[name] = fits
         elif any(_fits(texts, *way) for way in _CONVENTIONS):
             other.append(name)
+        elif all(any(_fits([text], *way) for way in _CONVENTIONS) for text in texts):
+            mixed.append(name)
+        elif fits := [way for way in known if _nearly_fits(texts, *way)]:
+            nearly.append(fits)
     if other and (given.decimal or given.thousands):
         way = _spoken(given.decimal or ".", given.thousands)
         what = f"the numbers of {few(other)} are written in another way, so these columns stay text"
         fix = "leave --decimal and --thousands out, or correct the file, if they are numbers"
         warn(sentence(what, where=path.name, wanted=way, fix=fix), ReadingWarning)
-    shared = [way for way in known if all(way in fits for fits in ways.values())]
-    shared = [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
+    if mixed:
+        what = f"{few(mixed)}: numbers with different signs before decimals or between thousands, so they stay text"
+        warn(
+            sentence(what, where=path.name, fix="correct the file, so that all are written in one way"), ReadingWarning
+        )
+    usual = ("." if separator == "," else ",", "")  # a comma between columns goes with decimal points
+    shared = _shared(known, list(ways.values()))
     if not ways:
-        return given.decimal or ".", given.thousands
-    if len(shared) > 1 and separator == "," and (".", "") in shared:
-        return ".", ""  # a comma between columns goes with decimal points
+        found = _shared(known, nearly) if nearly else []
+        return found[0] if len(found) == 1 else (given.decimal or ".", given.thousands)
+    if len(shared) == 2 and shared[0][1] == shared[1][1]:
+        return next(way for way in shared if way[0] == usual[0])  # no number has decimals
+    if len(shared) > 1 and separator == "," and usual in shared:
+        others = " or ".join(_typed(*way) for way in shared if way != usual)
+        what = f"the numbers of {few(list(ways))} are read with a decimal point, as usual between commas"
+        fix = f"if these points are between thousands, give {others} instead"
+        warn(sentence(what, where=path.name, fix=fix), ReadingWarning)
+        return usual
     if len(shared) != 1:
         raise _unclear(path, ways, shared)
     return shared[0]
+
+
+def _texts_of(rows: Sequence[list[str]]) -> dict[str, list[str]]:
+    """Return the different texts of each column that has signs of numbers, without blanks around them."""
+    header = next(iter(rows), [])
+    seen: list[set[str]] = [set() for _ in header]
+    for row in rows[1:]:
+        for held, text in zip(seen, row, strict=False):
+            held.add(text.strip())
+    found = {name: [text for text in held if text not in _NOTHING] for name, held in zip(header, seen, strict=True)}
+    return {name: texts for name, texts in found.items() if any(map(_SIGNS.search, texts))}
+
+
+def _shared(known: Sequence[tuple[str, str]], ways: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """Return the ways that all columns share; of those without a sign between thousands, no other."""
+    shared = [way for way in known if all(way in fits for fits in ways)]
+    return [way for way in shared if not any(way[1] and (way[0], "") == other for other in shared)]
+
+
+def _nearly_fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
+    """Whether nearly all of many texts are numbers, so that the others are words for no number."""
+    whole = re.compile(pattern(decimal, thousands))
+    return len(texts) >= _MANY and sum(1 for text in texts if whole.match(text)) >= (1 - _ODD) * len(texts)
+
+
+def _typed(decimal: str, thousands: str) -> str:
+    return f"--decimal {decimal}" + (f" --thousands {shlex.quote(thousands)}" if thousands else "")
 
 
 def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
@@ -249,11 +289,11 @@ def _fits(texts: Sequence[str], decimal: str, thousands: str) -> bool:
 
 def _unclear(path: Path, ways: dict[str, list[tuple[str, str]]], shared: Sequence[tuple[str, str]]) -> DataError:
     """Return the error of numbers that can be read in two ways, or of columns that are read in different ones."""
-    names = ", ".join(map(repr, list(ways)[:5]))
+    names = few([*map(repr, ways)], 5)
     if shared:
         what = f"the numbers of {names} do not show if a sign is between thousands or before decimals"
         got = " or ".join(_spoken(*way) for way in shared)
-        fix = "give both: --decimal SIGN, and --thousands SIGN if there is one"
+        fix = f"give {' or '.join(_typed(*way) for way in shared)}, whichever it has"
     else:
         point, comma = (next((n for n, fits in ways.items() if {w[0] for w in fits} == {s}), "") for s in ".,")
         what = f"the columns {point!r} and {comma!r} have different decimal signs" if point and comma else ""

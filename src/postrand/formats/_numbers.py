@@ -24,10 +24,13 @@ def pattern(decimal: str, thousands: str) -> str:
 def with_points(texts: pa.Array, settings: ReadSettings) -> pa.Array | None:
     """Return texts of numbers with decimal points and nothing between thousands; None where one is no such number.
 
-    >>> with_points(pa.array(["1.234,5", "7"]), ReadSettings(decimal=",", thousands=".")).to_pylist()
+    Blanks around a number are no part of it.
+
+    >>> with_points(pa.array(["1.234,5", " 7"]), ReadSettings(decimal=",", thousands=".")).to_pylist()
     ['1234.5', '7']
     """
     decimal, thousands = settings.decimal or ".", settings.thousands
+    texts = pc.utf8_trim_whitespace(texts)
     if (decimal, thousands) == (".", ""):
         return texts
     if not pc.all(pc.match_substring_regex(texts, pattern(decimal, thousands)), min_count=0).as_py():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import itertools
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -16,6 +17,7 @@ import pyarrow as pa
 from postrand.codebook.coding import is_text, value_type
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.formats.base import BATCH_ROWS, Source, Writer, first, select
+from postrand.support.showing import few
 
 PART_NAME = "part-{:05}"
 
@@ -76,11 +78,12 @@ def each_part(source: Source, wrap: Callable[[Source], Source]) -> Source:
     return wrap(source)
 
 
-def files_of(path: Path) -> tuple[Path, ...] | None:
+def files_of(path: Path, suffix_of: Callable[[Path], str] = lambda _: "") -> tuple[Path, ...] | None:
     """Return the files of a folder or of a pattern, sorted by name, or None where the path is that of one file.
 
     Names that begin with ``.`` or ``_`` are left out, of files and of the folders that a pattern finds: other programs
-    mark what is theirs, or not complete, so.
+    mark what is theirs, or not complete, so. ``suffix_of`` returns the suffix of a file that can be read, and an empty
+    text for others: an error names the files of a folder that can.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
             _check_once(path)
             entries = list(_below(path))
         if any(entry.is_dir() for entry in entries):
-            fix = "give the files as a pattern, for example '**/*.parquet'"
+            fix = _readable(path, entries, suffix_of) or "give the files as a pattern, for example '**/*.parquet'"
             raise UsageError(sentence("the folder contains folders", where=str(path), fix=fix))
     elif not os.path.exists(path) and glob.has_magic(str(path)):
         if "**" in path.parts:
@@ -111,8 +114,19 @@ def files_of(path: Path) -> tuple[Path, ...] | None:
         )
     if len(suffixes := {entry.suffix.lower() for entry in entries}) > 1:
         got = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
-        raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix="use a pattern"))
+        fix = (_readable(path, entries, suffix_of) if os.path.isdir(path) else "") or "use a pattern"
+        raise UsageError(sentence("the files are not of one format", where=str(path), got=got, fix=fix))
     return tuple(sorted(entries))
+
+
+def _readable(folder: Path, entries: Sequence[Path], suffix_of: Callable[[Path], str]) -> str:
+    """Return which files of a folder can be read, as what is typed: the path of one, a pattern of several."""
+    held: dict[str, list[Path]] = {}
+    for entry in sorted(entries):
+        if not entry.is_dir() and (suffix := suffix_of(entry)):
+            held.setdefault(suffix, []).append(entry)
+    typed = [shlex.quote(str(own[0] if len(own) == 1 else folder / f"*{suffix}")) for suffix, own in held.items()]
+    return f"give what is to be read, such as {few(typed, 4)}" if typed else ""
 
 
 def folders_of(path: Path, file: Path) -> tuple[str, ...]:

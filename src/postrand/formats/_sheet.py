@@ -27,6 +27,7 @@ from postrand.formats._streams import DAMAGED
 from postrand.formats.base import BATCH_ROWS, bounded, check_header, select
 from postrand.support.extras import require
 from postrand.support.refusals import refused
+from postrand.support.showing import unshown
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -276,8 +277,8 @@ def _names_below(beyond: Sequence[str]) -> str:
 
 
 def _listed(cells: Sequence[str]) -> str:
-    rest = len(cells) - 10
-    return ", ".join(cells[:10]) + (f", and {rest:,} other cell{'s' * (rest > 1)}" if rest > 0 else "")
+    rest = unshown(len(cells), 10)
+    return ", ".join(cells[: len(cells) - rest]) + (f", and {rest:,} other cells" if rest else "")
 
 
 def _column(place: str) -> int:

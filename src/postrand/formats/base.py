@@ -19,6 +19,7 @@ from postrand.codebook.variable import Scalar
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.formats._settings import USUAL, ReadSettings
 from postrand.support.refusals import refused
+from postrand.support.showing import few, unshown
 
 BATCH_ROWS = 1 << 17
 SHOWN = 10
@@ -452,8 +453,9 @@ def first(problems: Sequence[str], number: int = 0) -> list[str]:
 
     ``number`` is how many there are, where only the first are given.
     """
-    rest = max(number, len(problems)) - SHOWN
-    return [*problems[:SHOWN], *([f"... and {rest} more of this kind."] if rest > 0 else [])]
+    shown = problems[: len(problems) - unshown(len(problems), SHOWN)]
+    rest = max(number, len(problems)) - len(shown)
+    return [*shown, *([f"... and {rest} more of this kind."] if rest > 0 else [])]
 
 
 def repeated(names: Sequence[str]) -> list[str]:
@@ -462,9 +464,8 @@ def repeated(names: Sequence[str]) -> list[str]:
 
 
 def _no_such_column(name: str, known: Sequence[str], path: Path) -> str:
-    more = f", and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
     what = f"no column {name!r}{nearest(name, known)}"
-    return sentence(what, where=path.name, wanted=f"one of {', '.join(known[:SHOWN])}{more}")
+    return sentence(what, where=path.name, wanted=f"one of {few(known, SHOWN)}")
 
 
 def _not_written(path: Path, error: OSError) -> ReleaseError:

@@ -1,36 +1,127 @@
-"""Tell columns of free text, such as names and remarks, from columns of codes and labels, by their values."""
+"""Tell columns that name or number persons, or hold free text such as remarks, from columns of codes and labels."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.plan.infer import MAX_CATEGORIES
+from postrand.plan.numbering import LEAST_NUMBERS, numbers_persons, parts_of_name
+from postrand.risk.finding import PLAN_STATES, Finding
 from postrand.risk.singled import MAX_ALONE
-from postrand.support.arrow import index_values
+from postrand.support.arrow import from_texts, index_values
 
-_SEVERAL_WORDS = r"\pL\S*\s+\S*\pL"
+NAMING = "seems to name or number persons or households"
+TEXTS = "holds free text, which can name persons"
+NOTE = "holds free text or remarks, which can name persons: role = 'drop'; as a key, it would publish its texts"
+"""The note on such a column, which gets no role by '*'."""
+_REMARKS = frozenset(
+    (
+        "remark", "remarks", "comment", "comments", "note", "notes", "memo", "freetext", "bemerkung", "bemerkungen",
+        "kommentar", "kommentare", "anmerkung", "anmerkungen", "freitext", "remarque", "remarques", "commentaire",
+        "commentaires", "observaciones", "comentario", "comentarios", "osservazioni", "opmerking", "opmerkingen",
+    )
+)  # fmt: skip
+"""Words of names of columns for remarks."""
+_WORD, _SEVERAL_WORDS = r"\pL{2}", r"\pL\S*\s+\S*\pL"
+_PHONE = (
+    r"(?:^|[^\pL])(?:tel|phone|telephone|telefon|telefono|teléfono|telefoon|tél|téléphone|mobile|handy|fax)"
+    r"\b[.:]?\s*(?:(?:no|nr|number)\b)?[.:]?\s*[+(]*\d(?:[\s/().-]*\d){2,}"
+)
+_NUMBER = r"\pL\S*\s+\S*\pL\S*\s+(?:no\.|nr\.?|n[°º]|№)\s*\d"
+_STREET = (
+    r"\pL[\pL.-]*\s*(?:str\.?|stra(?:ß|ss)e|street|straat|gasse|avenue)\s*\d"
+    r"|\d+\pL?,?\s+\pL[\pL.-]*\s+(?:street|str\.|straat|avenue)(?:$|[^\pL])"
+    r"|(?:^|\s)(?:rue|calle|avenida)\s+(?:\pL\S*\s+){1,3}\d|\d+,?\s+rue\s+\pL"
+)
+_POINTING = f"(?i){_PHONE}|{_NUMBER}|{_STREET}"
+"""Digits beside a word for a telephone, a number or a street: one such text points to somebody."""
+_RECORDS_A_LABEL = 20
+"""Long lists of labels, of occupations for example, have so many records for each on average."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
-def is_free_text(column: pa.ChunkedArray) -> bool:
-    """Return whether most different texts of a column have several words, and they are too many to be labels.
+def is_free_text(column: pa.ChunkedArray, name: str = "", least: int = _RECORDS_A_LABEL) -> bool:
+    """Return whether a column holds remarks, by its name, or texts that point to somebody, or that are no labels.
 
-    Too many are more than ``MAX_CATEGORIES``, or where more than ``MAX_ALONE`` of the records with a text are alone
-    with it: records without a text do not count. Other types are no text.
+    They are no labels if most different texts have several words, and more than ``MAX_ALONE`` of the records with a
+    text are alone with it, or there are more than ``MAX_CATEGORIES`` texts of fewer than ``least`` records on average.
+    With a ``least`` of 2, for perturbed variables: if there are fewer records than that for each. Records without a
+    text do not count. Other types are no text.
 
     >>> is_free_text(pa.chunked_array([["Ada Bell", "Cy Dunn", None, "", "Eve Fox"]]))
     True
     >>> is_free_text(pa.chunked_array([["living alone", "living together", "other"] * 40]))
     False
+    >>> is_free_text(pa.chunked_array([["see Bell family no. 12", "other"] * 40]))
+    True
     """
     of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not any(is_of(of) for is_of in _TEXTS):
         return False
-    plain = column.cast(of) if pa.types.is_dictionary(column.type) else column
-    counts = pc.value_counts(plain.filter(pc.not_equal(pc.utf8_trim_whitespace(plain), "")))
+    plain = _plain(column)
+    counts = pc.value_counts(plain.filter(pc.utf8_length(pc.utf8_trim_whitespace(plain)).cast(pa.bool_())))
     texts, records = counts.field("values"), index_values(counts.field("counts"))
+    if (is_remark(name) and _has(texts, _WORD)) or _has(texts, _POINTING):
+        return True
     several = pc.sum(pc.match_substring_regex(texts, _SEVERAL_WORDS)).as_py() or 0
     if 2 * several <= len(texts):
         return False
-    return bool(len(texts) > MAX_CATEGORIES or (records == 1).sum() > MAX_ALONE * records.sum())
+    few = records.sum() < least * len(texts)
+    if least < _RECORDS_A_LABEL:
+        return bool(few)
+    return bool((len(texts) > MAX_CATEGORIES and few) or (records == 1).sum() > MAX_ALONE * records.sum())
+
+
+def is_remark(name: str) -> bool:
+    """Return whether a column is named like one of remarks.
+
+    >>> [is_remark(name) for name in ("remark", "Q7_Bemerkungen", "free-text", "freeText2", "notebook", "text")]
+    [True, True, True, True, False, False]
+    """
+    parts = parts_of_name(name)
+    return not _REMARKS.isdisjoint(parts) or ("free", "text") in pairwise(parts)
+
+
+def lists_texts(variable: Mapping[str, Any]) -> bool:
+    """Return whether the categories or labels of a variable are remarks, or point to somebody: a release lists them."""
+    listed = from_texts([c for c in variable.get("categories") or () if isinstance(c, str)])
+    labels = from_texts([*map(str, variable.get("labels") or ())])
+    return (is_remark(variable["name"]) and _has(listed, _WORD)) or _has(listed, _POINTING) or _has(labels, _POINTING)
+
+
+def identifying(column: pa.ChunkedArray, variable: Mapping[str, Any]) -> str:
+    """Return what is said of a column that names or numbers persons by its name, or holds free text; or nothing.
+
+    A household's members share a surname, and most records have no remark: such a column singles out few records.
+    ``variable`` is what a codebook says of it, its name at least.
+    """
+    if numbers_persons(variable) and len(_plain(column).unique()) >= LEAST_NUMBERS:
+        return NAMING
+    return TEXTS if lists_texts(variable) or is_free_text(column, variable["name"]) else ""
+
+
+def named(name: str, what: str, as_is: Collection[str], states: str = PLAN_STATES) -> Finding:
+    """Return the finding on a column that names persons or holds free text; ``states`` begins what is decided."""
+    said = f"; {states} that it is released as it is" if name in as_is else ""
+    return Finding("names", (name,), (), f"{name} {what}{said}", is_open=name not in as_is, is_decided=name in as_is)
+
+
+def perturbed_texts(column: pa.ChunkedArray | None, variable: Mapping[str, Any]) -> bool:
+    """Return whether a perturbed variable holds free text: its values would be published in the codebook.
+
+    ``column`` are its values in the file, None where these are not at hand.
+    """
+    return lists_texts(variable) or (column is not None and is_free_text(column, variable["name"], 2))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _has(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

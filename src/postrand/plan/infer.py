@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,8 @@ from postrand.codebook.no_answer import looks_missing
 from postrand.codebook.rule_files import read_rules
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
+from postrand.plan import weighing
+from postrand.plan.alike import same_but_spelling
 from postrand.support.inputs import has_controls, read_toml
 
 MAX_CATEGORIES = 100
@@ -50,11 +51,10 @@ _DATE = (
     r"(?:[ T]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$|^\d{1,2}:\d{2}(?::\d{2})?$"
 )
 """Dates and times as text: 2020-01-31, 31.12.2020, 12/31/20, with or without the time of day, 23:59."""
-_CODE = r"^0\d+$"
+_CODE = r"^\s*0\d+\s*$"
 """A text whose first digit is a zero that no number would have: 01084 is a postcode, and not 1,084."""
 _CARRIED = ("weight", "household", "record_key")
 """Roles of columns that are numbers or names of something: their values are not categories."""
-_WEIGHT = re.compile(r"weight|wght|wgt|wtss|(^|_)wt($|_)", re.IGNORECASE)
 
 
 def infer(
@@ -77,8 +77,9 @@ def infer(
     """
     roles, limit = roles or {}, _MOST_TEXTS if max_categories is None else max_categories
     convert = getattr(source, "lossless", None) if getattr(source, "untyped", False) else None
+    beside = any(map(weighing.is_height, source.schema.names))
     columns = [
-        _Column(f, limit, convert if is_text(f.type) else None, roles.get(f.name, ""), max_categories is None)
+        _Column(f, limit, convert if is_text(f.type) else None, roles.get(f.name, ""), max_categories is None, beside)
         for f in source.schema
     ]
     for batch in () if all(pa.types.is_nested(of) for of in source.schema.types) else source.batches():
@@ -89,11 +90,6 @@ def infer(
             if column.field.name in read:
                 column.add(read[column.field.name])
     return [column.draft() for column in columns]
-
-
-def looks_carried(name: str) -> bool:
-    """Return whether a column is a weight, by its name; the values of a weight are not categories."""
-    return _WEIGHT.search(name) is not None
 
 
 def perturbs(draft: Mapping[str, Any]) -> bool:
@@ -177,7 +173,8 @@ ALIKE = (
     "some categories differ only by spaces or capital letters: merge them with [[recodes]] groups, or correct the file"
 )
 FEW, MANY, UNLISTED = "categories with fewer than", "more than", "a key variable without categories"
-"""The beginnings of notes on categories, which a recode makes untrue."""
+MEANT, NUMBERED = "if these mean no answer, uncomment", "whole numbers, all different"
+"""The beginnings of notes on values, which a recode makes untrue."""
 
 
 @dataclass(slots=True)
@@ -189,6 +186,7 @@ class _Column:
     convert: Callable[[pa.Array, pa.DataType], pa.Array | None] | None  # of a file of text, where a number is a guess
     role: str = ""
     grows: bool = False  # the limit depends on the number of records
+    beside_height: bool = False
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
     counts: Counter[Any] = field(default_factory=Counter)  # of the records of each distinct value
     is_many: bool = False
@@ -391,26 +389,24 @@ class _Column:
         if self.role == "key" and self.has_values and not categories:
             yield f"{UNLISTED} is released unperturbed: group its values, or set role = 'drop'"
         if self._is_key() and not self.role:
-            yield "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
-        if _WEIGHT.search(self.field.name) and not self.role:
-            yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
+            yield f"{NUMBERED}: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
+        if weighing.is_weight(self.field.name) and self.role in ("", "weight"):
+            body = weighing.is_of_body(self.field.name, self._numbers(), beside_height=self.beside_height)
+            if body:
+                yield weighing.GIVEN if self.role else weighing.BODY
+            elif not self.role:
+                yield "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories"
         least = max(_RARE, self.records // _RARE_SHARE)
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
             few = f"{FEW} {least:,} records: {rare}"
             yield f"{few}; merge them with [[recodes]], if that makes sense"
-        if self._alike(categories):
+        if same_but_spelling(categories):
             yield ALIKE
         declared = self._missing_codes(categories)
         if codes := [c for c in looks_missing(categories, self._labels(categories)) if c not in declared]:
             listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
-            yield f"if these mean no answer, uncomment: missing_codes = [{listed}]"
-
-    @staticmethod
-    def _alike(categories: Sequence[Any]) -> bool:
-        """Whether two categories differ only by spaces or by capital letters."""
-        texts = [c for c in categories if isinstance(c, str)]
-        return len({" ".join(text.split()).casefold() for text in texts}) < len(texts)
+            yield f"{MEANT}: missing_codes = [{listed}]"
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:

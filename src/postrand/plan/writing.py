@@ -36,7 +36,8 @@ missing     error (a missing value stops the run), category (one more category, 
             keep (released as missing)
 missing_codes  categories that mean "no answer": tables show each of them, means and quantiles leave them out. They
             stay categories, so missing = "category" would add one more with the same meaning. To make them
-            missing values instead, write missing = ["-9", "99"] in [[recodes]].
+            missing values instead, write missing = ["-9", "99"] in [[recodes]]; so too for a quantity, which has no
+            categories.
 
 Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
 below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
@@ -44,16 +45,16 @@ variables, rules_file = "rules.csv": a table with a column for each variable and
 (empty: any value).
 
 Columns can be recoded before anything else: write one [[recodes]] table for each result, with variable, from (the
-column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85, or
-hierarchy = "areas.csv" and level = 1. The variable describes the result. 'postrand recode' tries it on the file, and
-docs/recoding.md explains all kinds.
+column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85 (top
+coding), bottom = 16 (bottom coding), or hierarchy = "areas.csv" and level = 1. The variable describes the result.
+'postrand recode' tries it on the file, and docs/recoding.md explains all kinds.
 """
 
 
-def codebook_text(drafts: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = (), note: str = "") -> str:
+def codebook_text(drafts: Iterable[Mapping[str, Any]], *proposed: tuple[str, Sequence[Mapping[str, Any]], str]) -> str:
     """Return drafts as the text of a ``codebook.toml``, with comments about the decisions to make.
 
-    ``rules`` are proposed in comments after a ``note``, for a person to uncomment.
+    ``proposed`` are tables, such as ``rules``, each with its entries and a note: comments, for a person to uncomment.
     """
     document = tomlkit.document()
     for line in _HEAD.splitlines():
@@ -63,11 +64,12 @@ def codebook_text(drafts: Iterable[Mapping[str, Any]], rules: Sequence[Mapping[s
     for draft in drafts:
         entries.append(_entry(draft))
     document.add("variables", entries)
-    if rules:
-        document.add(tomlkit.nl())
-        listed = "".join(f"[[rules]]\n{tomlkit.dumps(dict(rule))}" for rule in rules)
-        for line in (*note.splitlines(), *listed.splitlines()):
-            document.add(tomlkit.comment(line))
+    for name, tables, note in proposed:
+        if tables:
+            document.add(tomlkit.nl())
+            listed = "".join(tomlkit.dumps({name: [dict(table)]}) for table in tables)
+            for line in (*note.splitlines(), *listed.splitlines()):
+                document.add(tomlkit.comment(line))
     return tomlkit.dumps(document).replace("# \n", "#\n")
 
 

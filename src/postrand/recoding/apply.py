@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from postrand.errors import DataError, sentence
 from postrand.recoding.base import Reads, Recoding, Scalar, key_of
+from postrand.recoding.unchanged import CODES
 from postrand.support.arrow import from_numpy, from_truths, index_values, is_null
 from postrand.support.showing import SMALL, counted
 
@@ -97,7 +98,7 @@ def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
         return values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         what = "the column has values that are not numbers"
-        fix = f"list codes for no answer: missing = [...]; {_DATES}".rstrip(";")
+        fix = kind.remedy if kind.name == CODES else f"list codes for no answer: missing = [...]; {_DATES}".rstrip(";")
         got = f"{counted(sum(not _is_number(value) for value in values))} of them"
         raise DataError(sentence(what, where=where, got=got, fix=fix)) from None
 

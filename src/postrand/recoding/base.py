@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from postrand.errors import sentence, shown
 from postrand.support.inputs import has_controls
+from postrand.support.showing import few
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,11 +122,9 @@ def twice(texts: Iterable[str]) -> list[str]:
 
 
 def listed(texts: Iterable[object]) -> str:
-    """Return texts one after the other, the first ten of them.
+    """Return texts one after the other, the first ten of them where there are many more.
 
-    >>> listed(range(12))
-    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more'
+    >>> listed(range(13))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more'
     """
-    held = list(map(str, texts))
-    more = len(held) - LISTED
-    return ", ".join(held[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    return few(list(map(str, texts)), LISTED)

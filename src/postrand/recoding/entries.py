@@ -23,6 +23,7 @@ def kind_from(entry: Mapping[str, Any], where: str, folder: Path | None = None) 
         With all problems of the entry: no kind or several, unknown options, a table that cannot be read.
     """
     named = [kind for kind in kinds() if set(kind.marks) & entry.keys()]
+    named = [kind for kind in named if not {*kind.marks} <= {*OWN}] or named  # missing is a kind only where it is alone
     if len(named) != 1:
         known = ", ".join(mark for kind in kinds() for mark in kind.marks)
         close = next((hint for name in entry if name not in OWN and (hint := nearest(name, known.split(", ")))), "")

@@ -12,6 +12,7 @@ from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.recoding.base import Recoding, Scalar, steps_of
 from postrand.recoding.base import twice as repeated
 from postrand.recoding.entries import kind_from
+from postrand.recoding.unchanged import Unchanged
 from postrand.support.inputs import has_controls, listed
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Recode:
         return self.provenance == "confidential"
 
     @property
+    def says_missing(self) -> bool:
+        """Whether the recode does nothing but say which numbers mean no answer, none of them perhaps."""
+        return isinstance(self.kind, Unchanged)
+
+    @property
     def kinds(self) -> str:
         """The names of what is done, in order.
 
@@ -99,7 +105,8 @@ class Recode:
         >>> Recode.from_dict({"variable": "pay", "top": 5000}).in_words()
         'Recoded from pay before anything else: top and bottom coding: 5000 stands for 5000 and more.'
         """
-        lost = f"; {', '.join(map(str, self.missing))} became missing" if self.missing else ""
+        lost = "; no value means no answer" if self.says_missing else ""
+        lost = f"; {', '.join(map(str, self.missing))} became missing" if self.missing else lost
         return f"Recoded from {self.source} before anything else: {self.kind.in_words()}{lost}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +114,7 @@ class Recode:
         own = {"variable": self.variable, "from": self.source, "type": self.type, "missing": list(self.missing)}
         own |= {"provenance": self.provenance} if self.is_confidential else {}
         kept = {name: value for name, value in own.items() if value and (name != "from" or value != self.variable)}
+        kept |= {"missing": list(self.missing)} if self.says_missing else {}
         return kept | _options_of(self.kind)
 
     @classmethod

@@ -31,6 +31,8 @@ def entry_of(text: str) -> dict[str, Any]:
     --------
     >>> entry_of("age=bands:0,15,30;missing=99")
     {'variable': 'age', 'bands': [0, 15, 30], 'missing': [99]}
+    >>> entry_of("income=missing:-9,999")
+    {'variable': 'income', 'missing': [-9, 999]}
     >>> entry_of("nuts1=area:hierarchy:nuts.csv@2")
     {'variable': 'nuts1', 'from': 'area', 'hierarchy': 'nuts.csv', 'level': 2}
     >>> entry_of("age=top:85 then bands:0,18,65")
@@ -44,10 +46,8 @@ def entry_of(text: str) -> dict[str, Any]:
     if not result or found is None:
         fix = 'for example --recode "age=bands:0,15,30,45,60,75"'
         if rest.startswith("missing") or ":missing" in rest:
-            fix = (
-                "to make a code missing and no more, write missing_codes = [9] for the variable in the codebook; with "
-            )
-            fix += 'a recode, behind it: --recode "age=bands:0,15,30;missing=999"'
+            fix = 'to make codes of a number missing and no more, write --recode "age=missing:-9,999"; with another '
+            fix += 'recode, behind it: --recode "age=bands:0,15,30;missing=999"'
         wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
         raise SpecificationError(sentence("the recode has another form", got=text, wanted=wanted, fix=fix))
     entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}
@@ -119,7 +119,8 @@ def as_typed(text: str) -> str:
 
 def _option(found: re.Match[str]) -> str:
     name, held = found[1], found[2].strip("[]\"'").replace(", ", ",").replace('"', "")
-    return f"{name}:{held}" if name in {mark for kind in kinds() for mark in kind.marks} else f";{name}={held}"
+    is_kind = name not in OWN and name in {mark for kind in kinds() for mark in kind.marks}
+    return f"{name}:{held}" if is_kind else f";{name}={held}"
 
 
 def _value(name: str, text: str) -> dict[str, Any]:

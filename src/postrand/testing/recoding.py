@@ -15,6 +15,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "groups": ({"groups": {"A": ["x", "y"], "B": ["z"]}, "others": "rest"}, ["z", "x", "other", "y"]),
     "hierarchy": ({"hierarchy": "h.csv", "level": 1, "table": {"x": "A", "y": "A", "z": "B"}}, ["z", "x", "y"]),
     "merge_rare": ({"merge_rare": 2, "merged": ["y"], "others": "rest"}, ["x", "y", "z"]),
+    "missing": ({"missing": [-9, 999]}, [2, 13, 0]),
     "rounding": ({"rounding": 5}, [2, 13, -3]),
     "steps": ({"steps": [{"top": 85}, {"bands": [0, 18, 65]}]}, [17, 99, 0, 40]),
     "top": ({"top": 10, "bottom": 0}, [-3, 4, 20]),

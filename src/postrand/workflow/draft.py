@@ -15,12 +15,13 @@ import tomlkit
 from postrand import formats, metadata, risk
 from postrand.codebook import Codebook
 from postrand.codebook.not_released import NOT_RELEASED
+from postrand.codebook.quantity_codes import note_of
 from postrand.codebook.variable import ROLES
 from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.objectives import MutualInformation
-from postrand.plan import infer, load_plan, numbering, writing
+from postrand.plan import alike, infer, load_plan, numbering, weighing, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -40,10 +41,13 @@ from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
     left_open,
+    seems_none,
     settled_by,
     settled_lines,
     singled_alone,
+    texts_of,
     with_settled,
+    with_texts,
 )
 from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbers
@@ -51,7 +55,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
-from postrand.workflow.swallowed import all_told, swallowed, with_notes
+from postrand.workflow.swallowed import all_told, in_quantities, swallowed, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -64,8 +68,7 @@ Run it with: postrand protect --plan plan.toml --out release
 """
 SOURCE_NOTE = """\
 How the file is read, as it was found or given. Correct it here if something is wrong: nothing is guessed later."""
-PRIVACY_NOTE = """\
-The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
+PRIVACY_NOTE = """The claim for all perturbed values of one record together: at least the sum of the blocks' epsilons.
 A smaller epsilon protects more."""
 UNIT_NOTE = """\
 Who is protected beside the record: the certificate states the level of a household, and of a person with several
@@ -173,8 +176,12 @@ def start(
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
-    drafts = [left_open(draft, singling, named) for draft in drafts]
-    linked = proposed_links(with_numbers(sample, source, drafts), drafts, _perturbed(drafts), named, set_aside(drafts))
+    drafts = [left_open(draft, singling, named) for draft in with_texts(sample, drafts)]
+    numbers = with_numbers(sample, source, drafts)
+    codes = in_quantities({n: numbers.table.column(n) for n in numbers.table.column_names}, drafts, made.recodes)
+    codes = {name: found for name, found in codes.items() if name not in told}
+    drafts = with_notes(drafts, {name: note_of(name, found) for name, found in codes.items()})
+    linked = proposed_links(numbers, drafts, _perturbed(drafts), named, set_aside(drafts))
     drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"] not in ("", "drop")}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
@@ -188,7 +195,9 @@ def start(
     drafts = [with_settled(draft, settles) for draft in drafts]
     unit = asked_units.section(assigned, units)
     plan = plan_text(place, drafts, each, whole, open_, way, rows, linked.joint, decide, unit)
-    book = writing.codebook_text(drafts, linked.rules, RULES_NOTE)
+    recoded = {recode.variable for recode in made.recodes}
+    look = alike.proposed((d for d in drafts if d["name"] not in recoded), sample.table)
+    book = writing.codebook_text(drafts, ("rules", linked.rules, RULES_NOTE), ("recodes", look.recodes, alike.NOTE))
     make_folder(folder)
     written: list[Path] = []
     try:
@@ -200,7 +209,6 @@ def start(
         for path in written:
             path.unlink(missing_ok=True)
         raise _unwritable("the codebook and the plan cannot be written", folder, error) from None
-    starred = (d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named)
     return Started(
         book_path,
         plan_path,
@@ -210,11 +218,14 @@ def start(
         whole,
         linked.sentences,
         is_small=sample.records < LEAST_RECORDS,
-        starred=tuple(starred),
+        starred=tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
-        swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts)))),
+        alike=look.words,
+        bodies={d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
+        texts=texts_of(drafts),
+        swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )
 
@@ -222,11 +233,8 @@ def start(
 def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if infer.perturbs(d)]
-    return [d["name"] for d in categorical if d["role"] == "key"] or [
-        d["name"]
-        for d in categorical
-        if not (d["role"] or infer.looks_carried(d["name"]) or numbering.numbers_persons(d))
-    ]
+    keys = [d["name"] for d in categorical if d["role"] == "key"]
+    return keys or [d["name"] for d in categorical if not (d["role"] or seems_none(d))]
 
 
 def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tuple[Sampled, list[str]]:
@@ -291,7 +299,7 @@ def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> 
 
 def plan_text(
     place: Mapping[str, str],
-    drafts: Iterable[Mapping[str, Any]],
+    drafts: Sequence[Mapping[str, Any]],
     each: Sequence[float],
     total: float,
     undecided: Mapping[str, float] | None = None,
@@ -326,14 +334,10 @@ def plan_text(
         _comment(plan, UNIT_NOTE)
         plan["unit"] = dict(unit)
     _comment(plan, DESIGN_NOTE)
-    plan["design"] = {
-        "structure": UniformOffDiagonal.name,
-        "objective": MutualInformation.name,
-        "prior": "uniform",
-    }
+    plan["design"] = {"structure": UniformOffDiagonal.name, "objective": MutualInformation.name, "prior": "uniform"}
     _comment(plan, RELEASE_NOTE.format(formats=_listed(formats.written_names())))
     plan["release"] = {"format": "same", "shuffle": True, "release_ids": False}
-    if notes := decision_notes(undecided or {}, settles or {}):
+    if notes := decision_notes(undecided or {}, settles or {}, drafts):
         part: Any = plan["release"]
         for line in notes:
             part.add(tomlkit.comment(line))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from postrand.codebook.variable import RELEASED_ROLES
-from postrand.plan import infer, numbering
+from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
 from postrand.risk.findings import settling, share_text
 from postrand.risk.reveals import PairReveal
@@ -17,12 +17,17 @@ from postrand.risk.telling import best_guess
 AS_IS_NOTE = f"""\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
 for each column: add it to as_is to release it as it is, or protect its values in [[numerical]], or set role = "drop"
-in the codebook, or make it bands there ([[recodes]]) and perturb these. In [[numerical]], k or width = {USUAL}:
-values hardly move among fewer. No mean by weights is left of such a column; bands whose labels are numbers keep one.
+in the codebook, or make it bands there ([[recodes]]) and perturb these; where only the ends of a number single out,
+top coding and bottom coding there may be enough. In [[numerical]], k or width = {USUAL}: values hardly move among
+fewer. No mean by weights is left of such a column; bands whose labels are numbers keep one.
 """
 SETTLES_NOTE = """\
 These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:
 set role = "drop" in the codebook, perturb it too, or add it to as_is to release it as it is.
+"""
+TEXTS_NOTE = """\
+Each of these unperturbed columns holds free text or remarks, which can name persons. Nothing is released until you
+decide for each: set role = "drop" in the codebook, or add it to as_is to release it as it is.
 """
 SINGLES_OUT, ADD_IT = "unperturbed, it singles out", "it in [[numerical]]"
 """The beginnings of the two lines of a note on a column, which a recode makes untrue."""
@@ -31,14 +36,18 @@ Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
 """Unperturbed columns, alone or two together, with each perturbed variable that they all but settle."""
 
 
-def decision_notes(undecided: Mapping[str, float], settles: Settles) -> list[str]:
+def decision_notes(
+    undecided: Mapping[str, float], settles: Settles, drafts: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
     """Return the comments of a plan on what it must decide, none where there is nothing.
 
     ``undecided`` maps columns to the shares of the records that they single out, ``settles`` columns to what follows.
+    Of ``drafts``, columns of free text are released where somebody gave them a role by their own name.
     """
+    texts = [name for name, role in texts_of(drafts).items() if role in ("sensitive", "other")]
     listed = [f"{name} ({share_text(share)})" for name, share in undecided.items()]
     certain = [f"{' with '.join(names)} ({_about(pairs)})" for names, pairs in settles.items()]
-    parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain))
+    parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain), (TEXTS_NOTE, texts))
     return [
         line for note, held in parts if held for line in (*note.strip().splitlines(), f"To decide: {', '.join(held)}.")
     ]
@@ -63,10 +72,39 @@ def settled_by(
 
 
 def _may_leave(draft: Mapping[str, Any]) -> bool:
-    name, role = draft["name"], draft["role"]
+    role = draft["role"]
     if role in ("household", "record_key"):  # released with new numbers, or not at all
         return False
-    return role in RELEASED_ROLES or not (role or infer.looks_carried(name) or numbering.numbers_persons(draft))
+    return role in RELEASED_ROLES or not (role or seems_none(draft))
+
+
+def seems_none(draft: Mapping[str, Any]) -> bool:
+    """Return whether a column seems to be a weight, to number or name persons, or to hold free text: no value."""
+    return weighing.looks_carried(draft) or numbering.numbers_persons(draft) or free_texts.NOTE in draft["notes"]
+
+
+def texts_of(drafts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns that hold free text, with their roles."""
+    return {draft["name"]: draft["role"] for draft in drafts if free_texts.NOTE in draft["notes"]}
+
+
+def with_texts(sample: Sampled, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the drafts, with a note on those that hold free text: whose values mean no "no answer" either."""
+    return [_noted(draft) if _holds_text(sample, draft) else draft for draft in drafts]
+
+
+def _holds_text(sample: Sampled, draft: Mapping[str, Any]) -> bool:
+    if draft["role"] in ("drop", "weight", "household", "record_key") or draft["name"] not in sample.table.column_names:
+        return False
+    column = sample.table.column(draft["name"])
+    if draft["role"] == "key":
+        return free_texts.perturbed_texts(column, draft)
+    return free_texts.lists_texts(draft) or free_texts.is_free_text(column, draft["name"])
+
+
+def _noted(draft: dict[str, Any]) -> dict[str, Any]:
+    kept = [note for note in draft["notes"] if not note.startswith(infer.MEANT)]
+    return {**draft, "notes": [*kept, free_texts.NOTE]}
 
 
 def with_settled(draft: dict[str, Any], settles: Settles) -> dict[str, Any]:
@@ -95,9 +133,9 @@ def _about(pairs: Sequence[PairReveal]) -> str:
 def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Collection[str]) -> dict[str, Any]:
     """Return a draft with a note about the records that it singles out, and without a role unless its name was listed.
 
-    Dates and times do not get the role for all others either, whatever they single out: others know many dates. Nor do
-    numbers of persons and households, which point to a record in any other file that has them. Lists and records do not
-    get the role for all others: they are dropped.
+    Dates, times and free text do not get the role for all others either, whatever they single out: others know many
+    dates. Nor do numbers of persons and households, which point to a record in any other file that has them. Lists and
+    records do not get the role for all others: they are dropped.
     """
     if (
         draft["type"].startswith(("list", "large_list", "struct", "map", "fixed_size_list"))
@@ -106,6 +144,8 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
         return {**draft, "role": "drop"}
     if draft["name"] not in named and draft["role"] != "drop" and numbering.numbers_persons(draft):
         draft = {**draft, "role": "", "notes": [*draft["notes"], numbering.number_note(draft["name"])]}
+    if draft["name"] not in named and free_texts.NOTE in draft["notes"]:
+        draft = {**draft, "role": ""}
     share = singling.get(draft["name"])
     if share is None:
         dates = infer.DATES in draft["notes"] and draft["role"] != "drop" and draft["name"] not in named

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,30 @@ from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.formats import File, Source
 from postrand.plan import infer
 from postrand.recoding import Recode
-from postrand.recoding.base import key_of
+from postrand.recoding.base import key_of, spelt, steps_of
 from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import published, too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
-from postrand.support.showing import few
+from postrand.support.showing import few, unshown
 from postrand.workflow import draft_decisions
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
-from postrand.workflow.swallowed import swallowed
+from postrand.workflow.swallowed import swallowed, with_notes
 
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
 MAX_SHOWN = 40
 NAMED = STEPS[2]
-"""Records that have a value without a place, from which on it is named."""
-_STALE = (infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED, draft_decisions.SINGLES_OUT, draft_decisions.ADD_IT)
+"""Records that have a value, from which on it is named where values are those of the file."""
+BANDS = 5
+"""Bands in which numbers of the file are told."""
+_STALE = (
+    *(infer.ALIKE, infer.FEW, infer.MANY, infer.UNLISTED, infer.DATES, infer.MEANT, infer.NUMBERED),
+    *(draft_decisions.SINGLES_OUT, draft_decisions.ADD_IT),
+)
+"""The beginnings of notes on the values of a column, which its recode makes untrue."""
+_OF_RECODES = ("Recoded from ", "decided by the file's own counts", "recode of ")
+"""Those of notes on the recode itself, which are written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +67,23 @@ class Trial:
         """The number of records with a value whose result is missing."""
         return max(0, sum(self.before.values()) - sum(self.after.values()))
 
+    @property
+    def shown(self) -> Mapping[str, int]:
+        """The numbers of records of the results; of bands of them where they are numbers of the file, some rare.
+
+        A band has :data:`NAMED` records at least, so that none tells which number a few records have.
+        """
+        kind = steps_of(self.recode.kind)[-1]
+        if kind.reads != "numbers" or kind.categories() or min(self.after.values(), default=NAMED) >= NAMED:
+            return self.after
+        return banded({float(name): count for name, count in self.after.items()})
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         about = {"variable": self.recode.variable, "from": self.recode.source, "done": self.recode.in_words()}
         if self.problem:
             return {**about, "problem": self.problem}
-        shown = {name: step_of(count) for name, count in self.after.items()}
+        shown = {name: step_of(count) for name, count in self.shown.items()}
         return {
             **about,
             "before": tallied(self.before),
@@ -78,15 +98,15 @@ class Trial:
         if self.problem:
             return f"{head}\n  {self.problem}"
         sides = (tallied(self.before), tallied(self.after))
-        shown = list(self.after.items())
-        wide = max(22, *(len(name) for name, _ in shown[:MAX_SHOWN]), 0) + 2
+        more = unshown(len(self.shown), MAX_SHOWN)
+        shown = list(self.shown.items())[: len(self.shown) - more]
+        wide = max(22, *(len(name) for name, _ in shown), 0) + 2
         lines = [head, f"  {'number of categories':<{wide}}{'before':>10}{'after':>10}"]
         used = [name for name in sides[0] if sides[0][name] or sides[1][name]]
         lines += [f"  {name:<{wide}}{sides[0][name]:>10,}{sides[1][name]:>10,}" for name in used]
         lines += [f"  {'became missing':<{wide}}{step_of(self.gone)} records"] * (self.gone > 0)
-        lines += [f"  {name:<{wide}}{step_of(count)} records" for name, count in shown[:MAX_SHOWN]]
-        more = len(shown) - MAX_SHOWN
-        lines += [f"  and {more:,} more categories"] * (more > 0) + [f"  {self.note}"] * bool(self.note)
+        lines += [f"  {name:<{wide}}{step_of(count)} records" for name, count in shown]
+        lines += [f"  and {more:,} more categories"] * bool(more) + [f"  {self.note}"] * bool(self.note)
         return "\n".join(lines)
 
 
@@ -101,6 +121,51 @@ def step_of(count: int) -> str:
     if count >= STEPS[-1]:
         return f"{STEPS[-1]:,} or more"
     return next(f"{low:,} to {high - 1:,}" for low, high in pairwise(STEPS) if count < high)
+
+
+def banded(counts: Mapping[float, int]) -> dict[str, int]:
+    """Return at most ``BANDS`` bands of numbers by their quantiles, each with ``NAMED`` records at least.
+
+    An edge is a number that so many records have, or two digits of one.
+
+    >>> banded({0: 300, 500: 60, 1000: 40, 2500: 4, 90_000: 1})
+    {'0': 300, '500 and more': 105}
+    >>> banded({500: 3, 90_000: 1})
+    {'all values': 4}
+    """
+    least, edges, held = max(NAMED, sum(counts.values()) / BANDS), list[float](), 0
+    for value in sorted(counts):
+        if held >= least:
+            edges.append(value if counts[value] >= NAMED else float(f"{value:.1e}"))
+            held = 0
+        held += counts[value]
+    while True:
+        parts = _parts(counts, edges)
+        small = next((place for place, part in enumerate(parts) if sum(part.values()) < NAMED), None)
+        if small is None or not edges:
+            return {_band(part, edges, place): sum(part.values()) for place, part in enumerate(parts)}
+        del edges[max(small - 1, 0)]
+
+
+def _parts(counts: Mapping[float, int], edges: Sequence[float]) -> list[dict[float, int]]:
+    """Return the numbers below the first edge, from each edge to below the next, and from the last one on."""
+    ends = [-math.inf, *edges, math.inf]
+    return [{value: n for value, n in counts.items() if low <= value < high} for low, high in pairwise(ends)]
+
+
+def _band(part: Mapping[float, int], edges: Sequence[float], place: int) -> str:
+    """Return the name of a band; the number itself where it holds one that many records have."""
+    if not edges:
+        return "all values"
+    if len(part) == 1:
+        return spelt(next(iter(part)))
+    if place == 0:
+        return f"below {spelt(edges[0])}"
+    return (
+        f"{spelt(edges[-1])} and more"
+        if place == len(edges)
+        else f"{spelt(edges[place - 1])} to <{spelt(edges[place])}"
+    )
 
 
 def tallied(counts: Mapping[str, int]) -> dict[str, int]:
@@ -145,7 +210,11 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
     DataError
         If the file lacks a column, or a result has the name of another.
     """
-    entries = read_toml(codebook, "the codebook").get("recodes", [])
+    held = read_toml(codebook, "the codebook")
+    entries = held.get("recodes", [])
+    if "source" in held and "variables" not in held:
+        fix = "name the codebook, or give --plan in place of both"
+        raise SpecificationError(sentence("this is a plan, and no codebook", where=codebook.name, fix=fix))
     if not entries:
         fix = 'write [[recodes]] with variable = "age" and bands = [0, 15, 30], or see docs/recoding.md'
         raise SpecificationError(sentence("the codebook has no recodes", where=codebook.name, fix=fix))
@@ -183,9 +252,13 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     for entry, found in zip(document["recodes"], made.entries, strict=True):
         told = {"provenance": "confidential", **found}  # counts of the file were shown
         entry.update({name: value for name, value in told.items() if entry.get(name) != value})
+    marks = [str(entry["provenance"]) for entry in document["recodes"]]
+    as_written = [replace(recode, provenance=mark) for recode, mark in zip(made.recodes, marks, strict=True)]
+    made = replace(made, recodes=tuple(as_written))
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
-    drafts = {draft["name"]: draft for draft in made.drafted(infer.infer(source))}
+    told = swallowed(source)
+    drafts = {draft["name"]: draft for draft in with_notes(made.drafted(infer.infer(source)), told)}
     for name, recode in results.items():
         entry = next((e for e in entries if e.get("name") == name), None)
         if entry is None:
@@ -195,6 +268,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
             entry.update({"name": name, "role": ""})
             entries.append(entry)
         _describe(entry, drafts[name])
+        _rewrite_notes(document, entry, drafts[name]["notes"])
     written = tomlkit.dumps(document)
     infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
     saving.write_whole(codebook, written.encode(), replace=True)
@@ -204,18 +278,46 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
 
 
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
-    """Put what a draft says of a result into its entry, and remove notes that it makes untrue.
-
-    Role and label are a person's.
-    """
+    """Put what a draft says of a result into its entry; role and label are a person's."""
     for name in ("categories", "labels", "missing_codes", "ordered"):
         entry.pop(name, None)
     kept = {name: value for name, value in draft.items() if name not in ("role", "notes", "label")}
     entry.update(kept)
-    body = entry.value.body if isinstance(entry, tomlkit.items.Table) else []
-    for place, (_, item) in enumerate(body):
-        if isinstance(item, tomlkit.items.Comment) and item.as_string().lstrip(" #").startswith(_STALE):
-            body[place] = (None, tomlkit.items.Whitespace(""))
+
+
+def _rewrite_notes(document: Any, entry: Any, notes: Sequence[str]) -> None:
+    """Remove the notes on an entry that a recode makes untrue, and write those on the recode anew where it has some."""
+    fresh = "".join(f"# {note}\n" for note in notes if note.startswith(_OF_RECODES))
+    for body, places in _commented(document, entry):
+        for place in places:
+            item = body[place][1]
+            text = item.as_string().lstrip(" #") if isinstance(item, tomlkit.items.Comment) else ""
+            if text.startswith((*_STALE, *_OF_RECODES)):
+                new, fresh = (fresh, "") if text.startswith(_OF_RECODES) else ("", fresh)
+                body[place] = (None, tomlkit.items.Whitespace(new))
+
+
+def _commented(document: Any, entry: Any) -> Iterator[tuple[list[Any], range]]:
+    """Yield where the comments on an entry are: in it, and directly above its head.
+
+    What is above a head is, as TOML is read, at the end of what comes before.
+    """
+    entries = list(document["variables"])
+    at = next(place for place, one in enumerate(entries) if one is entry)
+    if not isinstance(entry, tomlkit.items.Table):
+        return
+    above = document.body if at == 0 else entries[at - 1].value.body
+    end = next((k for k, (_, item) in enumerate(above) if item is document["variables"]), len(above))
+    yield above, range(_last_comments(above, end), end)
+    own = entry.value.body
+    yield own, range(len(own) if at == len(entries) - 1 else _last_comments(own, len(own)))
+
+
+def _last_comments(body: Sequence[Any], end: int) -> int:
+    """Return where the comments begin that end there without an empty line."""
+    while end and isinstance(body[end - 1][1], tomlkit.items.Comment):
+        end -= 1
+    return end
 
 
 def trial_of(source: Source, recode: Recode) -> Trial:

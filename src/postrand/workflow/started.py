@@ -10,8 +10,9 @@ from typing import Any
 
 from postrand import formats
 from postrand.errors import sentence
+from postrand.plan import weighing
 from postrand.report.table_worth import TOO_FEW
-from postrand.support.showing import few
+from postrand.support.showing import few, unshown
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -29,8 +30,10 @@ class Started:
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
     releases as it is. ``numbers``: those without a role that seem to number persons or households.
-    ``swallowed``: what is told of codes for no answer that recodes count as values. ``roles``: the number of columns
-    with each role, empty for none.
+    ``swallowed``: what is told of codes for no answer that recodes count as values. ``alike``: the variables with
+    categories that differ only by spaces or capital letters, with those that many records have. ``bodies``: columns
+    with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text.
+    ``roles``: the number of columns with each role, empty for none.
     """
 
     codebook: Path
@@ -46,21 +49,25 @@ class Started:
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    bodies: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
         """Whether a column needs a role or a decision before anything is released."""
-        return bool(self.without_role or self.undecided or self.settling)
+        return bool(self.without_role or self.undecided or self.settling or self.texts)
 
     def lines(self, source: str, given: Mapping[str, Any]) -> list[str]:
         """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed."""
         told = self.settings.to_dict()
         lines = [f"read {source} with {_told(told)}"] if told else []
         lines += [f"wrote {self.codebook}: {self._columns()}", f"wrote {self.plan}"]
-        lines += [f"linked: {text}" for text in self.linked[:MOST_LINES]]
-        if len(self.linked) > MOST_LINES:
-            lines.append(f"linked: {len(self.linked) - MOST_LINES:,} more; the notes in {self.codebook} say which")
+        more = unshown(len(self.linked), MOST_LINES)
+        lines += [f"linked: {text}" for text in self.linked[: len(self.linked) - more]]
+        if more:
+            lines.append(f"linked: {more:,} more; the notes in {self.codebook} say which")
         if self.starred:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
@@ -68,12 +75,30 @@ class Started:
             what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}"
             lines.append(sentence(what, fix=fix))
+        if self.texts:
+            fix = f"set role = 'drop' in {self.codebook}"
+            what = f"free text or remarks, which can name persons: {few([*self.texts], NAMES)}"
+            lines.append(f"warning: {sentence(what, fix=fix)}")
+        lines += self._bodies()
         lines += [f"warning: {text}" for text in self.swallowed]
+        if self.alike:
+            what = f"categories that differ only by spaces or capital letters: {few(self.alike, MOST_LINES)}"
+            typed = shlex.join(["postrand", "recode", str(self.codebook), "--plan", str(self.plan), "--write"])
+            fix = f"if they mean the same, uncomment their [[recodes]] at the end of {self.codebook}, and run: {typed}"
+            lines.append(f"warning: {sentence(what, fix=fix)}")
         if given.get("weight"):
             lines.append(_survey(given))
         if self.is_small:
             lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
         return [*lines, *self._next(given)]
+
+    def _bodies(self) -> list[str]:
+        """Return what is said of columns that can be the weight of a body as well as of a sample."""
+        lines = [f"warning: {name}: {weighing.GIVEN}" for name, role in self.bodies.items() if role]
+        if names := [name for name, role in self.bodies.items() if not role]:
+            what = f"not taken as a sampling weight, because it looks like the weight of a body: {few(names, NAMES)}"
+            lines.append(sentence(what, fix=f"if it is one, set role = 'weight' in {self.codebook}"))
+        return lines
 
     def _columns(self) -> str:
         named = [f"{number:,} {role}" for role, number in self.roles.items() if role]
@@ -95,7 +120,9 @@ class Started:
             they = "it all but settles" if len(self.settling) == 1 else "they all but settle"
             what = f"Next: decide on {few(self.settling, NAMES)}: released unperturbed, {they} true values of perturbed"
             lines.append(f"{what} variables. The notes in {self.codebook} explain the choices")
-            lines += [f"  {text}" for text in self.settled[:MOST_LINES]]
+            more = unshown(len(self.settled), MOST_LINES)
+            lines += [f"  {text}" for text in self.settled[: len(self.settled) - more]]
+            lines += [f"  and {more:,} more; the notes in {self.codebook} say which"] * bool(more)
         design = f"postrand design --plan {shlex.quote(str(self.plan))}"
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 

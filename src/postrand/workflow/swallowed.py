@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook.no_answer import counted, is_usual, looks_missing, says_so
+from postrand.codebook.quantity_codes import Suspect, is_number, quantities_told, remedy_of, suspects
 from postrand.columns.recoded import unrecoded
 from postrand.errors import DataError, sentence
 from postrand.formats import Source
@@ -17,8 +18,11 @@ from postrand.recoding import Recode
 from postrand.recoding.base import LISTED, Scalar, is_settled, key_of, listed
 from postrand.support.showing import few
 
+_AMOUNTS = ("sensitive", "other", "key", "")
 MAX_RECORDS = 100_000
 """So many records, the first ones, are looked at."""
+MOST_LISTED = 20
+"""More different numbers than this are no scale, but a quantity."""
 
 
 def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
@@ -29,7 +33,7 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
     """
     if not recodes:
         source, recodes = unrecoded(source)
-    wanted = [recode for recode in recodes if is_settled(recode.kind)]
+    wanted = [recode for recode in recodes if is_settled(recode.kind) and not recode.says_missing]
     values = _values(source, sorted({recode.source for recode in wanted}))
     found = {recode.variable: _said(recode, values[recode.source], _labels(source, recode.source)) for recode in wanted}
     return {name: text for name, text in found.items() if text}
@@ -54,9 +58,30 @@ def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str
     return tuple(held), sentence(what, fix=f"if so, write {example} in codebook.toml")
 
 
-def all_told(told: Mapping[str, str], drafts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def in_quantities(
+    columns: Mapping[str, pa.Array | pa.ChunkedArray], entries: Iterable[Mapping[str, Any]], recodes: Iterable[Recode]
+) -> dict[str, tuple[Suspect, ...]]:
+    """Return what looks like codes for no answer in the quantities among ``entries``, as :func:`unlisted` has them.
+
+    Not of weights and numbers of records, nor where a recode with nothing but ``missing`` says what the codes are.
+    """
+    said = {recode.variable for recode in recodes if recode.says_missing}
+    names = [e["name"] for e in entries if e["role"] in _AMOUNTS and not e.get("categories") and e["name"] not in said]
+    held = {name: columns[name] for name in names if name in columns and is_number(columns[name].type)}
+    return {name: found for name, column in held.items() if (found := suspects(column))}
+
+
+def quantities_warning(found: Mapping[str, Sequence[Suspect]]) -> str:
+    """Return the warning on quantities that hold codes for no answer; "" without any."""
+    return sentence(quantities_told(found), fix=remedy_of(*next(iter(found.items())))) if found else ""
+
+
+def all_told(
+    told: Mapping[str, str], drafts: Iterable[Mapping[str, Any]], found: Mapping[str, Sequence[Suspect]]
+) -> tuple[str, ...]:
     """Return what is told of recodes, and of the variables of a draft that have none; "" where there is nothing."""
-    return (*told.values(), unlisted(d for d in drafts if d["role"] != "drop" and d["name"] not in told)[1])
+    listed = unlisted(d for d in drafts if d["role"] != "drop" and d["name"] not in told)[1]
+    return (*told.values(), listed, quantities_warning(found))
 
 
 def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -65,19 +90,19 @@ def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> lis
 
 
 def _values(source: Source, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Return the different values of columns in the first ``MAX_RECORDS`` records."""
+    """Return the values of columns in the first ``MAX_RECORDS`` records."""
     held: dict[str, list[pa.Array]] = {name: [] for name in names}
     read = 0
     for batch in source.batches(names) if names else ():
         for name in names:
             column = batch.column(name)
             column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            held[name].append(pc.unique(column.drop_null()))
+            held[name].append(column.drop_null())
         read += batch.num_rows
         if read >= MAX_RECORDS:
             break
     return {
-        name: pc.unique(pa.chunked_array(parts, parts[0].type)) if parts else pa.nulls(0)
+        name: pa.chunked_array(parts, parts[0].type).combine_chunks() if parts else pa.nulls(0)
         for name, parts in held.items()
     }
 
@@ -94,10 +119,9 @@ def _labels(source: Source, name: str) -> dict[str, str]:
 def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
     """Return the warning on one recode, "" without any."""
     absent = {key_of(value) for value in recode.missing}
-    given = [v for v in values.to_pylist() if isinstance(v, Scalar) and key_of(v) not in absent]
+    given = [v for v in pc.unique(values).to_pylist() if isinstance(v, Scalar) and key_of(v) not in absent]
     texts = {value: str(labels.get(key_of(value), value)) for value in given}
-    found = looks_missing(given, list(texts.values()))
-    codes = [code for code in found if is_usual(code) or says_so(texts[code])]
+    codes = [code for code in _codes(recode, values, texts) if is_usual(code) or says_so(texts[code])]
     if not codes:
         return ""
     try:
@@ -116,6 +140,15 @@ def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
     what = f"{named} of the column {recode.source!r} can mean no answer, and {counts}"
     fix = f"if so, write missing = [{asked}] in this entry of [[recodes]], behind --recode ;missing={typed}"
     return sentence(what, where=f"recode of {recode.variable!r}", fix=fix)
+
+
+def _codes(recode: Recode, values: pa.Array, texts: Mapping[Scalar, str]) -> list[Scalar]:
+    """Return the values that look like codes; of numbers by how many records have them, where they have no labels."""
+    listed = looks_missing(list(texts), list(texts.values()))
+    if recode.kind.reads != "numbers" or len(texts) <= MOST_LISTED:
+        return listed
+    frequent = {key_of(one.value) for one in suspects(values)}
+    return [v for v in texts if says_so(texts[v]) or key_of(v) in frequent]
 
 
 def _is_taken(recode: Recode, code: Scalar, results: dict[Scalar, Scalar | None], codes: set[Scalar]) -> bool:

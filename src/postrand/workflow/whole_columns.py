@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand import formats
+from postrand.alternatives.frames import warn_of_codes
 from postrand.columns.anatomy import anatomise, content_of
 from postrand.columns.source import numbers, order_problems
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -137,6 +138,7 @@ def _by_ranks(
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
     warned(decided(table, source, columns, as_is))
+    warn_of_codes(table, columns)
     stage(Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])

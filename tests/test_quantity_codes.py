@@ -1,0 +1,184 @@
+"""Codes for no answer in quantities: found by their values, told on every surface, and settled by the codebook."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+import postrand as pr
+from postrand import estimate
+from postrand.cli import main
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.no_answer import looks_missing
+from postrand.codebook.quantity_codes import LEAST, suspects
+from postrand.estimate.nominal import quantity_warnings
+from postrand.recoding import Recode
+from postrand.support.warned import heard, hushed
+
+KEY = bytes(range(32))
+RNG = np.random.default_rng(1)
+AGES = [*range(16, 95)] * 9
+OLD = RNG.exponential(25, 20_000).round()
+INCOMES = np.r_[RNG.lognormal(10, 1, 5000).round(), [20_000] * 300, [0] * 500]
+HOURS = RNG.normal(38, 12, 2000).round().clip(0, 80)
+COLD, MILD = RNG.normal(8, 8, 3000), RNG.normal(11, 5, 3000)
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ([*AGES, *[999] * 9], {999: True}),
+        ([*AGES, *[-9] * 30, *[-1] * 20], {-9: True, -1: True}),
+        ([*AGES, 99, 99, 99, 99], {}),
+        (OLD[OLD < 100], {}),  # to 99, without a gap
+        (RNG.integers(0, 101, 3000), {}),
+        (np.r_[HOURS, [99] * 60], {99: True}),
+        (np.r_[HOURS, np.arange(80, 99), [99] * 60], {99: False}),
+        (np.r_[[0] * 900, RNG.integers(1, 60, 1000), [-1] * 200, [-2] * 50], {-2: True, -1: True}),
+        (COLD.round(), {}),
+        (COLD.round(1), {}),
+        (MILD.round(), {}),  # its few values below 0 are all between -9 and -1
+        (np.r_[COLD.round(), [-99] * 20, [999] * 30], {-99: True, 999: True}),
+        (INCOMES, {}),
+        (np.r_[INCOMES, [9999] * 4], {}),
+        (np.r_[INCOMES, [9_999_999] * 100, [-8] * 50], {-8: True, 9_999_999: True}),
+        (np.r_[INCOMES, [99_999] * 100], {99_999: False}),
+        (np.r_[RNG.normal(26, 4, 2000).round(1), [99.9] * 40], {99.9: True}),
+        ([*range(1950, 2010)] * 5 + [9999] * 20, {9999: True}),
+        ([-3] * 8 + [-2] * 60 + [-1] * 180 + [0] * 500 + [1] * 200 + [2] * 70 + [3] * 20, {}),
+        ([*range(11)] * 30, {}),
+        ([0] * 50 + [1] * 50 + [2] * 40 + [3] * 9 + [9] * 12, {9: True}),
+        ([1, 5, 20, -9, 30], {}),
+        ([-9] * 50 + [999] * 20, {-9: True, 999: True}),
+        ([999] * 40, {999: True}),
+        ([0] * 40, {}),
+    ],
+)
+def test_codes_are_told_from_true_values(values, want):
+    assert {one.value: one.is_sure for one in suspects(pa.array(values))} == want
+
+
+def test_a_value_of_few_records_is_never_told():
+    for many in range(LEAST + 1):
+        found = [one.value for one in suspects(pa.array([*AGES, *[-9] * many, *[9999] * many]))]
+        assert found == ([-9, 9999] if many == LEAST else [])
+
+
+def test_the_type_of_the_column_makes_no_difference():
+    values = [*AGES, *[999] * 9, None]
+    plain = pa.array(values)
+    forms = [plain.cast(pa.float32()), plain.cast(pa.decimal128(20, 1)), plain.cast(pa.string())]
+    forms += [plain.dictionary_encode(), pa.chunked_array([plain.slice(0, 300), plain.slice(300)])]
+    for form in forms:
+        assert [one.value for one in suspects(form)] == [999], form.type
+    for none in (pa.nulls(5, pa.float64()), pa.array([True, False] * 9), pa.array(["iap"] * 9), pa.array([np.nan] * 9)):
+        assert suspects(none) == ()
+
+
+@pytest.mark.parametrize(
+    ("codes", "labels", "want"),
+    [
+        ([1, 2, 3, 4, 8, 9], [], [8, 9]),
+        ([1, 2, 3, 4, 5, 7, 8, 9], [], []),
+        ([1, 2, 3, 4, 5, 6, 7, 9], [], []),
+        ([7, 8, 9], ["7", "Don’t know/refused", "9. Not stated"], [8, 9]),
+        ([1, 2, 9], ["Single", "Married", "Widowed"], []),
+        ([*range(16, 100)], [], []),
+        ([-2, -1, 0, 1, 2], [], []),
+        ([1, 2, 3, 77, 88, 99], [], [77, 88, 99]),
+    ],
+)
+def test_categories_are_proposed_with_evidence_only(codes, labels, want):
+    assert looks_missing(codes, labels) == want
+
+
+@pytest.fixture(params=[(",", "."), (";", ",")], ids=["point", "comma"])
+def survey(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    between, sign = request.param
+    rows = ["sex,area,pay,mass".replace(",", between)]
+    for i in range(600):
+        pay = [-9, -8][i // 10 % 2] if i % 10 == 0 else 1000 + 7 * i
+        mass = "99.9" if i % 20 == 1 else f"{18 + i % 171 / 10:.1f}"
+        rows.append(between.join(("fm"[i // 3 % 2], "NSEW"[i % 4], str(pay), mass.replace(".", sign))))
+    (tmp_path / "s.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def call(*args: Any) -> str:
+    with hushed(UserWarning):  # the command line writes what is found below its answer
+        return CliRunner().invoke(main, [str(one) for one in args], catch_exceptions=False).output
+
+
+def test_every_surface_says_it_in_one_sentence_until_the_codebook_does(survey):
+    told = "umbers that look like codes for no answer count as values, in means too: pay (probably -9, -8)"
+    plan, book, work = survey / "w" / "plan.toml", survey / "w" / "codebook.toml", survey / "w"
+    said = call("init", survey / "s.csv", "--out", work, "--key", "sex,area", "--other", "pay,mass")
+    assert f"{told}, mass (probably 99.9)" in said
+    assert 'write [[recodes]] with variable = "pay" and missing = [-9, -8]' in said
+    assert "# values that look like codes for no answer: probably -9, -8" in book.read_text()
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay", "mass"]'))
+    (work / "policy.toml").write_text('title = "P"\n[[rules]]\nmeasure = "epsilon"\nat_most = 9\n')
+    checked = ("check", "--plan", plan, "--policy", work / "policy.toml")
+    for asked in (("design", "--plan", plan), checked, ("protect", "--plan", plan, "--out", work / "r")):
+        assert call(*asked).count(told) == 1, asked
+    for question in (("--mean", "pay"), ("--quantile", "pay"), ("--regression", "pay~sex")):
+        assert call("estimate", work / "r", *question).count(told) == 1, question
+    text = book.read_text() + '\n[[recodes]]\nvariable = "pay"\nmissing = [-9, -8]\n'
+    text += '\n[[recodes]]\nvariable = "mass"\nmissing = []\n'
+    book.write_text(text)
+    call("recode", book, "--plan", plan, "--write")
+    assert pr.load_codebook(book)["pay"].missing == "keep"
+    for asked in (("design", "--plan", plan), checked, ("protect", "--plan", plan, "--out", work / "q")):
+        assert "look like codes" not in call(*asked), asked
+    answer = call("estimate", work / "q", "--mean", "pay")
+    assert "look like codes" not in answer
+    assert "540 records, 60 left out" in answer
+    assert "look like codes" not in call("estimate", work / "q", "--mean", "mass")
+
+
+def test_a_quantity_without_its_codes_is_permuted_as_any_other(survey):
+    work = survey / "w"
+    recode = ("--recode", "pay=missing:-9,-8")
+    call("init", survey / "s.csv", "--out", work, "--key", "sex,area", "--other", "pay,mass", *recode)
+    plan = work / "plan.toml"
+    law = '\n[[numerical]]\nvariables = ["pay"]\nmethod = {model = "rank-band", width = 30}\n'
+    as_is = plan.read_text().replace("as_is = []", 'as_is = ["mass"]')
+    plan.write_text(as_is + law)
+    with heard() as said:
+        made = pr.run(pr.load_plan(plan), work / "r", release_key=KEY)
+    assert [text for text in said if "look like codes" in text and "pay" in text] == []
+    released = made.frame().column("pay").drop_null().to_pylist()
+    assert sorted(released) == [1000 + 7 * i for i in range(600) if i % 10]
+    assert pr.verify(work / "r", file=pr.load_plan(plan).source, release_key=KEY)
+
+
+def test_a_recode_of_missing_alone_comes_back_from_plain_data():
+    for codes in ([-9, 999], []):
+        recode = Recode.from_dict({"variable": "pay", "missing": codes})
+        assert recode.to_dict() == {"variable": "pay", "missing": codes}
+        assert Recode.from_dict(recode.to_dict()) == recode
+    assert recode.in_words().endswith("numbers as they are; no value means no answer.")
+    assert Recode.from_dict({"variable": "pay", "missing": [9], "top": 5}).kinds == "top and bottom coding"
+
+
+def test_estimates_say_it_of_numbers_and_not_of_categories():
+    pay = pa.array([*AGES, *[-9] * 30])
+    for book, want in ((None, 1), (Codebook((Variable("pay", "other", tuple(sorted({*AGES, -9})), type="int64"),)), 0)):
+        assert len(quantity_warnings(book, {"pay": pay})) == want
+    sex = Variable("sex", "key", ("f", "m"))
+    law = {"sex": pr.randomised_response(2, 3.0)}
+    mechanism = pr.Mechanism(law, Codebook((sex, Variable("pay", "other", type="int64"))))
+    frame = pa.table({"sex": (["f", "m", "m"] * 400)[: len(pay)], "pay": pay})
+    found: list[Any] = [
+        estimate.mean(frame, "pay", mechanism, by="sex"),
+        estimate.total(frame, "pay", mechanism),
+        estimate.regression("pay ~ sex", frame, mechanism, "linear"),
+        estimate.regression("sex ~ pay", frame, mechanism, "logistic"),
+    ]
+    for one in found:
+        assert sum("look like codes" in text for text in one.warnings) == 1
+    assert not estimate.table(frame, ["sex"], mechanism).warnings
