@@ -26,7 +26,7 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import KEYS_ALONE, Finding, Findings, _telling, _together, find, singling
+from postrand.risk.findings import Finding, Findings, _telling, _together, find, singling
 from postrand.risk.household_sizes import compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
@@ -34,6 +34,8 @@ from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import Singled, singled_out
+from postrand.risk.singled_together import Every
+from postrand.support.measure_names import KEYS_ALONE
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
 
@@ -345,8 +347,10 @@ def test_a_household_variable_is_a_finding(tmp_path):
     found = pr.findings(decide(tmp_path, '["income", "remark"]'))
     (one,) = [f for f in found.found if f.code == "household"]
     assert one.about == ("tenure",)
-    assert set(one.figures) == {"constant", "majority", "single"}
+    assert set(one.figures) == {"constant", "majority", "single", "blind"}
     assert one.figures["majority"] > one.figures["single"]
+    assert "the best guess without the release in about" in one.sentence
+    assert "a guess without the release in about" in one.brief
     assert "the most common released value of the members is the true value in about" in one.sentence
 
 
@@ -435,9 +439,13 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed, with no protection of their own", said.format("")),)
     assert Findings().sentences == ()
-    assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("No record is singled out by sex alone.",)
+    assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("Looked at alone, sex singles out no record.",)
     both = Findings(singled=(Singled("sex", 0.0), Singled("area", 0.0)))
-    assert both.sentences == ("No record is singled out by one of these alone: sex and area.",)
+    said = "Looked at one by one, these columns single out no record: sex and area; together they "
+    assert both.sentences == (f"{said}were not looked at.",)
+    assert replace(both, every=Every(0.0)).sentences == (f"{said}single out no record.",)
+    some = replace(both, every=Every(0.02, 100_000))
+    assert some.sentences == (f"{said}single out about 2% of the records in a sample of 100,000 records.",)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -134,3 +134,12 @@ def test_claims_on_single_variables_are_said_together():
 
 def test_the_file_is_said_in_guesses_too():
     assert "at most 63 with it" in file_in_plain_words(0.5, 1e-6)
+
+
+def test_variables_whose_guesses_are_not_told_are_counted():
+    """Each variable has one number of guesses; of many variables the first twelve are told, the rest counted."""
+    for many, said in ((14, ""), (15, "; and 3 more variables, by their own numbers of values.")):
+        text = alike_in_plain_words(DifferentialPrivacy(1.0), {f"v{k}": 3 + k for k in range(many)})
+        assert text.count("of 100 guesses among") == (many if not said else 12)
+        assert text.endswith(said)
+        assert all(f"v{k}" in text.partition(", each by itself")[0] for k in range(many))

@@ -12,8 +12,8 @@ import postrand as pr
 from postrand.cli import main
 from postrand.data.frames import TableSource
 from postrand.plan.infer import load_codebook
-from postrand.risk.linked import Column, columns_of, dummy_sets, links
-from postrand.risk.linked_sums import sums
+from postrand.risk.linked import Column, by_household, columns_of, dummy_sets, links
+from postrand.risk.linked_sums import counts, sums
 from postrand.risk.sample import sampled
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.draft import start
@@ -85,12 +85,76 @@ def test_missing_values_do_not_hide_a_link():
     assert {link.text for link in found_in(pa.table(holes))} == {"y94 is a function of year", "pay = wage + bonus"}
 
 
-def test_what_all_members_share_is_a_function_of_household_numbers_and_what_they_do_not_is_none():
-    rng = np.random.default_rng(2)
-    hid = np.repeat(rng.permutation(400), 3)
-    roof, mixed = rng.integers(0, 3, 400)[hid], rng.integers(0, 3, 1200)
-    table = pa.table({"hid": hid, "roof": roof, "sex": mixed, "alone": (hid % 200 == 7).astype(int)})
-    assert [link.text for link in found_in(table) if "hid" in link.of] == ["roof is a function of hid"]
+def households(seed, sizes, *, shuffled=False):
+    """Persons in households: what members share has nothing to do with each other, other than what the names say."""
+    rng = np.random.default_rng(seed)
+    members = rng.integers(sizes[0], sizes[1] + 1, 500)
+    hid = np.repeat(rng.permutation(500), members)
+    n, district = hid.size, rng.integers(0, 20, 500)
+    regions, taxes = rng.permutation(np.arange(20) % 4), rng.permutation(30) % 5
+    band = rng.integers(0, 30, n)
+    table = pa.table(
+        {
+            "hid": hid,
+            "hhinc": np.round(rng.lognormal(8, 1, 500), 0)[hid],
+            "hhsav": np.array([f"s{k}" for k in rng.permutation(500)])[hid],
+            "weight": 10 * rng.integers(5, 22, 500)[hid],
+            "roof": rng.integers(0, 3, 500)[hid],
+            "district": district[hid],
+            "region": regions[district][hid],
+            "tenure": (rng.random(500) < 0.1).astype(int)[hid],
+            "band": band,
+            "tax": taxes[band],
+            "sex": rng.integers(0, 2, n),
+        }
+    )
+    return table.take(pa.array(rng.permutation(n))) if shuffled else table
+
+
+TRUE = {"region is a function of district", "tax is a function of band"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sizes", [(1, 5), (4, 9)])
+def test_what_members_share_is_no_function_of_what_differs_between_households(seed, sizes):
+    table = households(seed, sizes)
+    assert {link.text for link in found_in(table)} == TRUE
+    assert {link.text for link in found_in(table.drop_columns(["hid"]))} == TRUE
+    flat = table.drop_columns(["district", "region", "band", "tax"])
+    assert found_in(flat.select(flat.column_names[::-1])) == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nor_is_it_where_members_are_not_behind_each_other(seed):
+    few = households(seed, (1, 5), shuffled=True)
+    assert {link.text for link in found_in(few.drop_columns(["hid"]))} == TRUE
+    many = households(seed, (5, 9), shuffled=True)
+    ordered = by_household(sampled(TableSource(many), many.column_names, []), "hid")
+    assert {link.text for link in links(columns_of(ordered, many.column_names))} == TRUE
+
+
+def test_household_incomes_are_said_to_reveal_nothing_of_weights(tmp_path):
+    table = households(3, (5, 9), shuffled=True).select(["hid", "hhinc", "weight", "region", "district", "sex"])
+    pq.write_table(table, tmp_path / "s.parquet")
+    roles = {"key": ["sex", "region"], "household": ["hid"], "other": ["*"]}
+    made = start(tmp_path / "s.parquet", tmp_path / "work", roles)
+    assert [text.split(":")[0].split(",")[0] for text in made.linked] == ["region is a function of district"]
+    found = pr.findings(pr.load_plan(made.plan)).found
+    assert not any("function" in one.sentence for one in found if "hhinc" in (*one.variables, *one.about))
+    assert any("district" in one.variables and "region" in one.about for one in found)
+
+
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
+def test_averaging_household_incomes_asks_for_no_decision_on_regions(tmp_path):
+    table = households(4, (1, 5)).select(["hhinc", "weight", "region", "district", "sex"])
+    pq.write_table(table.append_column("pay2", pa.array(2 * table["hhinc"].to_numpy())), tmp_path / "s.parquet")
+    asked = ["microaggregate", str(tmp_path / "s.parquet"), "--columns", "hhinc", "--out", str(tmp_path / "out")]
+    said = CliRunner().invoke(main, asked).stderr
+    assert "pay2, released as it is, tells of" in said
+    assert "weight" not in said.split("pay2, released")[0]
+    done = CliRunner().invoke(main, [*asked, "--drop", "pay2"])
+    assert done.exit_code == 0, done.output
+    assert "function" not in done.output
 
 
 def test_functions_are_those_that_counting_finds():
@@ -126,6 +190,54 @@ def test_sums_of_many_and_differences_are_found():
     left = {"in": parts["a"] + parts["b"], "out": parts["b"], "net": parts["a"]}
     assert sums(left) == {"in": {"out": 1, "net": 1}}
     assert sums({**parts, "noise": rng.normal(size=400)}) == {}
+
+
+def test_counts_of_dummies_are_those_that_trying_all_subsets_finds():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        flags = {f"d{j}": (rng.random(400) < rng.uniform(0.05, 0.6)).astype(np.int64) for j in range(6)}
+        chosen = [name for name in flags if rng.random() < 0.5]
+        number = sum((flags[name] for name in chosen), np.zeros(400, dtype=np.int64)) + rng.integers(0, 3)
+        tried = [
+            names
+            for size in range(2, 7)
+            for names in itertools.combinations(flags, size)
+            if np.unique(number - sum(flags[name] for name in names)).size == 1
+        ]
+        found = counts({"n": number.astype(float)}, flags)
+        assert [tuple(terms) for terms in found.values()] == tried
+        number[rng.integers(400)] += 1
+        assert counts({"n": number.astype(float)}, flags) == {}
+
+
+def test_counts_hold_beside_sets_of_dummies_rare_ones_missing_values_and_weights():
+    rng = np.random.default_rng(9)
+    state = rng.integers(0, 3, 5_000)
+    flags = {f"s{j}": (state == j).astype(np.int64) for j in range(3)}
+    flags |= {"rare": (np.arange(5_000) == 4_321).astype(np.int64), "half": rng.integers(0, 2, 5_000)}
+    for names in (("s0", "rare", "half"), ("s2", "rare", "half")):
+        number = sum(flags[name] for name in names).astype(float)
+        number[::7] = np.nan
+        assert [set(terms) for terms in counts({"n": number}, flags).values()] == [set(names)]
+    score = (3.0 * flags["half"] - 2 * flags["rare"] + flags["s1"] + 4).astype(float)
+    assert counts({"n": score}, flags) == {"n": {"s1": 1, "rare": -2, "half": 3}}
+
+
+def test_a_count_of_what_is_perturbed_is_dropped_and_otherwise_noted(tmp_path):
+    rng = np.random.default_rng(4)
+    signs = {name: np.array(["no", "yes"])[rng.integers(0, 2, N)] for name in ("cough", "fever", "pain")}
+    many = sum((values == "yes").astype(int) for values in signs.values())
+    pq.write_table(pa.table({**signs, "many": many, "age": rng.integers(20, 60, N)}), tmp_path / "s.parquet")
+    made = start(tmp_path / "s.parquet", tmp_path / "a", {"key": ["cough", "fever", "pain"], "other": ["*"]})
+    assert load_codebook(made.codebook)["many"].role == "drop"
+    assert made.linked[0].startswith("many is a count of cough, fever, pain: role = 'drop', because many would undo")
+    made = start(tmp_path / "s.parquet", tmp_path / "b", {"key": ["cough", "fever"], "other": ["*"]})
+    assert load_codebook(made.codebook, open_role="other")["many"].role == "other"
+    assert "role = 'drop' for many, or perturb all of them together" in made.linked[0]
+    named = {"key": ["cough", "fever", "pain", "many"], "other": ["*"]}
+    made = start(tmp_path / "s.parquet", tmp_path / "c", named, way="blocks")
+    assert "one joint fact, to be perturbed jointly" in made.linked[0]
+    assert ("cough", "fever", "pain", "many") in [block.variables for block in pr.load_plan(made.plan).blocks]
 
 
 def drafted(tmp_path, roles):
@@ -236,6 +348,7 @@ def test_a_coarse_copy_that_stays_unperturbed_is_told(tmp_path):
     plan = plan_of(tmp_path, [["area"]], ["region"])
     found = pr.findings(plan)
     assert told(plan) == [(("region",), ("area",))]
+    assert "region released unperturbed reveals true values of area" in found.found[0].sentence
     assert "no epsilon prevents this" in found.found[0].sentence
 
 
@@ -248,6 +361,20 @@ def test_a_sum_of_what_a_rank_law_permutes_is_told(tmp_path):
     (tmp_path / "work" / "plan.toml").write_text(text + numerical.split("[release]")[0])
     plan = pr.load_plan(tmp_path / "work" / "plan.toml")
     assert told(plan) == [(("bonus", "pay"), ("wage",))]
+    found = pr.findings(plan)  # exact relations are told first: before what singles out, and what reveals a share
+    assert found.found[0].code == found.told[0].code == "linked"
+    assert found.brief[0].startswith("pay = wage + bonus")
+    assert len({one.code for one in found.found}) > 1
+
+
+def test_exact_relations_are_proposed_before_near_ones(tmp_path):
+    pq.write_table(survey(), tmp_path / "survey.parquet")
+    roles = {"key": ["area", "year"], "other": ["region", "wage", "bonus", "pay"], "drop": ["*"]}
+    said = start(tmp_path / "survey.parquet", tmp_path / "work", roles).linked
+    assert [text.split(":")[0].split(",")[0] for text in said] == [
+        "pay = wage + bonus",
+        "region is a function of area in nearly all records",
+    ]
 
 
 def test_an_age_is_a_date_of_birth_in_another_form(tmp_path):

@@ -20,9 +20,12 @@ from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
 from postrand.report.text import decimal
+from postrand.risk.findings import Findings
 from postrand.support.progress import Stage, Step, listening
 from postrand.support.warned import heard
+from postrand.workflow.comparison import figures_known
 from postrand.workflow.dossier import _compared
+from postrand.workflow.known import Known
 from postrand.workflow.pipeline import run, run_measured
 from postrand.workflow.plan_risk import Beforehand, PlanRisk
 from tests.test_app_release import ROLES, table, until
@@ -171,3 +174,18 @@ def test_a_tab_makes_the_check_again_of_a_file_that_has_changed(checked: Checked
 
     with reactive.isolate():
         asyncio.run(work())
+
+
+def test_check_and_the_dossier_measure_risk_in_one_place(checked: Checked) -> None:
+    """What is known of the risk, and what is not and why, is one answer: with the plan's weights, and without."""
+    made = checked[1].made
+    assert made is not None
+    for fraction in (0.05, None):
+        known = Known.of(made.plan, dossier=True)
+        inside = PlanRisk.of(known, made.mechanism, fraction)
+        shown = figures_known(known, made.mechanism, made.certificate, Findings(), fraction)
+        assert shown.risks == inside.figures
+        assert dict(shown.as_is) == dict(inside.as_is)
+        tau = shown.risk("tau2")
+        assert tau is not None
+        assert (tau.before is None) is bool(tau.why) is (fraction is None)

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postrand.data.frames import TableSource
+from postrand.risk.cells import KeyCodes
+from postrand.risk.counts import adding, risky_combinations
 from postrand.risk.findings import singling
+from postrand.risk.singled import Singled, combined
 from postrand.risk.singled_together import MAX_SETS, together
 
 
@@ -54,3 +57,38 @@ def test_five_columns_that_single_out_only_together_are_told():
     assert len(told) == 1
     assert all(name in told[0] for name in names)
     assert not singling(TableSource(table), names[:4]).found
+
+
+def test_three_columns_are_told_only_where_they_single_out_more_than_two_of_them():
+    """A region follows from its area, so with it and the job it singles out what area and job do; hour adds to all."""
+    random = np.random.default_rng(3)
+    area, job, hour = random.integers(0, 40, 4000), random.integers(0, 60, 4000), random.integers(0, 12, 4000)
+    columns = {"area": area, "region": area // 20, "job": job, "hour": hour}
+    found = combined({name: (codes, int(codes.max()) + 1) for name, codes in columns.items()})
+
+    def exact(*names):
+        return share(list(zip(*(columns[name].tolist() for name in names), strict=True)))
+
+    region = Singled("region", 0.0, *found["region"])
+    assert set(region.two) == {"area", "job"}  # the most of three, but what two of them say
+    assert region.triple == pytest.approx(exact("area", "job"))
+    assert (region.pair or 0.0) <= 0.01 < exact("region", "job", "hour")
+    assert set(region.beyond) == {"job", "hour"}
+    assert region.more == pytest.approx(exact("region", "job", "hour"))
+    table = pa.table({name: pa.array(codes).cast(pa.string()) for name, codes in columns.items()})
+    told = [set(one.variables) for one in singling(TableSource(table), list(columns)).found if one.code != "together"]
+    assert {"area", "job"} in told
+    assert {"region", "job", "hour"} in told
+    assert {"area", "region", "job"} not in told
+
+
+def test_a_triple_of_keys_of_which_one_follows_from_another_is_no_rare_combination_of_its_own():
+    random = np.random.default_rng(4)
+    area, age = random.integers(0, 12, 200), random.integers(0, 9, 200)
+    keys = KeyCodes(("area", "region", "age"), (12, 2, 9), (area, area // 6, age))
+    every = {one.variables: (one.cells, one.records) for one in risky_combinations(keys)}
+    assert every["area", "region", "age"] == every["area", "age"] != every["region", "age"]
+    told = [one.variables for one in adding(risky_combinations(keys))]
+    assert ("area", "age") in told
+    assert ("area", "region", "age") not in told
+    assert ("area", "region") not in told

@@ -11,6 +11,7 @@ import pytest
 import postrand as pr
 from postrand.data.frames import TableSource
 from postrand.engines.database import open_records
+from postrand.errors import DataError
 from postrand.mechanism import Mechanism
 from postrand.recoding.limits import Limits
 from postrand.recoding.recode import Recode
@@ -126,3 +127,22 @@ def test_a_weight_is_rounded_by_its_recode_and_the_plan_says_less(tmp_path):
         (tmp_path / "plan.toml").write_text(PLAN)
         found = pr.findings(pr.load_plan(tmp_path / "plan.toml"))
         assert [one.code == "weights" for one in found.found if one.variables == ("w",)] == [True] * told
+
+
+def test_weights_that_are_missing_are_told_and_negative_ones_refused(tmp_path):
+    table = survey()
+    weights = table["w"].to_numpy().copy()
+    weights[:300] = np.nan
+    odd = table.set_column(2, "w", pa.array(weights, from_pandas=True))
+    said = [one.sentence for one in weighed(odd) if "missing" in one.sentence]
+    assert len(said) == 1
+    assert said[0].startswith("the weights (w) are missing, or no number, for about 10% of the records")
+    BOOK.save(tmp_path / "codebook.toml")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    pq.write_table(odd, tmp_path / "s.parquet")
+    assert any("missing" in one.sentence for one in pr.findings(pr.load_plan(tmp_path / "plan.toml")).found)
+    for bad in (-9.0, np.inf):
+        weights[-1] = bad
+        pq.write_table(table.set_column(2, "w", pa.array(weights, from_pandas=True)), tmp_path / "s.parquet")
+        with pytest.raises(DataError, match="column 'w': a weight is negative, perhaps a code for no answer"):
+            pr.findings(pr.load_plan(tmp_path / "plan.toml"))

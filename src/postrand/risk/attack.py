@@ -99,6 +99,9 @@ def link(
     is near the rate of correct matches; it is a mean over targets drawn at random from the file, and may be too low for
     those chosen because nobody is like them: the attacker does not know that.
 
+    ``"keys"`` knows the true keys of all persons besides, and so the law of the others: ``q(z) = Σ_i M[x_i, z] / n``,
+    with all n persons in it. Nothing is fitted, and nothing taken off. Each person is still linked by itself.
+
     After a split (a ``SplitLaw``) ``z_r`` is what record r shows and its values: see ``split_attack.link_split``.
 
     Raises
@@ -128,6 +131,9 @@ def link(
         density = model.density(columns)
         links = view.links(1 / density)
         correction = _correction(model, view, np.bincount(x, minlength=rows.shape[0]))
+    elif knowledge == "keys":
+        density, correction = _known(truth, law, tables, columns), 1.0
+        links = view.links(1 / density)
     else:
         density, correction = np.ones(held.counts.size), 1.0
         links = view.links(density)
@@ -137,6 +143,15 @@ def link(
     correct = (1 / np.maximum(links.tied, 1)).take(x)
     correct *= _hits(view, links, x, z, 1 / density)
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)
+
+
+def _known(truth: KeyCodes, law: KeyLaw | None, tables: list[FloatArray], columns: IntArray) -> FloatArray:
+    """Return ``Σ_i M[x_i, z] / n`` of released cells z with these columns, over all persons i of the true file."""
+    assert law is not None
+    cells = table(truth)
+    turned = [np.ascontiguousarray(one.T) for one in tables]
+    everybody = View(turned, columns, law.groups(cells.codes), cells.counts)
+    return everybody.totals(np.ones(cells.counts.size)) / truth.records
 
 
 def _hits(view: View, links: Links, x: IntArray, z: IntArray, scale: FloatArray) -> NDArray[np.bool_]:
@@ -174,12 +189,12 @@ def _correction(model: Others, view: View, wanted: IntArray) -> float:
 def _weights(
     true_codes: IntArray, released_codes: IntArray, shape: tuple[int, ...], law: KeyLaw | None, knowledge: Knowledge
 ) -> tuple[list[FloatArray], IntArray, IntArray]:
-    if knowledge == "matrix":
+    if knowledge in ("matrix", "keys"):
         if law is None:
             raise UsageError(sentence("an attacker who knows the matrix needs it", fix="pass law=KeyLaw.of(...)"))
         return list(law.matrices), law.groups(true_codes), law.groups(released_codes)
     if knowledge not in ("exact", "nearest"):
-        raise UsageError(sentence(f"unknown knowledge {knowledge!r}", wanted="exact, nearest or matrix"))
+        raise UsageError(sentence(f"unknown knowledge {knowledge!r}", wanted="exact, nearest, matrix or keys"))
     other = 0.0 if knowledge == "exact" else 1 / 1024  # a power of two: equal agreements give exactly equal weights
     tables = [np.where(np.eye(size) > 0, 1.0, other) for size in shape]
     return tables, true_codes.astype(np.int32), released_codes.astype(np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,3 +143,21 @@ def risky_combinations(keys: KeyCodes, size: int = 3, threshold: int = 3) -> tup
             low = counts[counts < threshold]
             found.append(RiskyCombination(names, int(low.size), int(low.sum())))
     return tuple(sorted(found, key=lambda c: (-c.records, len(c.variables), c.variables)))
+
+
+def adding(found: Sequence[RiskyCombination]) -> tuple[RiskyCombination, ...]:
+    """Return the combinations that have more rare cells, or records in them, than each of their parts that was counted.
+
+    A key that follows from others adds nothing to them: of an area and its region, the area alone is told.
+
+    >>> area, both = RiskyCombination(("area",), 2, 3), RiskyCombination(("area", "region"), 2, 3)
+    >>> adding([area, both]) == (area,)
+    True
+    """
+    counted = {frozenset(one.variables): (one.cells, one.records) for one in found}
+
+    def adds(one: RiskyCombination) -> bool:
+        parts = (frozenset(one.variables) - {name} for name in one.variables)
+        return all(counted.get(part) != (one.cells, one.records) for part in parts)
+
+    return tuple(one for one in found if adds(one))

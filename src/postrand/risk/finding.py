@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
-"""What a reader of risk figures beside such columns must know."""
+from postrand.support.measure_names import KEYS_ALONE
+
 PLAN_STATES = "the plan states"
 """How a finding says that a decision is made."""
+NAMING = "unperturbed columns seem to name or number persons or households, or hold free text"
+PUBLISHED = "perturbed variables hold free text or remarks, and a release lists their values in its codebook"
+PUBLISHED_FIX = "set role = 'drop', or put their values into groups whose names name nobody ([[recodes]])"
+"""What a plan is refused for, and what to do about values that are published."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
 MOST_BRIEF = 3
@@ -25,11 +29,13 @@ class Finding:
     true values of the perturbed variable ``about``), ``weights`` (a weight reveals ``about`` by its exact values, or
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
-    ``variables``), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
+    ``variables``), ``regroups`` (``variables`` put members of a household together again, whose number ``about`` is not
+    released), ``household`` (a variable of a household is perturbed for each member), ``merged`` (rare
     categories that are merged are still too few), ``missing`` (a category for missing values is one too many),
     ``moves`` (numbers hardly move in rank, or no weighted mean of them is left), ``swallowed`` (what looks
     like a code for no answer counts as a value) or ``names`` (a column that seems to name or number persons, or holds
     free text).
+    ``is_exact``: of ``linked``, columns are a sum or a function of others, not only nearly; it is told before others.
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.
     """
@@ -42,15 +48,23 @@ class Finding:
     is_open: bool = False
     is_decided: bool = False
     share: float = field(default=0.0, repr=False)
+    is_exact: bool = False
+
+    @property
+    def place(self) -> tuple[bool, bool, float]:
+        """Where it is told: what is open first, then exact relations, then what gives away most."""
+        return not self.is_open, not self.is_exact, -self.gravity
 
     @property
     def gravity(self) -> float:
         """How much it gives away, from 0 to 1: which share of the records is singled out, or told, by what is shown.
 
         Of guesses, the share of the wrong ones that they correct, or of the records whose value is all but settled.
-        What has no such figure is half where it must be, or is, decided on or is about numbers that hardly move, else
-        nothing: it is told last.
+        An exact relation with what is shown gives away all. What has no such figure is half where it must be, or is,
+        decided on or is about numbers that hardly move, else nothing: it is told last.
         """
+        if self.is_exact and self.variables:
+            return 1.0
         shares = [value for name, value in self.figures.items() if name.rpartition(": ")[2] in GIVEN_AWAY]
         if "majority" in self.figures:
             blind = self.figures.get("blind", 0.0)
@@ -64,7 +78,8 @@ class Finding:
         about, figures = ", ".join(self.about), self.figures
         if self.code in ("tells", "weights") and (best := self._best_guess):
             by = f"the weights ({self.variables[0]})" if self.code == "weights" else ", ".join(self.variables)
-            text = f"{by}, not perturbed, give away true values of {about}{' (the range)' * best[2]}: of 100 records "
+            verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
+            text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 records "
             text += f"the best guess is right in about {100 * best[0]:.0f}, without in about {100 * best[1]:.0f}"
             return "; ".join([text, *(part for part in self.sentence.split("; ") if part.startswith(PLAN_STATES))])
         if self.code == "household-size":
@@ -75,7 +90,10 @@ class Finding:
         if "majority" in figures:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
             text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "
-            return f"{text}the households, one member alone in {single}"
+            blind = f", a guess without the release in {share_text(figures['blind'])}" if "blind" in figures else ""
+            return f"{text}the households, one member alone in {single}{blind}"
+        if self.code == "regroups":
+            return self.sentence.rpartition("; ")[0]
         first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")
         if self.code == "singles-out" and len(rest) >= MOST_BRIEF:
             left = len(rest) - MOST_BRIEF + 1

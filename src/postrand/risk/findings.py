@@ -10,20 +10,21 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.risk.finding import KEYS_ALONE as KEYS_ALONE  # who reads findings asks for all of them here
-from postrand.risk.finding import PLAN_STATES
+from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
-from postrand.risk.linked import columns_of, links
+from postrand.risk.linked import by_household, columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
+from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
-from postrand.risk.singled_together import Together, singled_by_all, together
+from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.telling import best_guess, told_pairs
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, made_zero, values_text, weighed
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, unfit, values_text, weighed
+from postrand.support.measure_names import KEYS_ALONE
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
 """The headings of findings."""
@@ -38,7 +39,7 @@ class Findings:
     """Hold all findings on a file and a plan, most serious first, and what they rest on.
 
     ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
-    what its household numbers single out.
+    what its household numbers single out; ``every`` what all unperturbed columns do, None where that was not looked at.
     """
 
     found: tuple[Finding, ...] = ()
@@ -48,6 +49,7 @@ class Findings:
     not_tried: tuple[str, ...] = ()
     largest_household: int = 0
     sizes: HouseholdSizes | None = None
+    every: Every | None = None
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -58,17 +60,20 @@ class Findings:
     def refusals(self) -> tuple[str, ...]:
         """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
         shares = {s.name: s.alone for s in self.singled}
-        open_ = [finding for finding in self.found if finding.is_open]
+        open_ = [finding for finding in self.found if finding.is_open and finding.code != "names"]
+        naming = [finding for finding in self.found if finding.is_open and finding.code == "names"]
         singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
         single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
         certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in settling]
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
         rank = "or give it a rank law in [[numerical]] or the role 'drop'"
-        drop = "give the unperturbed ones the role 'drop', perturb them too, or name each in"
+        drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {_as_is(settling)}"
         said = (
+            (PUBLISHED, [n for f in naming for n in f.about], PUBLISHED_FIX),
+            (NAMING, [n for f in naming for n in f.variables], f"set role = 'drop', or name each in {_as_is(naming)}"),
             (alone, single, f"name each in {_as_is(singling)}, {rank}"),
-            (settle, certain, f"{drop} {_as_is(settling)}"),
+            (settle, certain, drop),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 
@@ -91,24 +96,21 @@ class Findings:
     def told(self) -> tuple[Finding, ...]:
         """The findings as they are told: all combinations of columns that single out records are one."""
         many = [f for f in self.found if len(f.variables) > 1 and f.code == "singles-out" and not f.is_decided]
-        every = [f for f in self.found if f.code == "together"]
-        if not many or len([*many, *every]) < 2:
+        if not many or len([*many, *(every := [f for f in self.found if f.code == "together"])]) < 2:
             return self.found
-        names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
         largest = sorted((*many, *every), key=lambda f: -f.share)
-        names_of = [_all_of(f.variables) if f in every else _listed(f.variables) for f in largest]
-        parts = [f"{text} ({share_text(f.share)} of the records)" for text, f in zip(names_of, largest, strict=True)]
-        listed = "; ".join(parts)
-        text = f"columns that are released unperturbed single out records together: {listed}; {KEYS_ALONE}"
-        share = max(f.gravity for f in (*many, *every))
-        one = Finding("singles-out", names, (), text, share=share)
+        named = ((_all_of(f.variables) if f in every else _listed(f.variables), f.share) for f in largest)
+        parts = [f"{text} ({share_text(share)} of the records)" for text, share in named]
+        text = f"columns that are released unperturbed single out records together: {'; '.join(parts)}; {KEYS_ALONE}"
+        names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
+        one = Finding("singles-out", names, (), text, share=max(f.gravity for f in (*many, *every)))
         rest = [f for f in self.found if f not in many and f not in every]
-        return tuple(sorted((*rest, one), key=lambda f: (not f.is_open, -f.gravity)))
+        return tuple(sorted((*rest, one), key=lambda f: f.place))
 
     @property
     def brief(self) -> tuple[str, ...]:
         """Every finding in a line or two, what gives away most first, decided or not: internal."""
-        found = sorted(self.told, key=lambda finding: -finding.gravity)
+        found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
         return (*(finding.brief for finding in found), *self.alone(exact=True), *self.not_tried)
 
     @property
@@ -127,14 +129,17 @@ class Findings:
         ``exact``: with the share of the records of each, which is internal.
         """
         few = [one for one in self.singled if one.alone > 0 and not one.is_much]
-        none = [one.name for one in self.singled if one.alone == 0]
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
-        said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
+        none, said = [one.name for one in self.singled if one.alone == 0], []
+        said += [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
         told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
         if none and not few:
-            which = f"{none[0]} alone" if len(none) == 1 else f"one of these alone: {_listed(none)}"
-            told = (f"No record is singled out by {which}.",)
+            text = f"Looked at alone, {none[0]} singles out no record"
+            if len(none) > 1:
+                text = f"Looked at one by one, these columns single out no record: {_listed(none)}; together they "
+                text += "were not looked at" if self.every is None else self.every.in_words
+            told = (f"{text}.",)
         return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
 
     @property
@@ -166,8 +171,7 @@ class Findings:
 
 def _as_is(found: Iterable[Finding]) -> str:
     """Return the line of a plan that releases the columns of these findings as they are."""
-    names = dict.fromkeys(name for finding in found for name in finding.variables)
-    return "[release] as_is = [" + ", ".join(f'"{name}"' for name in names) + "]"
+    return "[release] as_is = [" + ", ".join(dict.fromkeys(f'"{n}"' for one in found for n in one.variables)) + "]"
 
 
 def find(
@@ -185,8 +189,7 @@ def find(
     ``as_is`` are those that the plan has decided on; ``exempt`` those that are not measured, because their values
     are new random numbers (household numbers).
     """
-    units = len(set(units_of(mechanism).values()))
-    want = sample_of(codebook, _perturbed(mechanism), released, exempt, units)
+    want = sample_of(codebook, _perturbed(mechanism), released, exempt, len(set(units_of(mechanism).values())))
     if want is None:
         return Findings()
     sample = taken(source, want)
@@ -199,15 +202,18 @@ def sample_of(
     released: Iterable[str],
     exempt: Collection[str] = (),
     units: int = 1,
+    grouped: str | None = None,
 ) -> Sample | None:
     """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
 
-    ``units``: how many blocks, splits and rank laws perturb something.
+    ``units``: how many blocks, splits and rank laws perturb something. ``grouped``: a column that is not released and
+    numbers households, where no variable has their role.
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
     names = (*perturbed, *clear, *hidden_of(codebook, clear))
-    return Sample(names, clear, house) if clear or house is not None or units > 1 else None
+    group = grouped if house is None and clear else None
+    return Sample(names, clear, house, grouped=group) if clear or house is not None or units > 1 else None
 
 
 def find_in(
@@ -224,39 +230,39 @@ def find_in(
     pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
-    named = tuple(_singling(singled, as_is, larger))
+    named, held = tuple(_singling(singled, as_is, larger)), _known_of(singled, codebook)
+    every = all_together(sample, [one.name for one in held])
     found = [
         *named,
-        *_every(sample, singled, named, codebook),
+        *_every(every, held, named),
         *_telling(pairs, joint, as_is),
         *_weighing(sample, codebook, mechanism, pairs, as_is, original),
         *_linked(sample, mechanism, clear, pairs, joint, as_is),
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
+        *regrouping(sample, codebook),
     ]
-    found.sort(key=lambda f: (not f.is_open, -f.gravity))
+    found.sort(key=lambda f: f.place)
     largest = sample.largest_household if sample.is_whole else 0
     left_out = tuple(_not_tried(sample, singled, larger, left))
-    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes)
+    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
     """Return what these columns single out, alone or with others; ``decided`` are the words for those ``as_is``."""
     if not names:
         return Findings()
-    sample = sampled(source, names, names)
-    singled = singled_out(sample, names)
-    named = tuple(_singling(singled, as_is, _larger(sample, singled), decided))
-    return Findings((*named, *_every(sample, singled, named)), singled)
+    singled = singled_out(sample := sampled(source, names, names), names)
+    larger, every = _larger(sample, singled), all_together(sample, [one.name for one in singled])
+    named = tuple(_singling(singled, as_is, larger, decided))
+    left_out = tuple(_not_tried(sample, singled, larger, 0))
+    return Findings((*named, *_every(every, singled, named)), singled, not_tried=left_out, every=every)
 
 
 def settling(
     sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
 ) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
-    """Return the columns, alone or two together, that all but settle others, and what they say: they need a decision.
-
-    ``coded`` are the categorical variables.
-    """
+    """Return the columns, alone or two together, that all but settle others, and what they say; ``coded`` are codes."""
     pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
     found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
     for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
@@ -288,10 +294,13 @@ def _singling(
             text += f"; {states} that it is released as it is" if decided else ""
             yield Finding("singles-out", (one.name,), (), text, figures, not decided, decided)
             continue
-        others = one.one if (one.pair or 0.0) > MAX_ALONE else one.two
-        share = one.pair if others == one.one else one.triple
+        if (one.pair or 0.0) > MAX_ALONE:
+            others, share = one.one, one.pair
+        else:  # three, where they single out more than two of them do
+            others, share = one.beyond, one.more
+            figures = {"alone": one.alone, **({} if share is None else {"triple": share})}
         columns = frozenset((one.name, *others))
-        if one.largest <= MAX_ALONE or share is None or columns in seen:
+        if share is None or columns in seen:
             continue
         seen.add(columns)
         yield _together([one.name, *others], share, figures, as_is)
@@ -306,19 +315,17 @@ def _together(names: Sequence[str], share: float, figures: Mapping[str, float], 
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
 
-def _every(
-    sample: Sampled, singled: Sequence[Singled], found: Sequence[Finding], codebook: Codebook | None = None
-) -> Iterator[Finding]:
-    """Yield what all unperturbed columns single out together, where this is more than any that are named do.
+def _known_of(singled: Sequence[Singled], codebook: Codebook) -> list[Singled]:
+    """Return the columns without numbers of households and records, which nobody knows of a person: told apart."""
+    numbers = {one.name for one in (*codebook.with_role("household"), *codebook.with_role("record_key"))}
+    return [one for one in singled if one.name not in numbers]
 
-    Numbers of households and records are left out: nobody knows them of a person, and others findings tell of them.
-    """
-    numbers = [] if codebook is None else [*codebook.with_role("household"), *codebook.with_role("record_key")]
-    held = [one for one in singled if one.name not in {number.name for number in numbers}]
-    if len(held) < 2:
+
+def _every(every: Every | None, held: Sequence[Singled], found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what all unperturbed columns single out together, where this is more than any that are named do."""
+    if every is None:
         return
-    names = tuple(one.name for one in held)
-    share = singled_by_all({name: sample.codes(name) for name in names})
+    names, share = tuple(one.name for one in held), every.share
     named = max([*(one.alone for one in held), *(one.share for one in found)])
     if share > MAX_ALONE and share_text(share) != share_text(named):
         text = f"{_all_of(names)} together single out {share_text(share)} of the records; {KEYS_ALONE}"
@@ -378,12 +385,11 @@ def _telling(
         if one is not None and found.adds_little_to(one):
             mostly.setdefault((found.perturbed, one.clear), []).append(found)
             continue
-        figures = {n: getattr(found, n) for n in TOLD}
-        about = f"true values of {found.perturbed}, which is perturbed"
+        about, figures = f"true values of {found.perturbed}, which is perturbed", {n: getattr(found, n) for n in TOLD}
         text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
         states = _stated(clear, as_is) if found.is_certain else ""
-        is_open = found.is_certain and not states
-        yield Finding("tells", clear, (found.perturbed,), f"{text}; {fix}{states}", figures, is_open)
+        said = f"{text}; {fix}{states}"
+        yield Finding("tells", clear, (found.perturbed,), said, figures, found.is_certain and not states)
     for key, with_others in mostly.items():
         yield _mostly(alone[key], with_others)
 
@@ -406,7 +412,7 @@ def _weighing(
     original: Weights,
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
-    yield from (Finding("weights", (name,), (), text) for name, text in made_zero(sample, codebook).items())
+    yield from (Finding("weights", (name,), (), text) for name, text in unfit(sample, codebook))
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
         if not one.about and sample.share_alone(one.name) <= MAX_ALONE:
@@ -432,16 +438,16 @@ def _linked(
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
     units = units_of(mechanism)
     numbers = () if mechanism.units is None else mechanism.units.columns.values()
-    # What a household or person has once is a function of its number, which says nothing of the value by itself.
     names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
     told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
-    for one in torn_apart(links(columns_of(sample, names)), units, clear, told, certain):
+    ordered = by_household(sample, sample.household or sample.grouped)
+    for one in torn_apart(links(columns_of(ordered, names)), units, clear, told, certain):
         states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
         is_open = one.is_certain and bool(one.clear) and not states
-        yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open)
+        yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open, is_exact=one.is_exact)
 
 
 def _stated(clear: Collection[str], as_is: Collection[str]) -> str:
@@ -459,13 +465,13 @@ def _of_household(one: Shared) -> Finding:
     if one.majority is not None and one.single is not None:
         figures |= {"majority": one.majority, "single": one.single}
         figures |= {} if one.blind is None else {"blind": one.blind}
-        whole, single = share_text(one.majority), share_text(one.single)
+        whole, single, blind = map(share_text, (one.majority, one.single, one.blind or 0.0))
         text += (
             f": the best guess from what all members show of it is right in {whole} of the households, that from one "
-            f"member in {single}, that without the release in {share_text(one.blind or 0.0)}"
+            f"member in {single}, that without the release in {blind}"
             if one.is_partly
             else f": the most common released value of the members is the true value in {whole} of the households, the "
-            f"released value of one member in {single}"
+            f"released value of one member in {single}, the best guess without the release in {blind}"
         )
     else:
         text += "; how often the members together show the true value is not measured, and may be much"

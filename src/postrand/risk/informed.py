@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from postrand.errors import UsageError, sentence
 from postrand.risk.attack import link
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw, releases, together
+from postrand.risk.linkage import Knowledge, Linkage
 from postrand.risk.member_links import claimed_members
 from postrand.risk.split_law import Law, SplitLaw
 
@@ -111,6 +112,7 @@ class Informed:
     (before perturbation 1/f). ``some_member`` of a household: ``1 − Π(1 − r_i)`` over its members; ``whole`` household:
     ``Π r_i``; None without household numbers. Where one random member shows a split, both are upper bounds
     (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
+    ``of_two``: each figure is the larger of two knowledges, see :func:`informed`.
     """
 
     anyone: Matches
@@ -119,6 +121,23 @@ class Informed:
     some_member: Spread | None
     whole: Spread | None
     releases: int
+    of_two: bool = False
+
+    def at_least(self, other: Informed) -> Informed:
+        """Return the larger figure of each: of an attacker who has one knowledge, or the other."""
+        anyone, unique = _likelier(self.anyone, other.anyone), self.unique
+        if self.unique is not None and other.unique is not None:
+            unique = _likelier(self.unique, other.unique)
+        some, whole = (
+            one if one is None or two is None else one.at_least(two)
+            for one, two in ((self.some_member, other.some_member), (self.whole, other.whole))
+        )
+        individual = self.individual.at_least(other.individual)
+        return Informed(anyone, unique, individual, some, whole, self.releases, of_two=True)
+
+
+def _likelier(one: Matches, two: Matches) -> Matches:
+    return one if one.rate >= two.rate else two
 
 
 def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | None = None, seed: int = 0) -> Informed:
@@ -132,6 +151,10 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     over simulated links, whatever the attacker believes. Up to ten releases of ``DRAWN`` records together, every person
     a target, where that is at most ``WORK`` comparisons; in larger files one release and random targets (at least 400
     of each kind, whole households).
+
+    How frequent combinations of keys are the attacker learns from the release. Where every person is a target, and the
+    law has no split, the same releases are attacked by one who knows the true keys of all persons too
+    (``link(..., knowledge="keys")``), and of each figure the larger is returned. Else this would cost too much.
 
     Raises
     ------
@@ -179,27 +202,48 @@ def _after(
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
     people = table(truth.take(both))
-    first, last = slice(None, random.size), slice(random.size, None)
-    rates: list[FloatArray] = []
-    spreads: list[Spread] = []
-    known: list[FloatArray] = []
+    attacks = [_Attack("matrix", household is not None)]
+    if isinstance(law, KeyLaw) and law.blend is None and occupied * each <= WORK:
+        attacks.append(_Attack("keys", household is not None))
     shared = together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
-        found = link(truth, drawn, law, targets=both, people=people)
-        right, claimed = found.correct, found.claimed
-        rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in (first, last) if right[p].size]))
-        spreads.append(Spread.of(claimed[first]))
-        if household is not None:
-            known.append(claimed[first])
-        del found, right, claimed, drawn  # else they stay while the next release is drawn
-    (rate, claim), *rest = np.mean(rates, axis=0).tolist()
-    return Informed(
-        Matches(n, rate, claim, many * random.size),
-        Matches(alone.size, rest[0][0], rest[0][1], many * (both.size - random.size)) if rest else None,
-        Spread.together(spreads),
-        *_households(known, None if household is None else household[random], law),
-        many,
-    )
+        for attack in attacks:
+            attack.add(link(truth, drawn, law, attack.knowledge, targets=both, people=people), random.size)
+        del drawn  # else it stays while the next release is drawn
+    sizes = (n, random.size, alone.size, both.size - random.size)
+    first, *rest = (attack.found(sizes, None if household is None else household[random], law) for attack in attacks)
+    return first.at_least(rest[0]) if rest else first
+
+
+@dataclass(slots=True)
+class _Attack:
+    """Collects what one attacker finds in several releases, the first targets of each being random persons."""
+
+    knowledge: Knowledge
+    of_households: bool
+    rates: list[FloatArray] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
+    known: list[FloatArray] = field(default_factory=list)
+
+    def add(self, found: Linkage, random: int) -> None:
+        right, claimed, parts = found.correct, found.claimed, (slice(None, random), slice(random, None))
+        self.rates.append(np.array([(right[p].mean(), claimed[p].mean()) for p in parts if right[p].size]))
+        self.spreads.append(Spread.of(claimed[:random]))
+        if self.of_households:
+            self.known.append(claimed[:random])
+
+    def found(self, sizes: tuple[int, int, int, int], household: IntArray | None, law: Law) -> Informed:
+        """Return the figures; ``sizes`` are the persons, and of them targets, the unique ones, and targets of these."""
+        persons, random, alone, unique = sizes
+        many = len(self.rates)
+        (rate, claim), *rest = np.mean(self.rates, axis=0).tolist()
+        return Informed(
+            Matches(persons, rate, claim, many * random),
+            Matches(alone, rest[0][0], rest[0][1], many * unique) if rest else None,
+            Spread.together(self.spreads),
+            *_households(self.known, household, law),
+            many,
+        )
 
 
 def _central(targets: int, mean: float, strength: float | None) -> tuple[int, int]:

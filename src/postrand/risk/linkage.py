@@ -7,7 +7,7 @@ from typing import Literal
 
 from postrand.risk.cells import FloatArray
 
-Knowledge = Literal["exact", "nearest", "matrix"]
+Knowledge = Literal["exact", "nearest", "matrix", "keys"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -17,28 +18,33 @@ from numpy.typing import NDArray
 
 from postrand.codebook import coding
 from postrand.risk.linked_dates import days_of, same_time
-from postrand.risk.linked_sums import sums
+from postrand.risk.linked_sums import counts, sums
 from postrand.risk.sample import Sampled
 
 NEAR, NEAR_RARE = 0.99, 0.9
 """A near-function holds in this share of the records, and of those that do not have the most common value."""
 RECORDS_A_VALUE = 5
 """A column whose values have fewer records on average would be a function of everything by chance."""
-LEAST_BROKEN = 30
-"""Of such a column, such as household numbers, what chance would break in so many records at least is a function."""
+MOST_MEMBERS = 10
+"""So many records behind each other with one value are taken for one household, and count once."""
 MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
 MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
 _SCREEN, _SLACK = 2_000, 0.05
 Ints = NDArray[np.int64]
-Kind = Literal["recode", "function", "near", "sum", "dummies", "time"]
+Kind = Literal["recode", "function", "near", "sum", "count", "dummies", "time"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Column:
     """Hold the codes of a column, (n,), -1 where missing, how many there are, and its values if they are numbers.
 
-    Dates are numbers of days, and ``is_date``.
+    Dates are numbers of days, and ``is_date``. Members of a household share its income, weight and region, whether or
+    not these have to do with each other. So records behind each other with one value count once in ``repeats``, unless
+    they are more than ``MOST_MEMBERS``.
+
+    >>> Column(np.arange(900) // 9, 100).repeats, Column(np.arange(900) % 100, 100).repeats
+    (False, True)
     """
 
     codes: Ints
@@ -46,10 +52,12 @@ class Column:
     numbers: NDArray[np.float64] | None = None
     is_date: bool = False
 
-    @property
+    @cached_property
     def repeats(self) -> bool:
-        """Whether its values have records enough to tell a function from chance."""
-        return self.size * RECORDS_A_VALUE <= self.codes.size
+        """Whether its values have records of different households enough to tell a function from chance."""
+        starts = np.flatnonzero(np.r_[True, self.codes[1:] != self.codes[:-1]])[: self.codes.size]
+        runs = np.diff(np.r_[starts, self.codes.size])[self.codes[starts] >= 0]
+        return bool(self.size * RECORDS_A_VALUE <= np.where(runs <= MOST_MEMBERS, 1, runs).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class Link:
     """Hold one link: each of ``variables`` follows from ``of``; or they are dummies, of which exactly one is 1.
 
     ``recode``: each is a function of the other. ``near``: a function in 99% of the records. ``signs`` are those of a
-    sum ``v = ± a ± b ...``. ``time``: a number is a date counted in a ``unit``, up to a constant, within 1 unit.
+    sum ``v = ± a ± b ...``, or the whole numbers of a ``count`` of dummies. ``time``: a number is a date counted in a
+    ``unit``, up to a constant, within 1 unit.
     """
 
     kind: Kind
@@ -65,6 +74,11 @@ class Link:
     of: tuple[str, ...] = ()
     signs: tuple[int, ...] = ()
     unit: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it holds in every record; a sum of two may be broken by one in a hundred."""
+        return self.kind not in ("near", "time")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,6 +99,7 @@ class Link:
             "function": f"{first} {is_} of {of}",
             "near": f"{first} {is_} of {of} in nearly all records",
             "time": f"{first} is {of} counted in {self.unit}s, up to a constant and within 1 {self.unit}",
+            "count": f"{first} is {'a count' if {*self.signs} in ({1}, {-1}) else 'a sum with whole weights'} of {of}",
             "dummies": f"exactly one of {first} is 1: they are dummies of one variable",
         }[self.kind]
 
@@ -102,6 +117,14 @@ def gathered(links: Iterable[Link], alike: Callable[[Link], object]) -> Iterator
         held = found.get(key)
         found[key] = link if held is None else replace(held, variables=(*held.variables, *link.variables))
     yield from found.values()
+
+
+def by_household(sample: Sampled, household: str | None) -> Sampled:
+    """Return a sample with the records of each household behind each other; as it is where none is known."""
+    if household is None or household not in sample.table.column_names:
+        return sample
+    order = np.argsort(sample.codes(household)[0], kind="stable")
+    return replace(sample, table=sample.table.take(coding.from_numpy(order)))
 
 
 def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:
@@ -139,10 +162,20 @@ def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
     total = {n: c.numbers for n, c in held.items() if c.numbers is not None and c.size > 2 and n not in derived}
     for name, terms in sums(total).items():
         derived.setdefault(name, Link("sum", (name,), tuple(terms), tuple(terms.values())))
+    for name, terms in _counts(held, derived).items():
+        derived.setdefault(name, Link("count", (name,), tuple(terms), tuple(terms.values())))
     sets = [Link("dummies", own) for own in dummy_sets(held) if not _same_parent(own, derived)]
     known = {*derived, *(name for link in sets for name in link.names)}
     derived |= _of_two({name: column for name, column in held.items() if name not in known})
     return (*sets, *derived.values(), *_times(held, derived))
+
+
+def _counts(held: Mapping[str, Column], derived: Mapping[str, Link]) -> dict[str, dict[str, int]]:
+    """Return the numbers that are counts or sums of dummies, unless the dummies are functions of the number."""
+    numbers = {n: c.numbers for n, c in held.items() if c.numbers is not None and c.size > 2 and n not in derived}
+    of = {n: derived[n].of for n in derived}
+    found = counts(numbers, {n: c.codes for n, c in held.items() if c.size == 2})
+    return {n: terms for n, terms in found.items() if not any(of.get(term) == (n,) for term in terms)}
 
 
 def _times(held: Mapping[str, Column], derived: Mapping[str, Link]) -> Iterator[Link]:
@@ -208,8 +241,9 @@ def _functions(held: Mapping[str, Column]) -> dict[str, Link]:
 def follows(x: Column, y: Column) -> float:
     """Return 1 where y is a function of x, the share of the records in which it is one if that is near, and 0.
 
-    Of a column with many values, only functions are found that follow its order: copies, recodes that keep or reverse
-    it, and bands.
+    Of a column whose values do not repeat in different households, only functions are found that follow its order:
+    copies, recodes that keep or reverse it, and bands. Else all that members share would be a function of whatever
+    differs between households, such as an income.
     """
     there = (x.codes >= 0) & (y.codes >= 0)
     n = int(there.sum())
@@ -220,8 +254,6 @@ def follows(x: Column, y: Column) -> float:
         if x.size * y.size > MAX_CELLS:
             return 0.0
         wrong = n - int(_table(x, y, there).max(axis=1).sum())
-    elif _same_within(x, y, there) and _broken(x, y, there) >= LEAST_BROKEN:
-        return 1.0
     elif x.numbers is None or (not y.repeats and y.numbers is None):
         return 0.0
     else:
@@ -229,19 +261,6 @@ def follows(x: Column, y: Column) -> float:
     if wrong == 0 and rest:
         return 1.0
     return 1 - wrong / n if rest and wrong <= (1 - NEAR) * n and wrong <= (1 - NEAR_RARE) * rest else 0.0
-
-
-def _same_within(x: Column, y: Column, there: NDArray[np.bool_]) -> bool:
-    """Whether all records with one value of x have one value of y."""
-    groups = np.unique(x.codes[there])
-    return groups.size < int(there.sum()) and np.unique(x.codes[there] * y.size + y.codes[there]).size == groups.size
-
-
-def _broken(x: Column, y: Column, there: NDArray[np.bool_]) -> float:
-    """Return in how many records y would differ from the first one with the same x, if x said nothing of it."""
-    n = int(there.sum())
-    shares = np.bincount(y.codes[there]) / n
-    return (n - np.unique(x.codes[there]).size) * float(1 - (shares**2).sum())
 
 
 def _out_of_order(x: NDArray[np.float64], y: Column, there: NDArray[np.bool_]) -> int:
@@ -266,8 +285,6 @@ def _screened(x: Column, y: Column) -> bool:
         most = np.zeros(x.size, dtype=np.int64)
         np.maximum.at(most, pairs // y.size, counts)
         return bool(n - most.sum() <= (1 - NEAR + _SLACK) * n)
-    if n and not x.repeats and _same_within(x, y, there):
-        return True
     if x.repeats or x.numbers is None or (not y.repeats and y.numbers is None) or not n:
         return False
     return _out_of_order(x.numbers[there], y, there) <= (1 - NEAR + _SLACK) * n

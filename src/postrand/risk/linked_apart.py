@@ -13,13 +13,14 @@ from postrand.risk.linked import Link, gathered
 class Apart:
     """Hold a link that a release tears apart: ``clear`` of its variables leave unperturbed, ``about`` are perturbed.
 
-    ``is_certain``: true values of ``about`` can be computed from ``clear``.
+    ``is_certain``: true values of ``about`` can be computed from ``clear``. ``is_exact``: the link is no near one.
     """
 
     clear: tuple[str, ...]
     about: tuple[str, ...]
     text: str
     is_certain: bool = False
+    is_exact: bool = False
 
 
 def units_of(mechanism: Mechanism) -> dict[str, str]:
@@ -57,13 +58,16 @@ def torn_apart(
         if not about:
             continue
         if len({units[name] for name in about}) > 1:
-            yield Apart((), about, f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}")
+            text = f"{link.text}; {_separately(about, units)}: {_together(link, about, units)}"
+            yield Apart((), about, text, is_exact=link.is_exact)
         settles = _settles(link, about)
         known = certain if settles else told
         if free and not all((name, other) in known for name in about for other in free):
             reason = "no epsilon prevents this: drop the unperturbed variables, or perturb all of them together"
-            text = f"{link.text}; {', '.join(free)} released unperturbed reveal true values of {', '.join(about)}"
-            yield Apart(free, about, f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}", settles)
+            reveal = "reveals" if len(free) == 1 else "reveal"
+            text = f"{link.text}; {', '.join(free)} released unperturbed {reveal} true values of {', '.join(about)}"
+            text = f"{text}, which {'is' if len(about) == 1 else 'are'} perturbed; {reason}"
+            yield Apart(free, about, text, settles, link.is_exact)
 
 
 def _settles(link: Link, about: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Sums and differences among numerical columns: which column is the sum of others, with signs."""
+"""Sums among columns: which number is the sum of others, with signs, and which is a count or sum of dummies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
 SHARE = 0.99
 """A sum of two holds in this share of the records at least; one of more than two in all."""
 MAX_COLUMNS = 40
 MAX_TERMS = 12
+MAX_DUMMIES = 64
+MAX_WHOLE = 9
+"""The largest whole number by which a dummy is multiplied in a sum of dummies."""
+_LEAST_RECORDS, _FITTED, _OF_ONES = 50, 4_000, 20
+_PRESENT = 0.99
 _SCREEN = 200
 _ROUNDING = 1e-9
 
@@ -79,3 +85,51 @@ def _of_more(held: NDArray[np.float64]) -> list[tuple[int, dict[int, int]]]:
         if plain and _share(held[[target]], sum(s * held[j] for j, s in terms.items()))[0] == 1.0:
             found.append((target, terms))
     return sorted(found, key=lambda entry: min(entry[1].values()) < 0)
+
+
+def counts(targets: Mapping[str, NDArray[np.float64]], dummies: Mapping[str, Ints]) -> dict[str, dict[str, int]]:
+    """Return each number that is ``c + sum_j k_j d_j`` of dummies, exactly, with the whole numbers ``k_j``.
+
+    NaN, and -1 in the codes 0 and 1 of a dummy, are missing. Least squares on a part of the records, in which all rare
+    dummies occur, propose whole numbers; the sum must then hold in all records that have its columns.
+
+    >>> a, b, c = (np.arange(120) // 2**j % 2 for j in range(3))
+    >>> counts({"many": a + b + c + 0.0}, {"a": a, "b": b, "c": c})
+    {'many': {'a': 1, 'b': 1, 'c': 1}}
+    """
+    names = list(dummies)[:MAX_DUMMIES]
+    if len(names) < 2:
+        return {}
+    ones = np.stack([np.where(dummies[name] < 0, np.nan, dummies[name]) for name in names])
+    found = {}
+    for target, values in list(targets.items())[:MAX_COLUMNS]:
+        asked = np.isfinite(values)
+        if asked.sum() < _LEAST_RECORDS or (values[asked] != np.rint(values[asked])).any():
+            continue
+        beside = np.flatnonzero(np.isfinite(ones[:, asked]).mean(axis=1) >= _PRESENT)
+        # Which of dependent dummies is left out depends on their order: of two sums the shorter one is said.
+        both = [(order, _whole_sum(values, ones[order])) for order in (beside, beside[::-1])]
+        sums_ = [{int(order[j]): k for j, k in terms.items()} for order, terms in both if terms]
+        if sums_:
+            found[target] = {names[j]: k for j, k in sorted(min(sums_, key=len).items())}
+    return found
+
+
+def _whole_sum(values: NDArray[np.float64], ones: NDArray[np.float64]) -> dict[int, int]:
+    """Return the dummies whose sum by whole numbers is the target in all records; {} where there is none."""
+    there = np.flatnonzero(np.isfinite(values) & np.isfinite(ones).all(axis=0))
+    if len(ones) < 2 or there.size < max(_LEAST_RECORDS, 5 * len(ones)):
+        return {}
+    rare = [there[ones[j, there] == 1][:_OF_ONES] for j in range(len(ones))]
+    part = np.unique(np.concatenate([there[:: -(-there.size // _FITTED)], *rare]))
+    design = np.vstack([np.ones(part.size), ones[:, part]]).T
+    sizes = np.abs(np.diag(np.linalg.qr(design, mode="r")))
+    free = np.flatnonzero(sizes > _ROUNDING * part.size)  # those that do not follow from columns before them
+    weights = np.linalg.lstsq(design[:, free], values[part], rcond=None)[0]
+    whole = np.rint(weights).astype(np.int64)
+    terms = {int(j) - 1: int(k) for j, k in zip(free, whole, strict=True) if j and k}
+    if np.abs(weights - whole).max() > 1e-6 or len(terms) < 2 or max(map(abs, terms.values())) > MAX_WHOLE:
+        return {}
+    rest = values - sum(k * ones[j] for j, k in terms.items())
+    rest = rest[np.isfinite(rest)]
+    return terms if (rest == rest[0]).all() else {}

@@ -14,6 +14,7 @@ from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
 from postrand.risk.readings import JOURNALIST, Readings
 from postrand.risk.tau import Tau
+from postrand.support.measure_names import keys_alone
 from postrand.support.showing import SMALL, counted, show_whole
 
 
@@ -132,7 +133,7 @@ class RiskReport:
             "expected_reidentifications": self.expected_reidentifications,
             "readings": None if self.readings is None else dataclasses.asdict(self.readings),
             **({} if self.households is None else {"household_risk": self.households.to_dict()}),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *keys_alone(self.key_variables)],
         }
 
     def exact(self) -> dict[str, Any]:
@@ -187,6 +188,7 @@ class RiskReport:
         if self.readings is not None:
             lines.append(f"  attackers             {self.readings}")
         told = [JOURNALIST] if self.readings is not None and self.readings.journalist is not None else []
+        told += keys_alone(self.key_variables)
         return "\n".join([*lines, *(f"  note: {note}" for note in (*self.notes, *told))])
 
 

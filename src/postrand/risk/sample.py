@@ -32,13 +32,14 @@ class Sampled:
 
     ``alone[name]`` is the number of records of the whole file whose value of a column no other record has; None where
     the column has too many values to count. Missing values are one value. Whole households are sampled where
-    ``household`` names one.
+    ``household`` names one, or else ``grouped``, a column that is not released.
     """
 
     table: pa.Table
     records: int
     alone: dict[str, int | None]
     household: str | None = None
+    grouped: str | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -87,12 +88,13 @@ class Sample:
     counted: tuple[str, ...]
     household: str | None = None
     most: int = MAX_RECORDS
+    grouped: str | None = None
     numbered = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        house = [] if self.household is None else [self.household]
+        house = [name for name in (self.household, self.grouped) if name is not None]
         return tuple(dict.fromkeys([*self.names, *self.counted, *house]))
 
     def check(self, source: Source, codebook: Codebook) -> None:
@@ -102,7 +104,7 @@ class Sample:
         """Return the records, their ranks, and how often each value of the counted columns occurs among them."""
         records = pa.Table.from_batches([piece.batch.select(list(self.columns))])
         counts = {name: _value_counts(piece.column(name)) for name in self.counted}
-        return records, _ranks(piece.batch, piece.first, self.household), counts
+        return records, _ranks(piece.batch, piece.first, self.household or self.grouped), counts
 
     def tally(self, source: Source, codebook: Codebook | None = None) -> _Sampling:
         """Return what keeps the records of the smallest ranks."""
@@ -138,7 +140,8 @@ class _Sampling:
         empty = {name: pa.nulls(0, self._schema.field(name).type) for name in self._want.columns}
         table = parts[0] if parts else pa.table(empty)
         alone = {name: counts.alone() for name, counts in self._counts.items()}
-        return Sampled(table.unify_dictionaries(), self._records, alone, self._want.household)
+        want = self._want
+        return Sampled(table.unify_dictionaries(), self._records, alone, want.household, want.grouped)
 
 
 def sampled(

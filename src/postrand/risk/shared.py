@@ -28,8 +28,9 @@ class Shared:
     of those households whose value is the most common one among the released values of their members, in one simulated
     release, ties broken at random; ``single``: share of their members whose own released value is the true one. In a
     split (``is_partly``), where members show different variables, they are the shares of right guesses by the most
-    probable value given what all members show of the variable, and given what one shows; ``blind``: without the
-    release. None where the variable is not perturbed alone, or a subset has more than ``MAX_LAW`` cells.
+    probable value given what all members show of the variable, and given what one shows. ``blind``: the share of right
+    guesses of the households without the release, by the most frequent value. None where the variable is not perturbed
+    alone, or a subset has more than ``MAX_LAW`` cells.
     """
 
     name: str
@@ -134,7 +135,9 @@ def shared_value(
         every, one, blind = _best_guesses(group[member], drawn, codes[member], law)
         return Shared(name, share, every, one, is_partly=True, blind=blind)
     majority = _mode_is_right(group[member], drawn, codes[member], law.shape[0], rng)
-    return Shared(name, share, majority, float((drawn == codes[member]).mean()))
+    _, first = np.unique(group[member], return_index=True)
+    blind = float(np.bincount(codes[member][first]).max() / first.size)
+    return Shared(name, share, majority, float((drawn == codes[member]).mean()), blind=blind)
 
 
 def _best_guesses(

@@ -24,7 +24,9 @@ class Singled:
     """Hold which share of the records a column singles out: confidential.
 
     ``alone``: its value is that of one record. ``pair`` and ``triple``: so is the combination with ``one`` other
-    column, or with ``two``, those with which the share is largest; None where that was not tried.
+    column, or with ``two``, those with which the share is largest; None where that was not tried. ``more`` is the
+    largest share with two others, ``beyond``, where all three single out too many and no pair of them does, or more
+    than ``MAX_ALONE`` beyond each of their pairs: else the third column adds nothing to two.
     """
 
     name: str
@@ -33,6 +35,8 @@ class Singled:
     triple: float | None = None
     one: tuple[str, ...] = ()
     two: tuple[str, ...] = ()
+    more: float | None = None
+    beyond: tuple[str, ...] = ()
 
     @property
     def is_much(self) -> bool:
@@ -59,15 +63,15 @@ def singled_out(sample: Sampled, names: Sequence[str]) -> tuple[Singled, ...]:
     return tuple(sorted(found, key=lambda s: (-s.alone if s.is_much else 0.0, -s.largest)))
 
 
-Best = tuple[float | None, float | None, tuple[str, ...], tuple[str, ...]]
+Best = tuple[float | None, float | None, tuple[str, ...], tuple[str, ...], float | None, tuple[str, ...]]
 
 
 def combined(codes: Mapping[str, Codes]) -> dict[str, Best]:
-    """Return for each column the largest share singled out with one other and with two, and with which.
+    """Return for each column the largest share singled out with one other and with two, with which, and ``beyond``.
 
     >>> a, b = (np.array([0, 0, 1, 1]), 2), (np.array([0, 1, 0, 0]), 2)
     >>> combined({"a": a, "b": b})["a"]
-    (0.5, None, ('b',), ())
+    (0.5, None, ('b',), (), None, ())
     """
     pairs: dict[tuple[str, ...], float] = {}
     triples: dict[tuple[str, ...], float] = {}
@@ -84,13 +88,20 @@ def combined(codes: Mapping[str, Codes]) -> dict[str, Best]:
         few = (joint[rest], size)
         for third in names[names.index(second) + 1 :]:
             both, wide = _joined(few, (codes[third][0][rest], codes[third][1]))
-            more = int((np.bincount(both, minlength=wide) == 1).sum())
-            triples[first, second, third] = float(single.mean()) + more / n
+            further = int((np.bincount(both, minlength=wide) == 1).sum())
+            triples[first, second, third] = float(single.mean()) + further / n
+    adding = {own: share for own, share in triples.items() if _adds(own, share, pairs)}
     found: dict[str, Best] = {}
     for name in names:
-        (pair, one), (triple, two) = _best(pairs, name), _best(triples, name)
-        found[name] = (pair, triple, one, two)
+        (pair, one), (triple, two), (more, beyond) = (_best(held, name) for held in (pairs, triples, adding))
+        found[name] = (pair, triple, one, two, more, beyond)
     return found
+
+
+def _adds(names: tuple[str, ...], share: float, pairs: Mapping[tuple[str, ...], float]) -> bool:
+    """Whether three columns single out too many, and more than two of them do."""
+    within = max(pairs[pair] for pair in itertools.combinations(names, 2))
+    return share > MAX_ALONE and (within <= MAX_ALONE or share - within > MAX_ALONE)
 
 
 def _best(shares: Mapping[tuple[str, ...], float], name: str) -> tuple[float | None, tuple[str, ...]]:

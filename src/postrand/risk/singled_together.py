@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from postrand.risk.finding import share_text
+from postrand.risk.sample import Sampled
+
 Codes = tuple[NDArray[np.int64], int]
 
 MAX_TRIALS = 200
@@ -66,6 +69,28 @@ def singled_by_all(codes: Mapping[str, Codes]) -> float:
     (0.5, 0.0)
     """
     return _Search(codes, 0.0, 0).share(list(codes)) if codes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Hold which share of the records all unperturbed columns single out together; ``sample`` records, 0 if all are."""
+
+    share: float
+    sample: int = 0
+
+    @property
+    def in_words(self) -> str:
+        """What they single out, and where this was looked at."""
+        most = f"{share_text(self.share)} of the records" if self.share else "no record"
+        return f"single out {most}" + f" in a sample of {self.sample:,} records" * bool(self.sample)
+
+
+def all_together(sample: Sampled, names: Sequence[str]) -> Every | None:
+    """Return what all these columns single out together; None where there are fewer than two."""
+    if len(names) < 2:
+        return None
+    share = singled_by_all({name: sample.codes(name) for name in names})
+    return Every(share, 0 if sample.is_whole else sample.table.num_rows)
 
 
 def _orders(names: list[str]) -> Iterator[list[str]]:

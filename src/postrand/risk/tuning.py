@@ -28,8 +28,9 @@ from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import Members
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
-from postrand.support.measure_names import learns, measure_named
+from postrand.support.measure_names import KEYS_ALONE, learns, measure_named
 from postrand.support.progress import Stage, stage
+from postrand.support.showing import capital
 from postrand.support.warned import hushed
 
 Tau = Literal["tau1", "tau2"]
@@ -110,7 +111,7 @@ class Tuning:
             numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
-        return "\n".join([*lines, *learns({self.measure: self.level})])
+        return "\n".join([*lines, f"{capital(KEYS_ALONE)}.", *learns({self.measure: self.level})])
 
 
 def tune(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.columns.recoded import unrecoded
+from postrand.errors import DataError, raise_all, sentence
 from postrand.formats import Source
 from postrand.recoding.base import spelt, steps_of
 from postrand.recoding.rounding import Rounding
@@ -178,6 +179,36 @@ def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:
                 "figure counts these persons; choose a smaller rounding or a bottom code, so that no weight becomes 0"
             )
     return found
+
+
+def unfit(sample: Sampled, codebook: Codebook) -> Iterator[tuple[str, str]]:
+    """Yield each unperturbed weight that does not count all records, with why: it is missing for some, or 0."""
+    for name in weights_of(codebook, list(sample.alone)):
+        gone = np.isnan(_as_weights(sample, name))
+        if gone.any():
+            text = (
+                f"the weights ({name}) are missing, or no number, for {share_text(float(gone.mean()))} of the records"
+            )
+            yield name, f"{text}: weighted estimates leave these out, or are refused; give each record its weight"
+    yield from made_zero(sample, codebook).items()
+
+
+def require_weights(sample: Sampled, codebook: Codebook) -> None:
+    """Raise DataError with each unperturbed weight that is negative or infinite for a record, and so is no weight."""
+    problems = []
+    for name in weights_of(codebook, list(sample.alone)):
+        values = _as_weights(sample, name)
+        if ((values < 0) | np.isinf(values)).any():
+            what = "a weight is negative, perhaps a code for no answer, or infinite"
+            fix = "make such values missing or correct them in the file, or give the column another role"
+            problems.append(sentence(what, where=f"column {name!r}", fix=fix))
+    raise_all(DataError, problems)
+
+
+def _as_weights(sample: Sampled, name: str) -> NDArray[np.float64]:
+    """Return the values of a weight, NaN where one is missing; all NaN where the column has texts that are none."""
+    values = numbers_of(sample, name)
+    return np.full(sample.table.num_rows, np.nan) if values is None else values
 
 
 def before_rounding(source: Source, sample: Sampled, codebook: Codebook) -> Weights:

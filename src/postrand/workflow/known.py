@@ -29,6 +29,7 @@ from postrand.formats._parts import files_of
 from postrand.mechanism.units import Unit
 from postrand.objectives import needs_joint
 from postrand.plan import Plan
+from postrand.plan.numbering import dropped_household
 from postrand.plan.values import BlockPlan
 from postrand.privacy import needs_file
 from postrand.release.kept import State, states_of
@@ -249,7 +250,7 @@ def _sample(plan: Plan) -> Sample | None:
     exempt = [house] if house and plan.release.renumbers else []
     perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
     units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units)
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, dropped_household(plan.codebook))
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from postrand.plan.infer import looks_carried
-from postrand.plan.numbering import is_name_of, is_number_of
-from postrand.risk.linked import Column, Link, columns_of, gathered, links
+from postrand.plan.numbering import household_among, is_name_of, is_number_of
+from postrand.plan.weighing import looks_carried
+from postrand.risk.linked import Column, Link, by_household, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
 
@@ -51,6 +52,7 @@ def proposed(
     has to stay is one joint fact, and gets one block. Of other links a note tells.
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
+    sample = by_household(sample, _household(drafts))
     columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
     columns = {name: column for name, column in columns.items() if not is_id(column)}
     found = links(columns)
@@ -70,9 +72,9 @@ def proposed(
     concerns = sorted(found, key=lambda link: not {*link.names} & {*perturbed})  # what matters now is said first
     told = tuple(
         _text(action, link, perturbed)
-        for action in ("drop", "joint", "note")
+        for is_exact, action in itertools.product((True, False), ("drop", "joint", "note"))
         for link in gathered(
-            [link for link in concerns if decided[link] == action],
+            [link for link in concerns if (link.is_exact, decided[link]) == (is_exact, action)],
             lambda link: bool({*link.variables} & {*perturbed}),
         )
     )
@@ -84,8 +86,14 @@ def set_aside(drafts: Iterable[Draft]) -> list[str]:
 
     Every variable of a household follows from its number, which is released with new numbers, or not at all.
     """
-    names = [draft["name"] for draft in drafts if not draft["role"]]
-    return [name for name in names if looks_carried(name) or is_number_of(name) or is_name_of(name)]
+    open_ = {draft["name"]: draft for draft in drafts if not draft["role"]}
+    return [name for name, own in open_.items() if looks_carried(own) or is_number_of(name) or is_name_of(name)]
+
+
+def _household(drafts: Iterable[Draft]) -> str | None:
+    """Return the column that numbers households, by its role or else by its name."""
+    roles = {draft["role"]: draft["name"] for draft in drafts}
+    return roles.get("household") or household_among(draft["name"] for draft in drafts)
 
 
 def with_numbers(sample: Sampled, source: Any, drafts: Sequence[Draft]) -> Sampled:
@@ -103,7 +111,7 @@ def with_numbers(sample: Sampled, source: Any, drafts: Sequence[Draft]) -> Sampl
 
 
 def _is_exact(link: Link) -> bool:
-    return link.kind in ("function", "recode")
+    return link.kind in ("function", "recode", "count")
 
 
 def _action(

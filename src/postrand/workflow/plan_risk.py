@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from postrand.codebook import Codebook
@@ -12,7 +12,7 @@ from postrand.errors import DataError, sentence
 from postrand.formats import File, Source, path_of
 from postrand.mechanism import Mechanism
 from postrand.release.kept import State
-from postrand.risk.counts import RiskyCombination, risky_combinations
+from postrand.risk.counts import RiskyCombination, adding, risky_combinations
 from postrand.risk.data import code_column, key_codes, read_columns
 from postrand.risk.exposure import TrueFile
 from postrand.risk.measures import Assessment
@@ -29,36 +29,47 @@ MAX_SUBSETS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlanRisk:
-    """Hold the risk of a file, and the attacks on it before and after a mechanism: internal.
+class BothSides:
+    """Hold the figures of risk of a file before and after a mechanism, and what they were computed from: internal.
 
-    ``report``: of the file before; ``note`` is the reason for its missing parts. ``measured``: its other measures.
-    ``figures``: every measure before and after. ``as_is``: those before the keys are recoded, by their codes.
+    ``report``: of the file before; ``note`` is the reason for its missing parts. ``as_is``: the figures before the keys
+    are recoded, by their codes. A figure that is not known says why.
     """
 
     report: RiskReport | None
     note: str
     truth: TrueFile | None
-    measured: Assessment | None
     attacks: Exposures | None
     figures: tuple[RiskFigure, ...]
     as_is: Mapping[str, float]
-    combinations: tuple[RiskyCombination, ...]
 
     @classmethod
-    def of(cls, known: Known, mechanism: Mechanism, fraction: float | None = None) -> PlanRisk:
+    def of(cls, known: Known, mechanism: Mechanism, fraction: float | None = None) -> BothSides:
         """Measure what is ``known`` of a file, with its dossier; ``fraction`` is the sampling fraction, if given."""
         stage(Stage.RISK)
         codebook, source = known.plan.codebook, known.held
         report, note = assess(source, codebook, fraction=fraction)
         truth = TrueFile.read(source, codebook, fraction)
         stage(Stage.RISK)  # the file was read in between
-        measured = None if truth is None else measures(source, codebook, truth)
         attacks = Exposures.of(truth, mechanism)
         figures = risk_figures(truth, report, mechanism, attacks)
-        as_is = risks_as_is(known.source, codebook, truth)
-        risky = combinations(source, codebook)
-        return cls(report, note, truth, measured, attacks, figures, as_is, risky)
+        return cls(report, note, truth, attacks, figures, risks_as_is(known.source, codebook, truth))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanRisk(BothSides):
+    """Hold the figures of both sides, the other measures of the file before, and its rare combinations: internal."""
+
+    measured: Assessment | None
+    combinations: tuple[RiskyCombination, ...]
+
+    @classmethod
+    def of(cls, known: Known, mechanism: Mechanism, fraction: float | None = None) -> PlanRisk:
+        """Measure both sides, see :class:`BothSides`, and the other measures of the file before."""
+        both, codebook = BothSides.of(known, mechanism, fraction), known.plan.codebook
+        measured = None if both.truth is None else measures(known.held, codebook, both.truth)
+        risky = combinations(known.held, codebook)
+        return cls(**{one.name: getattr(both, one.name) for one in fields(both)}, measured=measured, combinations=risky)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +105,10 @@ def require_state(place: Path | File | Table, state: State) -> None:
 
 
 def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION) -> tuple[RiskyCombination, ...]:
-    """Return the combinations of up to ``size`` keys, sorted by the number of records in cells below 3."""
+    """Return the combinations of up to ``size`` keys, sorted by the number of records in cells below 3.
+
+    One that adds nothing to a part of it is left out.
+    """
     keys = [v.name for v in codebook.with_role("key") if v.is_categorical]
     while size > 1 and _subsets(len(keys), size) > MAX_SUBSETS:
         size -= 1
@@ -102,7 +116,7 @@ def combinations(source: Source, codebook: Codebook, size: int = MAX_COMBINATION
         return ()
     columns = read_columns(source, keys)
     coded = {name: code_column(columns[name], name, codebook) for name in keys}
-    return risky_combinations(key_codes(coded, keys, "category"), size)
+    return adding(risky_combinations(key_codes(coded, keys, "category"), size))
 
 
 def _subsets(keys: int, size: int) -> int:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+
+import pyarrow as pa
 
 from postrand.codebook.variable import RELEASED_ROLES, variable_to_dict
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.free_texts import identifying, named, perturbed_texts
+from postrand.risk.finding import PUBLISHED
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
-from postrand.risk.weights_told import before_rounding
+from postrand.risk.sample import Sampled
+from postrand.risk.weights_told import before_rounding, require_weights
 from postrand.support.column_wordings import no_weighted
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
@@ -18,7 +24,7 @@ from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import mechanism_of
-from postrand.workflow.swallowed import swallowed, unlisted
+from postrand.workflow.swallowed import in_quantities, quantities_warning, swallowed, unlisted
 
 
 def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None = None) -> Findings:
@@ -33,7 +39,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     Raises
     ------
     PostrandError
-        If the plan cannot be designed, or the file cannot be read.
+        If the plan cannot be designed, the file cannot be read, or a weight is negative or infinite.
     """
     known = Known.of(plan) if known is None else known
     if mechanism is None:
@@ -49,10 +55,14 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     names, text = unlisted(map(variable_to_dict, kept))
     few += (Finding("swallowed", (), names, text),) if names else ()
     sample = None if known.sample is None else known.answers[known.sample]
+    codes = in_quantities(_columns(known, sample), map(variable_to_dict, kept), plan.codebook.recodes)
+    few += (Finding("swallowed", (), tuple(codes), quantities_warning(codes)),) if codes else ()
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
+    published = _published(plan, sample)
     if sample is None:
-        return Findings((*moves, *few))
+        return Findings((*published, *moves, *few))
+    require_weights(sample, plan.codebook)
     house = household_of(plan)
     decided = [
         *plan.release.as_is,
@@ -61,7 +71,38 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     decided += [house] if house and not plan.release.renumbers else []
     original = before_rounding(known.source, sample, plan.codebook)
     found = find_in(sample, plan.codebook, mechanism, as_is=decided, original=original)
-    return dataclasses.replace(found, found=(*moves, *found.found, *few))
+    exact = [one for one in found.found if one.is_exact]  # told first
+    naming = _identifying(plan, sample, found, decided)
+    rest = (one for one in found.found if not one.is_exact)
+    return dataclasses.replace(found, found=(*published, *exact, *naming, *moves, *rest, *few))
+
+
+def _identifying(plan: Plan, sample: Sampled, found: Findings, decided: Sequence[str]) -> list[Finding]:
+    """Return what is found on unperturbed columns that name or number persons, or hold free text.
+
+    Weights do not, and numbers have decisions of their own; what singles out records needs one for that already.
+    """
+    told = {one.variables[0] for one in found.found if one.code == "singles-out" and len(one.variables) == 1}
+    left = [v for v in plan.codebook.variables if v.role not in ("weight", "household", "record_key")]
+    held = [v for v in left if v.name in sample.alone and v.name not in told]
+    what = {v.name: identifying(sample.table.column(v.name), variable_to_dict(v)) for v in held}
+    return [named(name, text, decided) for name, text in what.items() if text]
+
+
+def _published(plan: Plan, sample: Sampled | None) -> list[Finding]:
+    """Return the finding on perturbed variables of free text, whose values a release lists."""
+    names = []
+    for variable in (plan.codebook[name] for name in plan.perturbed):
+        column = None if sample is None else sample.table.column(variable.name)
+        if perturbed_texts(column, variable_to_dict(variable)):
+            names.append(variable.name)
+    return [Finding("names", (), tuple(names), f"{PUBLISHED}: {', '.join(names)}", is_open=True)] if names else []
+
+
+def _columns(known: Known, sample: Sampled | None) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return the columns that are held: of a sample of the records, and whole ones."""
+    tables = [table for table in (known.columns and known.answers[known.columns], sample and sample.table) if table]
+    return {name: table.column(name) for table in tables for name in table.column_names}
 
 
 def _unweighted(plan: Plan) -> list[Finding]:

@@ -15,6 +15,7 @@ from postrand.risk.file import RiskFile
 from postrand.risk.measures.base import Count, Fact, Histogram, Measured, RiskMeasure
 from postrand.risk.merged import warn_of
 from postrand.support import options
+from postrand.support.measure_names import keys_alone
 from postrand.support.progress import Stage, stage
 
 __all__ = [
@@ -95,12 +96,12 @@ class Assessment:
         """Return plain data for JSON, counts of 1 to 4 as ``"<5"``; for use inside the agency."""
         results = {result.measure: result.to_dict() for result in self.results}
         head = {"notice": INTERNAL, "key_variables": list(self.key_variables), "records": self.records}
-        return {**head, **({"notes": list(self.notes)} if self.notes else {}), "measures": results}
+        return {**head, "notes": [*self.notes, *keys_alone(self.key_variables)], "measures": results}
 
     def __str__(self) -> str:
         """Return the results as text."""
         head = f"{self.records:,} records on {', '.join(self.key_variables)}"
-        notes = [f"note: {note}" for note in self.notes]
+        notes = [f"note: {note}" for note in (*self.notes, *keys_alone(self.key_variables))]
         return "\n\n".join(["\n".join([head, *notes]), *map(str, self.results), INTERNAL])
 
 

@@ -13,7 +13,7 @@ from postrand.errors import UsageError, sentence
 from postrand.risk.cells import FloatArray
 from postrand.risk.file import RiskFile
 from postrand.support.inputs import finite
-from postrand.support.showing import SMALL
+from postrand.support.showing import SMALL, unshown
 
 Cost = Literal["counts", "model", "long"]
 """What a measure costs: counts alone, which even large files have at once; a fitted model; or a long simulation."""
@@ -132,9 +132,9 @@ class Measured:
         lines = [f"{self.title} ({self.measure})"]
         width = max((len(fact.label) for fact in self.facts), default=0)
         lines += [f"  {fact.label:<{width}}  {shown(fact.value)}" for fact in self.facts]
-        lines += [f"  {line}" for line in _table_lines(self.table[:SHOWN])]
-        if len(self.table) > SHOWN:
-            lines.append(f"  ... and {len(self.table) - SHOWN:,} more rows")
+        more = unshown(len(self.table), SHOWN)
+        lines += [f"  {line}" for line in _table_lines(self.table[: len(self.table) - more])]
+        lines += [f"  ... and {more:,} more rows"] * bool(more)
         if self.histogram is not None:
             lines += [f"  {line}" for line in self.histogram.text().split("\n")]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])

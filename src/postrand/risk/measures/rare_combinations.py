@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from postrand.errors import UsageError, sentence
-from postrand.risk.counts import risky_combinations
+from postrand.risk.counts import adding, risky_combinations
 from postrand.risk.file import RiskFile
 from postrand.risk.measures.base import Cost, Count, Fact, Measured, first, require, wildcards
 from postrand.support.inputs import is_whole
 
 MOST = 2_000
 """Combinations of keys that are tried at most."""
+NOTHING_NEW = "not in the table: combinations with the rare cells of a part of them, where a key follows from others"
 
 
 @dataclass(frozen=True, slots=True)
 class RareCombinations:
-    """Count, for every combination of up to ``size`` keys, the cells with fewer than ``threshold`` records."""
+    """Count, for every combination of up to ``size`` keys, the cells with fewer than ``threshold`` records.
+
+    The table leaves out a combination that adds nothing to a part of it: a key in it follows from the others.
+    """
 
     size: int = 3
     threshold: int = 3
@@ -49,19 +53,20 @@ class RareCombinations:
         require(self, file)
         found = risky_combinations(file.keys, self.size, self.threshold)
         rare = [c for c in found if c.cells]
+        told = [c for c in adding(found) if c.cells]
         table = tuple(
             {
                 "Keys": " x ".join(c.variables),
                 f"Cells below {self.threshold}": Count(c.cells),
                 "Records in them": Count(c.records),
             }
-            for c in rare
+            for c in told
         )
         facts = (
             Fact("combinations", "Combinations of keys tried", len(found)),
             Fact("with_rare", "Combinations with a rare cell", len(rare)),
         )
-        return Measured(self.name, self.title, facts, table)
+        return Measured(self.name, self.title, facts, table, notes=(NOTHING_NEW,) if len(told) < len(rare) else ())
 
 
 MEASURE = RareCombinations
