@@ -49,7 +49,7 @@ def pages(browser: Browser, folder: Path) -> None:
         keep(page, "report", 1100, 625)
         keep(page, "report-table", 1100, 225, top="A corrected table: female by educ")
     with opened(browser, (folder / "internal" / "decision.html").as_uri()) as page:
-        keep(page, "decision", 1100, 765)
+        keep(page, "decision", 1100, 830)
         keep(page, "decision-sign", 1100, 900, top="What is guaranteed, whatever an attacker knows")
     with opened(browser, (folder / "internal" / "dossier.html").as_uri()) as page:
         keep(page, "dossier-risk", 1100, 800, top="Risk before and after")
@@ -64,7 +64,7 @@ def screens(browser: Browser, folder: Path) -> None:
         settled(page)
         keep(page, "workbench-risk", 1280, 785)
         page.click("[data-screen=protect]")
-        expect(page.locator("#check")).to_contain_text("Released as it is", timeout=60_000)
+        expect(page.locator("#check")).to_contain_text("Released as in the file", timeout=60_000)
         settled(page)
         keep(page, "workbench-protect", 1280, 805)
 

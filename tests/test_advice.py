@@ -278,7 +278,8 @@ def test_limits_have_several_spellings(text, measure, bound):
 
 
 def test_a_limit_a_search_and_a_policy_know_the_same_measures_of_risk():
-    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon"}
+    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon", "household_epsilon", "person_epsilon"}
+    assert {*MEANINGS} <= {*MEASURES}
     assert {*RISK_MEANINGS} <= {*MEASURES}
     assert {*SEARCHED} <= {*RISK_MEANINGS}
     with pytest.raises(UsageError, match="joint_household_risk"):
@@ -467,8 +468,9 @@ def test_what_no_release_of_so_many_records_can_keep_is_refused(tmp_path):
     asked = ("--limit", "individual <= 0.009", "--precision", "9.7 points for sex")
     done = advise(tmp_path, *asked, keys=("sex", "area"), records=100)
     assert done.exit_code == 2
-    for where in ("the limit 'individual_risk <= 0.009'", "the precision '9.7 points for sex'"):
-        assert f"{where}: no plan can keep this" in done.output
+    assert "the limit 'individual_risk <= 0.009': no plan can keep this" in done.output
+    what = "no plan is certain to keep this: in a cell with half of the 100 records the draw of the sample alone"
+    assert f"the precision '9.7 points for sex': {what}" in done.output
     assert "more than 9.8 points" in done.output
     assert not (tmp_path / "advice").exists()
     require_possible(needs_from(limits=["individual <= 0.01"], precisions=["9.9 points for sex"]), 100)

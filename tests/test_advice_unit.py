@@ -8,7 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 import postrand as pr
+from postrand.certification.units import unit_epsilon
 from postrand.cli import main
+from postrand.workflow.design_blocks import design_blocks
+from postrand.workflow.planned import mechanism_of
 
 
 def survey(folder: Path) -> Path:
@@ -121,3 +124,34 @@ def test_a_household_number_needs_no_decision_because_it_leaves_with_new_numbers
     done = CliRunner().invoke(main, [*map(str, command), "--out", str(tmp_path / "first")])
     assert "wrote" in done.output
     assert "decide on" not in done.output
+
+
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")  # risk and worth take draws as independent
+def test_a_limit_can_be_about_the_epsilon_of_a_household(tmp_path):
+    survey(tmp_path)
+    asked = ("--limit", "household_epsilon <= 6", "--largest-household", 4, "--household-variables", "tenure")
+    said = advised(tmp_path, *asked)
+    plans: list[Any] = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
+    assert len(plans) >= 2
+    assert all(plan.privacy.epsilon <= 1.5 for plan in plans)
+    levels = [unit_epsilon(mechanism_of(plan, design_blocks(plan)), "household", 4) for plan in plans]
+    assert max(levels) <= 6
+    assert all(f"Asked: household_epsilon <= 6: met ({level:.3g})" in said for level in levels)
+
+
+def test_a_limit_on_a_household_needs_a_bound_of_its_size(tmp_path):
+    survey(tmp_path)
+    said = advised(tmp_path, "--limit", "household epsilon <= 6", "--limit", "person_epsilon <= 6")
+    where = "the limit 'household_epsilon <= 6': how large a household can be is not said. Next: add"
+    assert f"{where} --largest-household N" in said
+    assert "how many records a person can have is not said. Next: add --person P --most-records N" in said
+    file = survey(tmp_path)
+    command = ["init", file, "--keys", "sex,tenure", "--household", "hid", "--limit", "household_epsilon <= 6"]
+    command += ["--other", "age", "--out", tmp_path / "w"]
+    first = CliRunner().invoke(main, [str(part) for part in command])
+    assert first.exit_code == 2
+    assert "how large a household can be is not said" in first.output
+    done = CliRunner().invoke(main, [*(str(part) for part in command), "--largest-household", "4"])
+    assert done.exit_code == 0, done.output
+    drafted: Any = pr.load_plan(tmp_path / "w" / "plan.toml")
+    assert drafted.privacy.epsilon <= 1.5

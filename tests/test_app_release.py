@@ -104,7 +104,7 @@ def test_the_check_says_what_happens_to_every_column(decisions: Decisions, tmp_p
     assert check is not None
     assert [c.name for c in check.columns] == list(table().column_names)
     assert [c.name for c in check.of("perturbed")] == ["sex", "area"]
-    assert [c.name for c in check.of("unchanged")] == ["job", "weight", "town"]
+    assert [c.name for c in check.of("as it is")] == ["job", "weight", "town"]
     assert [c.name for c in check.of("not released")] == ["remark"]
     assert check.findings.undecided == ("weight",)
     assert not check.is_ready
@@ -130,6 +130,7 @@ def test_the_check_gives_every_warning_of_the_run(decisions: Decisions, tmp_path
     chosen = open_decisions(opening.open_file(tmp_path / "s.csv"), ROLES | {"remark": "other"})
     for action, key, value in (
         ("as_is", "3", "true"),
+        ("as_is", "5", "true"),
         ("structure", "", "any"),
         ("option", "privacy.differential.epsilon", "0.01"),
         ("prior", "", "file"),

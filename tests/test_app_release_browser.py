@@ -40,7 +40,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator("#problem [role=alert]")).to_have_count(0)  # it does not follow to other screens
 
         # Columns in clear were not listed, and findings were swallowed.
-        expect(page.locator("#check")).to_contain_text("Released as it is: happy, attend, income", timeout=30_000)
+        expect(page.locator("#check")).to_contain_text("Released as in the file: happy, attend, income", timeout=30_000)
         expect(page.locator("#check")).to_contain_text("single out")
 
         # The risk was told after the decision.
@@ -57,7 +57,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
             re.compile(re.escape(decided_on.split()[-2]))
         )
         expect(page.locator("#check_risk table")).to_have_count(0)  # it is that of the release, and stands beside it
-        expect(page.locator("#protect")).to_contain_text("Released as it is: happy, attend, income")
+        expect(page.locator("#protect")).to_contain_text("Released as in the file: happy, attend, income")
 
         # The plan of other decisions was shown beside the release.
         go(page, "design")
@@ -110,7 +110,7 @@ def test_a_release_stays_what_it_is(browser: Browser, tmp_path: Path) -> None:
         accessible(page)
         go(page, "protect")
         expect(page.locator("#protect h3")).to_have_text("Done")
-        expect(page.locator("#check")).to_contain_text("Released as it is: happy, attend, income", timeout=30_000)
+        expect(page.locator("#check")).to_contain_text("Released as in the file: happy, attend, income", timeout=30_000)
         expect(page.locator("#history .row")).to_have_attribute("data-heard", re.compile("[1-9]"))
         for _ in range(2):
             page.click("text=Undo the last decision")

@@ -885,3 +885,34 @@ def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
     for name, done in (("3/mixed", True), ("3/surveyed", False)):
         alone = {check.name: check.code for check in release.verify(RELEASES / name).checks}
         assert alone.get("ranks") == ("said.ranks" if done else None)
+
+
+def test_who_verifies_is_told_what_to_do_and_nothing_that_only_the_curator_could() -> None:
+    for kind, name, kept in (
+        (DataError, "mechanism", ""),
+        (DataError, "bytes", " Next: f."),
+        (ReleaseError, "data", " Next: f."),
+    ):
+        audit = Audit()
+
+        def fails(kind: Any = kind) -> None:
+            raise kind("wrong. Next: f.")
+
+        audit.attempt(name, fails, "check.files")
+        found = audit.outcome(RELEASES / "3" / "survey", raise_if_failed=False)
+        assert found.problems == (f"survey, {name}: wrong.{kept}",)
+        assert found.advice.startswith("Do not use these files. Ask whoever published them")
+        assert str(found).endswith(f"THE RELEASE DOES NOT VERIFY. {found.advice}")
+        assert found.to_dict()["advice"] == found.advice
+        with pytest.raises(ReleaseError, match=r"SHA-256 of its manifest\.json"):
+            audit.outcome(RELEASES / "3" / "survey", raise_if_failed=True)
+    of_file = Verification(RELEASES / "3" / "survey", (Check("file", "failed", problems=("other file",)),))
+    assert of_file.advice == ""  # the confidential file can be the wrong one
+
+
+def test_checks_that_stand_on_a_failed_one_are_one_problem() -> None:
+    stands = [Check(name, "failed", "check.stands_on") for name in ("data", "margins")]
+    found = Verification(Path("here"), (Check("certificate", "failed", problems=("wrong",)), *stands))
+    assert found.problems[0] == "here, certificate: wrong"
+    assert found.problems[1] == "here, data, margins: not checked, because an earlier check failed"
+    assert len(found.problems) == 2

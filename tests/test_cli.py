@@ -269,6 +269,10 @@ def test_outputs_that_exist_keys_that_are_wrong_and_two_keys_are_refused(started
     assert wrong.exit_code == 2
     assert "64 hexadecimal digits" in wrong.stderr
     assert "abc" not in wrong.stderr
+    missing = call(*plan, started / "new", "--key-file", started / "no key")
+    assert missing.exit_code == 2
+    made = f"only you can read (mode 600): (umask 077; head -c 32 /dev/urandom > '{started / 'no key'}')."
+    assert " ".join(made.split()) in " ".join(missing.stderr.split())
     assert call(*plan, started / "new", "--key-file", started / "key", "--seed", 1).exit_code == 2
     assert call(*plan, started / "new", "--dossier", started / "new" / "in").exit_code == 7
     assert not (started / "new").exists()

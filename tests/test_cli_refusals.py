@@ -430,3 +430,19 @@ def test_each_optional_package_is_in_the_extra_that_its_sentence_names():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for package, extra in EXTRAS.items():
         assert any(entry.startswith(f"{package.replace('_', '-')}>=") for entry in listed[extra]), package
+
+
+@pytest.mark.parametrize("files", [["s.csv"], ["s.csv", "notes.txt", "old.csv"]])
+@pytest.mark.parametrize("option", ["--drop", "--other"])
+def test_a_star_without_quotes_is_the_files_of_the_folder(tmp_path, monkeypatch, files, option):
+    """The shell puts their names in its place; where that is refused, what is wrong is said."""
+    for name in files:
+        (tmp_path / name).write_text("sex,age\n" + "f,1\nm,2\n" * 30)
+    monkeypatch.chdir(tmp_path)
+    for out in (["--out", "../out"], []):
+        done = CliRunner().invoke(main, ["advise", "s.csv", "--keys", "sex", option, *sorted(files), *out])
+        assert done.exit_code == 2
+        assert f"the shell puts them in the place of *. Next: put the star in quotes: {option} '*'" in done.output
+    plain = CliRunner().invoke(main, ["advise", "s.csv", "--keys", "sex,no", "--out", "s.csv"])
+    assert plain.exit_code == 2
+    assert "star" not in plain.output

@@ -13,9 +13,11 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
 from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings
+from postrand.workflow.column_ways import WAYS as IN_WORDS
+from postrand.workflow.column_ways import ColumnWay
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RECODED, RiskFigure
-from postrand.workflow.dossier_decision import MEASURES, decision_of
+from postrand.workflow.dossier_decision import MEASURES, decision_of, risk_notes
 from postrand.workflow.policy_check import PolicyCheck, Verdict
 from tests.test_report import Page
 
@@ -39,8 +41,17 @@ def figures(**changed: object) -> PlanFigures:
         RiskFigure("below_2", "", 0.46, 0.97, "share"),
     )
     given = {"name": "survey.sav", "records": 1000, "claims": ("of 100 guesses",), "epsilon": 1.0, "risks": risks}
-    settings = (("recode of job", "grouped"), ("as it is", "income"), ("order of records", "random"))
-    return PlanFigures(**{**given, "one_way": (), "two_way": (), "settings": settings, **changed})
+    return PlanFigures(**{**given, "one_way": (), "two_way": (), "settings": (), **changed})
+
+
+WAYS = (
+    ColumnWay(MARKUP, "perturbed"),
+    ColumnWay("job", "made", "block job × sex"),
+    ColumnWay("weight", "recoded"),
+    ColumnWay("income", "as it is"),
+    ColumnWay("home", "new numbers"),
+    ColumnWay("remark", "not released"),
+)
 
 
 def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
@@ -49,12 +60,14 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
     found = decision_of(
         figures(
-            unperturbed=("income", "weight"),
-            recoded=("job", "weight"),
+            ways=WAYS,
+            keys=(MARKUP,),
+            levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
+            unit_epsilon={"household": 5.0},
+            unit_records={"household": 5},
             as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0},
         ),
         policy,
-        mechanism,
         certificate,
         Findings(
             (Finding("merged", (), (), "few"), Finding("together", ("a",), (), "income tells the rest", share=0.9))
@@ -66,15 +79,16 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     assert "This page is of a plan" not in text
     for words in (
         "Decision on a release of survey.sav",
-        "Perturbed <b>age</b> (ε of a record: 1 at most)",
-        "Recoded before job",
-        "Released as in the file income",
+        "Perturbed <b>age</b> Recoded, then perturbed job (block job × sex)",
+        "Released as in the file income Released with new numbers home Not released remark",
+        "Order of the records a new random order",
+        "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
+        "the attackers know <b>age</b>, and nothing of job, weight, income. Who also knows values of these can",
         "Persons found rightly, informed attacker 1,000 (100%) 600 (60%) 30 (3%)",
         "chance above 20%, informed attacker not looked at 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
-        "46% of the records are alone",
         "above 20%, all members known 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
@@ -87,6 +101,11 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         assert words in text, words
     assert text.count("Internal – not for release") == 2
     assert "This release is not private" not in text
+    claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
+    assert claims.index("A household with up to 5 records") < claims.rindex("of 100 guesses")
+    assert "50 are right without the release and at most 99.4 with it" in claims
+    assert any("46% of the records are alone" in note for note in risk_notes(figures()))
+    assert "in full" not in text  # there is room for all names
 
 
 def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:
@@ -122,7 +141,9 @@ LONG = figures(
     claims=tuple(f"claim {k} " * 60 for k in range(30)),
     risks=tuple(RiskFigure(code, "", 0.9, 0.1, "share") for code in MEASURES),
     risk_leaves_out=("the risk leaves out something " * 9,) * 9,
-    settings=tuple((name, "a long name, " * 60) for name in ("recode of x" * 9, "as it is", "not released")),
+    ways=tuple(ColumnWay(f"a_long_name_{way}_{k}", way) for way in IN_WORDS for k in range(60)),
+    levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
+    keys=("sex",),
 )
 FOUND = Findings(tuple(Finding("linked", (), (), f"{k} a finding " * 50) for k in range(9)))
 """A plan with more to say than two pages hold."""

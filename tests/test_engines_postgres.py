@@ -280,6 +280,15 @@ def transacted(uri: str, statement: str) -> None:
         transaction.execute(statement)
 
 
+@pytest.fixture
+def hears() -> Iterator[None]:
+    """Hear Ctrl-C, also in a process that was started to ignore it, as one in the background is."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears")
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_during_a_statement_is_a_stop_and_not_an_error_of_the_database(uri, step):
     """The driver hears Ctrl-C in place of Python, and says SQLSTATE 57014, or nothing where the statement goes on."""

@@ -162,6 +162,32 @@ def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
     assert found.after == "not known"
 
 
+def test_a_rule_that_fails_names_its_own_cause(tmp_path):
+    """Church tax, 8 or 9 % of income tax, is released beside perturbed bands of income: no other is the cause."""
+    rng = np.random.default_rng(4)
+    tax = np.round(rng.lognormal(7, 0.8, N))
+    columns = {
+        "sex": np.array(["f", "m"])[rng.integers(0, 2, N)],
+        "income": np.array([f"band{k}" for k in np.digitize(tax, [400, 1000, 2000])]),
+        "church_tax": np.round(tax * rng.choice([0.08, 0.09], N)),
+        "rooms": np.array(["few", "many"])[rng.integers(0, 2, N)],
+    }
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), tmp_path / "people.parquet")
+    roles = {"key": ["sex", "income"], "other": ["church_tax", "rooms"]}
+    initialise(tmp_path / "people.parquet", tmp_path, roles)
+    found = figures_of(load_plan(tmp_path / "plan.toml"))
+    assert any("income, which is perturbed: church_tax" in text for text in found.findings)
+    bad = verdict(found, measure="unperturbed", never=["wage", "church_tax", "rooms"])
+    assert (bad.is_met, bad.after) == (False, "church_tax, rooms")
+    assert bad.why == "church_tax, rooms released unperturbed; no column of this file: wage"
+    tables = [["sex", "rooms"], ["church_tax", "sex"], ["rooms"], ["gone", "sex"]]
+    bad = verdict(found, measure="effective_records", at_least=1, tables=tables)
+    assert bad.why == (
+        "not known: church_tax × sex: no categories of church_tax; "
+        "not known: rooms: no perturbed variable, so that nothing is lost; not known: gone × sex: gone not released"
+    )
+
+
 def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures):
     found = verdict(figures, measure="unperturbed", never=["income"])
     assert (found.is_met, found.why) == (True, "no column of this file: income")
@@ -214,11 +240,11 @@ def test_tables_without_an_estimate_are_counted_and_are_no_part_of_the_mean():
 def test_tables_that_are_not_known_are_listed_apart_and_not_as_worth_more(figures):
     shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in figures.two_way * 10]
     worth = TableWorth(("a", "b"), 40.0, 300)
-    first, *others = two_way_lines([*shared, *[worth] * 9])
-    assert "9 of 9 of little use" in first
+    first, *others = two_way_lines([*shared, *[worth] * 11])
+    assert "11 of 11 of little use" in first
     assert f"; of {len(shared)} of " in first
     assert first.endswith("share one draw of its values")
-    assert others[-1] == "  and 1 more table, none worth less than these"
+    assert others[-1] == "  and 3 more tables, none worth less than these"
     assert list(worth_line("tables", shared)) == [f"tables: worth {SHARED['household']}"]
 
 

@@ -81,3 +81,15 @@ def test_a_plan_and_a_release_are_shown_in_a_line(tmp_path):
     assert repr(plan) == "Plan(people.parquet: 2 blocks, sex, area; DifferentialPrivacy(epsilon=2.0))"
     release = pr.run(plan, tmp_path / "out")
     assert repr(release) == f"Release({str(tmp_path / 'out')!r}: 2 variables, 2 of them perturbed, 3 claims)"
+
+
+def test_large_estimates_have_no_exponent():
+    pay = Variable("pay", role="other", type="double")
+    sex = Variable("sex", role="key", categories=("f", "m"))
+    law = TransitionMatrix.from_array([[0.9, 0.1], [0.1, 0.9]])
+    mechanism = Mechanism({"sex": law}, codebook=Codebook((sex, pay)))
+    frame = pa.table({"sex": ["f", "m"] * 50, "pay": [100_000.0] * 60 + [1_234_567.0] * 40})
+    shown = str(pr.estimate.quantile(frame, "pay", mechanism, [0.5, 0.9]))
+    assert "100000" in shown
+    assert "1234567" in shown
+    assert "e+" not in shown

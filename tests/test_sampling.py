@@ -15,7 +15,7 @@ from postrand.mechanism.matrix import UNIT, TransitionMatrix, randomised_respons
 from postrand.mechanism.matrix_storage import Constant
 from postrand.mechanism.sampling import CHUNK, AliasTables, StayOrMove, draw, perturb_codes, sampler
 from postrand.mechanism.split_sampling import chosen, cumulated, grouped, split_words, subset_sampler
-from postrand.support import jit
+from postrand.support import jit, memory
 from postrand.support.memory import room_for
 from postrand.support.randomness import words
 from tests import sampling_reference as reference
@@ -341,3 +341,12 @@ def test_draws_are_independent():
     assert not dependent(crossed(lies[0][:half], lies[0][half:]))
     same_noise = [release(np.zeros(half, dtype=np.int8))[0] != 0 for _ in range(2)]
     assert dependent(crossed(*same_noise))
+
+
+def test_threads_share_one_heap_where_the_c_library_can(monkeypatch):
+    asked = []
+    monkeypatch.setattr(memory, "_function", lambda name: lambda *numbers: asked.append((name, *numbers)))
+    memory.share_heap()
+    assert asked == [("mallopt", -8, 1)]  # M_ARENA_MAX of GNU's malloc.h
+    monkeypatch.setattr(memory, "_function", lambda name: None)
+    memory.share_heap()

@@ -432,7 +432,7 @@ def test_a_majority_over_members_finds_no_more_than_one_draw(tmp_path):
     assert recovered(frame, truth) <= best + 5 * math.sqrt(best * (1 - best) / frame.num_rows)
     section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
     apart = planned(tmp_path / "v", (BLOCKS, own.replace('unit = "household"\n', "")), (section, ""), table=table)
-    with pytest.warns(UserWarning, match="hid"):
+    with pytest.warns(UserWarning, match="all members have the same value"):
         other = run(apart, tmp_path / "apart", release_key=KEY)
     frame = other.frame().filter(pa.compute.not_equal(other.frame()["tenure"].cast("string"), NOT_RELEASED))
     assert recovered(frame, truth) > best + 0.04

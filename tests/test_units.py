@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import subprocess
 import tomllib
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -267,6 +269,28 @@ def test_a_release_shows_one_value_for_each_household_and_verifies(made):
         text = " ".join((release.path / name).read_text("utf-8").split())
         assert "share one draw of: region, tenure" in text, name
     assert "for 6 records, the most that are allowed" in (release.path / "report.html").read_text("utf-8")
+    about = " ".join((release.path / "README.txt").read_text("utf-8").split())
+    assert "('postrand complete') cannot be made of this release" in about
+    assert "postrand complete, which makes" not in about
+
+
+@pytest.mark.r
+def test_the_r_script_of_a_release_warns_of_shared_draws(made, tmp_path):
+    release, _ = made
+    pacsv.write_csv(release.frame(), tmp_path / "data.csv")
+    data = f'read.csv("{tmp_path / "data.csv"}", colClasses = "character")'
+
+    def said(name):
+        code = 'source("postrand.R", encoding = "UTF-8"); release <- postrand_read(".");'
+        code += f'invisible(postrand_table({data}, "{name}", release))'
+        done = subprocess.run(["Rscript", "-e", code], cwd=release.path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stderr.split())
+
+    with pytest.warns(SharedDrawsWarning) as heard:
+        pr.estimate.table(release.frame(), ["region"], release.mechanism)
+    assert str(heard[0].message) in said("region")
+    assert "share one draw" not in said("sex")
 
 
 @pytest.mark.parametrize("engine", ["duckdb"])
@@ -439,7 +463,7 @@ def test_a_majority_vote_finds_no_more_than_one_draw_and_memberwise_draws_are_ca
     assert recovered(made.frame(), truth) == pytest.approx(single, abs=5 * math.sqrt(single * (1 - single) / 1500))
     section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
     memberwise = planned(tmp_path / "v", own, as_is, (section, ""), table=table)
-    with pytest.warns(UserWarning, match="hid"):
+    with pytest.warns(UserWarning, match="all members have the same value"):
         other = run(memberwise, tmp_path / "apart", release_key=KEY)
     assert recovered(other.frame(), truth) > 0.97
     # The defect planted: member-wise draws under a law that says they are the household's.

@@ -31,6 +31,8 @@ _COMPARED = 1000
 """Names with which a misspelt one is compared: that is slow, and each of many problems asks for it."""
 MOST = 20
 """Problems that a message shows; a file by somebody else can have any number."""
+LEAST_HIDDEN = 3
+"""A list is cut only where so many of it would be hidden: one or two more take no more room than saying so."""
 
 
 class PostrandError(Exception):
@@ -38,15 +40,17 @@ class PostrandError(Exception):
 
     exit_code = 1
 
-    def __init__(self, problems: str | Iterable[str]) -> None:
+    def __init__(self, problems: str | Iterable[str], advice: str = "") -> None:
+        """Take the problems, and the next step for all of them together, if there is one."""
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
-        super().__init__(_join(self.told, len(self.problems)))
+        self.advice = advice
+        super().__init__(_join(self.told, len(self.problems)) + f"\n{advice}" * bool(advice))
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What is shown: the first 20 problems, and how many more there are."""
+        """What is shown: the first 20 problems, and how many more there are, where these are three or more."""
         rest = len(self.problems) - MOST
-        return self.problems if rest <= 1 else (*self.problems[:MOST], f"And {rest:,} more.")
+        return self.problems if rest < LEAST_HIDDEN else (*self.problems[:MOST], f"And {rest:,} more.")
 
 
 class UsageError(PostrandError):
@@ -120,6 +124,15 @@ def sentence(what: str, *, where: str = "", got: object = None, wanted: object =
     return printable(f"{text} Next: {fix.rstrip('.')}." if fix else text)
 
 
+def without_fix(problem: str) -> str:
+    """Return a sentence of :func:`sentence` without its next step, which is for somebody else.
+
+    >>> without_fix("row 0 does not sum to 1. Next: correct it.")
+    'row 0 does not sum to 1.'
+    """
+    return problem.rpartition(" Next: ")[0] or problem
+
+
 def printable(text: str) -> str:
     r"""Return a text with every control character written out: otherwise a name in a file could control the terminal.
 
@@ -147,21 +160,21 @@ def shown(value: object, form: Callable[[object], str] = str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'x'?)`` for the known word closest to ``word``, or an empty string.
+    """Return `` (did you mean 'x'?)`` for the known word closest to ``word``, in letters of any case, or "".
 
-    >>> nearest("epsilom", ["epsilon", "delta"])
+    >>> nearest("EPSILOM", ["epsilon", "delta"])
     " (did you mean 'epsilon'?)"
     """
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1) if len(names) <= _COMPARED else ()
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    names = {name.casefold(): name for name in reversed(list(known))}
+    close = difflib.get_close_matches(word.casefold(), names, n=1) if len(names) <= _COMPARED else ()
+    return f" (did you mean {names[close[0]]!r}?)" if close else ""
 
 
-def raise_all(kind: type[PostrandError], problems: Iterable[str]) -> None:
-    """Raise ``kind`` with every problem at once, or return when there is none."""
+def raise_all(kind: type[PostrandError], problems: Iterable[str], advice: str = "") -> None:
+    """Raise ``kind`` with every problem at once, and ``advice`` on all, or return when there is none."""
     found = tuple(problems)
     if found:
-        raise kind(found)
+        raise kind(found, advice)
 
 
 def _join(told: tuple[str, ...], number: int) -> str:

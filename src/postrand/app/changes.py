@@ -9,6 +9,7 @@ from typing import Any
 from postrand.app import forms, goals
 from postrand.app.decisions import Decisions, Opened
 from postrand.formats import path_of
+from postrand.support.showing import unshown
 from postrand.support.worth_basis import PRIORS
 
 MAX_NAMED = 6
@@ -41,9 +42,10 @@ def _file(opened: Opened | None) -> str:
 
 
 def _few(found: list[str], kind: str) -> Iterator[str]:
-    yield from found[:MAX_NAMED]
-    if len(found) > MAX_NAMED:
-        yield f"and {len(found) - MAX_NAMED:,} more {kind}"
+    more = unshown(len(found), MAX_NAMED)
+    yield from found[: len(found) - more]
+    if more:
+        yield f"and {more:,} more {kind}"
 
 
 def _of_file(one: Decisions, other: Decisions) -> Iterator[str]:

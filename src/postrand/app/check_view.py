@@ -7,25 +7,23 @@ from typing import Any
 
 from htmltools import Tag, TagList, tags
 
-from postrand.app.checking import Column, Fate, ReleaseCheck, RiskTable
+from postrand.app.checking import ReleaseCheck, RiskTable
 from postrand.app.decisions import Decisions
 from postrand.app.houses import is_offered
 from postrand.app.houses_view import box, levels_view
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, cut, facts, scroll, trouble
 from postrand.risk.findings import Finding
+from postrand.support.showing import few
+from postrand.workflow.column_ways import WAYS, ColumnWay, Way
 from postrand.workflow.dossier import singled_row
 
 MAX_NAMED, MAX_ROWS, MAX_SINGLED, MAX_CLAIMS = 12, 500, 15, 30
 RISK = "Risk before and after"
 IN_A_PLAN = "No form here does this: write it in the plan (see docs/households.md), and open that plan here."
 """What is said of a next step that only a plan can take."""
-_FATES: tuple[tuple[Fate, str], ...] = (
-    ("perturbed", "Perturbed"),
-    ("unchanged", "Released as it is"),
-    ("new numbers", "Released with new numbers"),
-    ("not released", "Not released"),
-)
+_ALWAYS: tuple[Way, ...] = ("perturbed", "as it is", "not released")
+"""The ways that are counted also where no column leaves so."""
 
 
 def check_view(decisions: Decisions, check: ReleaseCheck, decide: bool = True) -> TagList:
@@ -78,19 +76,19 @@ def risk_table(found: RiskTable, said: Sequence[str]) -> list[Any]:
 
 
 def _fates(check: ReleaseCheck) -> Tag:
-    shown = [(words, check.of(fate)) for fate, words in _FATES]
-    return facts([(words, f"{len(held):,}") for words, held in shown if held or words != _FATES[2][1]])
+    shown = [(words, len(check.of(way))) for way, words in WAYS.items() if check.of(way) or way in _ALWAYS]
+    return facts([(words, f"{many:,}") for words, many in shown])
 
 
 def _columns(decisions: Decisions, check: ReleaseCheck) -> TagList:
     """Return the columns by what happens to them: some by name, and all in a table that can be opened."""
-    lines = [tags.p(tags.strong(f"{words}: "), _some(check.of(fate))) for fate, words in _FATES if check.of(fate)]
+    lines = [tags.p(tags.strong(f"{words}: "), _some(check.of(way))) for way, words in WAYS.items() if check.of(way)]
+    lines.append(tags.p(tags.strong("Order of the records: "), check.order))
     head = tags.tr(*(tags.th(name, scope="col", class_="text") for name in ("Variable", "In the release", "How")))
-    words = dict(_FATES)
     rows = [
         tags.tr(
             tags.th(cut(one.name), scope="row"),
-            tags.td(words[one.fate], class_="text"),
+            tags.td(WAYS[one.way], class_="text"),
             tags.td(one.how, class_="text soft"),
         )
         for one in check.columns[:MAX_ROWS]
@@ -106,16 +104,15 @@ def _columns(decisions: Decisions, check: ReleaseCheck) -> TagList:
 def _sensitive(decisions: Decisions, check: ReleaseCheck) -> Tag | None:
     """Return a warning of the sensitive variables that are released as they are; None where there is none."""
     roles = dict(zip(decisions.names, decisions.roles, strict=True))
-    held = [one for one in check.of("unchanged") if roles.get(one.name) == "sensitive"]
+    held = [one for one in check.of("as it is", "recoded") if roles.get(one.name) == "sensitive"]
     words = (
         "The role sensitive protects nothing by itself: perturb them, or do not release them. Released as they are: "
     )
     return tags.p(words + _some(held) + ".", class_="warning") if held else None
 
 
-def _some(columns: Sequence[Column]) -> str:
-    named = ", ".join(cut(one.name) for one in columns[:MAX_NAMED])
-    return named + (f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else "")
+def _some(columns: Sequence[ColumnWay]) -> str:
+    return few([cut(one.name) for one in columns], MAX_NAMED)
 
 
 def _messages(check: ReleaseCheck) -> list[Any]:

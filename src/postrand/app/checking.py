@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
 
 from postrand.app import documents
 from postrand.app.decisions import Decisions
 from postrand.app.designing import Designed, Latest, figures
 from postrand.certification.plain_words import household_claims, household_levels, plain_claims
-from postrand.mechanism import Mechanism
-from postrand.plan import Plan
 from postrand.release import rendering
 from postrand.report.html import compiled
 from postrand.report.internal import RiskRow
@@ -21,11 +18,11 @@ from postrand.report.table_worth import two_way, two_way_lines
 from postrand.risk.file import household_numbers
 from postrand.risk.findings import Findings
 from postrand.risk.singled_together import singled_by_all
-from postrand.support.exact import format_upper
+from postrand.support.showing import ORDERS
 from postrand.support.warned import heard
+from postrand.workflow.column_ways import ColumnWay, Way, ways_of
 from postrand.workflow.dossier import Beside
 from postrand.workflow.dossier_decision import risk_notes, risk_rows, risk_warnings
-from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import file_warnings
 from postrand.workflow.policy_check import PolicyCheck, check_policy
@@ -34,16 +31,6 @@ from postrand.workflow.written import refused
 
 _LATE = ("postrand.metadata.documents", "postrand.report.release_readme")
 """What a run imports only when it writes its pages."""
-Fate = Literal["perturbed", "unchanged", "new numbers", "not released"]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """What happens to one column of the file, and how."""
-
-    name: str
-    fate: Fate
-    how: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +42,12 @@ class ReleaseCheck:
     single out, ``rest`` that of those which do not single out many alone; None where there is no such column.
     ``promises`` are the claims in plain words; ``of_households`` are those on households, and ``levels`` their ε
     by size. ``worth`` says what tables of two variables are worth; ``policy`` has the verdicts on the plan's rules.
-    ``risk`` is the table of risk before and after, where it has been measured. ``made`` is the design that was checked:
+    ``risk`` is the table of risk before and after, where it has been measured. ``order`` is that of the released
+    records. ``made`` is the design that was checked:
     a release that was made has none beside it.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnWay, ...]
     findings: Findings = field(default_factory=Findings)
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -72,6 +60,7 @@ class ReleaseCheck:
     worth: tuple[str, ...] = ()
     policy: PolicyCheck | None = None
     risk: RiskTable | None = None
+    order: str = ""
     made: Designed | None = field(default=None, repr=False)
 
     @property
@@ -85,11 +74,11 @@ class ReleaseCheck:
     @property
     def is_ready(self) -> bool:
         """Whether nothing is left to decide, and nothing would stop the run."""
-        return not self.refusals and not self.findings.undecided
+        return not self.refusals and not self.findings.refusals
 
-    def of(self, fate: Fate) -> tuple[Column, ...]:
-        """Return the columns that share a fate, in the order of the file."""
-        return tuple(column for column in self.columns if column.fate == fate)
+    def of(self, *ways: Way) -> tuple[ColumnWay, ...]:
+        """Return the columns that leave in one of these ways, in the order of the file."""
+        return tuple(column for column in self.columns if column.way in ways)
 
     def after(self, findings: Findings | None, said: tuple[str, ...], risk: RiskTable | None = None) -> ReleaseCheck:
         """Return the check of a release that was made: its own findings, its risk, and what the run said besides."""
@@ -150,12 +139,13 @@ def checked(decisions: Decisions, folder: Path, latest: Latest | None = None) ->
     said = (*made.said, *(text for text, _ in file_warnings(made.known)), *_doubts(made.known))
     warnings = (*said, *(() if enforced else unmet))
     refusals = (*refused(made.known), *(unmet if enforced else ()))
-    columns = columns_of(made.plan, made.mechanism)
+    columns = ways_of(made.plan, made.mechanism)
     largest = found.largest_household
     houses = household_claims(made.mechanism, largest), household_levels(made.mechanism, largest)
     told, worth = _promises(made, found), tuple(two_way_lines(two_way(made.mechanism, _rows(decisions))))
     shares = _together(made.known, found)
-    return ReleaseCheck(columns, found, warnings, refusals, *shares, told, *houses, worth, policy, made=made)
+    about = (*shares, told, *houses, worth, policy)
+    return ReleaseCheck(columns, found, warnings, refusals, *about, order=ORDERS[made.plan.release.shuffle], made=made)
 
 
 def prepared(decisions: Decisions, made: Designed, latest: Latest) -> None:
@@ -171,7 +161,7 @@ def prepared(decisions: Decisions, made: Designed, latest: Latest) -> None:
 def _policy(decisions: Decisions, made: Designed, found: Findings, latest: Latest) -> PolicyCheck | None:
     if made.plan.policy is None:
         return None
-    told = figures(decisions, made, latest.measured(decisions, made), found.sentences)
+    told = figures(decisions, made, latest.measured(decisions, made), found)
     return check_policy(told, made.plan.policy)
 
 
@@ -184,35 +174,6 @@ def _promises(made: Designed, found: Findings) -> tuple[str, ...]:
     level = made.certificate.file
     file, largest = None if level is None else level.to_dict(), found.largest_household
     return plain_claims(made.certificate.claims, made.mechanism, file, largest_household=largest)
-
-
-def columns_of(plan: Plan, mechanism: Mechanism) -> tuple[Column, ...]:
-    """Return what a plan does to each column of its file."""
-    released, ranked = {*released_names(plan)}, {column.variable for column in mechanism.numerical}
-    fresh = household_of(plan) if plan.release.renumbers else None
-
-    def column(name: str) -> Column:
-        if name in ranked:
-            return Column(name, "perturbed", "a number, changed by its rank")
-        if name in mechanism.variables:
-            return Column(name, "perturbed", _how(mechanism, name))
-        if name not in released:
-            return Column(name, "not released")
-        return Column(name, "new numbers" if name == fresh else "unchanged")
-
-    return tuple(column(name) for name in plan.codebook.names)
-
-
-def _how(mechanism: Mechanism, name: str) -> str:
-    if name in mechanism.partly:
-        return "by the split"
-    block = mechanism[name]
-    others = [other for other in block.variables if other != name and other not in block.given]
-    words = f"together with {', '.join(others)}" if others else "by itself"
-    strata = f", within {', '.join(block.given)}" if block.given else ""
-    strata += ", drawn once for each household" if block.unit == "household" else ""
-    level = f", ε = {format_upper(block.epsilon)}" if block.epsilon < float("inf") else ", without an ε"
-    return words + strata + level
 
 
 def _doubts(known: Known) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from postrand.mechanism import Split
 from postrand.report import svg
 from postrand.report.table_worth import TableWorth, records_of
 from postrand.risk import RiskReport
-from postrand.risk.findings import KEYS_ALONE
-from postrand.support.measure_names import LEARNS
-from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
+from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.showing import capital
+from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure, attackers
 from postrand.workflow.dossier_risk import MEASURES
 
 FIRST = ("correct_matches", "household_risk", "joint_household_risk")
@@ -92,9 +92,8 @@ def _risk(
             tags.strong(f"{matches.after:,.1f} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
-        yield tags.p(LEARNS, class_="soft")
-    if together:
-        yield tags.p(f"{KEYS_ALONE[:1].upper()}{KEYS_ALONE[1:]}. {together}.", class_="warning")
+        yield from (tags.p(text, class_="soft") for text in attackers(attacks))
+    yield tags.p(f"{capital(KEYS_ALONE)}." + f" {together}." * bool(together), class_="warning" if together else "soft")
     first = [] if came is None else ["–"]
     rows = [_figure(by_code[code], first) for code in FIRST if code in by_code and by_code[code].before is not None]
     known = any(report is not None for report in risks)

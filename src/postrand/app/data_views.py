@@ -11,6 +11,7 @@ from postrand.app.widgets import button, control, cut, labelled, scroll, select
 from postrand.codebook.variable import ROLES
 from postrand.plan.infer import perturbs
 from postrand.plan.numbering import number_note
+from postrand.support.showing import few, unshown
 
 ROLE_TEXT = {
     "": "choose …",
@@ -83,10 +84,9 @@ def _asked(decisions: Decisions) -> Tag | None:
     unset = decisions.unset
     if not 0 < len(unset) < len(decisions.roles):
         return None
-    named = ", ".join(cut(decisions.names[j]) for j in unset[:12])
-    more = f" and {len(unset) - 12:,} more" if len(unset) > 12 else ""
+    named = few([cut(decisions.names[j]) for j in unset], 12)
     one = "1 variable has" if len(unset) == 1 else f"{len(unset):,} variables have"
-    words = f"{one} no role yet: {named}{more}. Choose one for each below: until then nothing can be protected."
+    words = f"{one} no role yet: {named}. Choose one for each below: until then nothing can be protected."
     return tags.p(words, class_="warning", role="status")
 
 
@@ -110,7 +110,8 @@ def _variable(decisions: Decisions, j: int) -> Tag:
     name, categories = str(draft["name"]), draft.get("categories", [])
     kind = str(draft.get("type", "string"))  # a codebook leaves the usual one out
     texts = draft.get("labels") or [str(c) for c in categories]
-    some = ", ".join(cut(t) for t in texts[:4]) + (" …" if len(texts) > 4 else "")
+    left = unshown(len(texts), 4)
+    some = ", ".join(cut(t) for t in texts[: len(texts) - left]) + " …" * bool(left)
     perturb: Tag | str = "–"
     if perturbs(draft) and decisions.roles[j] in ("key", "sensitive", "other"):
         checked = "checked" if decisions.is_perturbed(j) else None

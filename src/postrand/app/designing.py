@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan, load_plan
 from postrand.release.kept import State
 from postrand.report.table_worth import EQUAL, TableWorth, pairs_of, table_worth
+from postrand.risk.findings import Findings
 from postrand.support.progress import Stage, stage
 from postrand.support.warned import heard, warn
 from postrand.support.worth_basis import BASES
@@ -185,11 +186,11 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
     """
     made = latest.designed(decisions, folder)
     with heard():  # the release check gives them
-        told = measured(made.plan, made.mechanism, made.known).sentences
+        told = measured(made.plan, made.mechanism, made.known)
         return explain(made.plan, figures(decisions, made, latest.measured(decisions, made), told))
 
 
-def figures(decisions: Decisions, made: Designed, found: Measured, told: Sequence[str] = ()) -> PlanFigures:
+def figures(decisions: Decisions, made: Designed, found: Measured, told: Findings | None = None) -> PlanFigures:
     """Return what a design claims, risks and is worth; ``told`` are its findings."""
     name = "" if decisions.opened is None else decisions.opened.name
     about = certified(found.known, made.mechanism), found.risk.figures, found.risk.as_is

@@ -16,6 +16,7 @@ from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import File, path_of
 from postrand.plan import writing
 from postrand.risk.measures import kinds
+from postrand.support.showing import few
 
 MAX_NAMED = 5
 _RECODE = "postrand recode codebook.toml"
@@ -145,12 +146,9 @@ def problems(decisions: Decisions) -> list[str]:
         return [sentence("no file is open", fix="open a file on the first screen")]
     found = []
     if decisions.unset:
-        named = ", ".join(decisions.names[j] for j in decisions.unset[:MAX_NAMED])
-        more = f" and {len(decisions.unset) - MAX_NAMED:,} more" if len(decisions.unset) > MAX_NAMED else ""
+        named = few([decisions.names[j] for j in decisions.unset], MAX_NAMED)
         found.append(
-            sentence(
-                f"variables without a role: {named}{more}", fix="choose a role for each variable on the first screen"
-            )
+            sentence(f"variables without a role: {named}", fix="choose a role for each variable on the first screen")
         )
     if not decisions.perturbed:
         found.append(

@@ -30,6 +30,7 @@ HELP = {
         "decides which, and the release says so."
     ),
     "hierarchy": "Copy the rows from a spreadsheet: a value, then what it belongs to at level 1, then at level 2.",
+    "missing": "These values become missing, all others stay. An empty box says that all are true values.",
 }
 _BOXES = {
     "bands": (
@@ -53,6 +54,7 @@ _BOXES = {
     ),
     "merge_rare": (("merge_rare", "Fewer records than", ""), ("others", "Name of their category", "usual: Other")),
     "hierarchy": (("level", "Level", "1 is the first above the values"),),
+    "missing": (("no_answer", "Values that mean no answer", "such as -9, 999; empty: none"),),
 }
 
 

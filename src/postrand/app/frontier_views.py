@@ -14,6 +14,7 @@ from postrand.app.frontier import MEASURES, PREFIX, Level, Target
 from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
 from postrand.report.table_worth import shown
 from postrand.report.text import decimal
+from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.showing import capital
 
 WIDTH, HEIGHT = 720, 420
@@ -59,6 +60,7 @@ def points(
             class_="soft",
         ),
         _picture(found, kept, used),
+        tags.p(f"{capital(KEYS_ALONE)}.", class_="soft"),
         busy("Measuring the risk at every level …") if measuring else None,
         _said(found, kept),
         *(tags.p(text, class_="soft") for text in (found[0].drawn.sentences if found and target.table else ())),
@@ -153,7 +155,7 @@ def _table(
     heads = ["ε of a record", "Released", "Tables of one", "Tables of two"]
     if target.table:
         basis = found[0].drawn.basis if found else ""
-        heads.append(f"± points at most, whatever the true shares{basis}: {' × '.join(map(cut, target.table))}")
+        heads.append(f"± points at most, at the least favourable shares{basis}: {' × '.join(map(cut, target.table))}")
     if target.limit is not None:
         heads.append(capital(MEASURES[target.measure]))
     heads += ["Keeps what is asked", ""]

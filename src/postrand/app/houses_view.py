@@ -56,7 +56,7 @@ def levels_view(levels: Sequence[tuple[int, float]]) -> TagList:
     """Return a table of the ε of households by their size, with what it means in guesses; nothing without levels."""
     if not levels:
         return TagList()
-    heads = ("Members", "ε together, at most", "Right guesses out of 100")
+    heads = ("Members", "ε together, at most", "Right guesses out of 100 (50 without the release)")
     rows = [
         tags.tr(tags.th(f"{members:,}", scope="row"), tags.td(format_upper(epsilon)), tags.td(_right(epsilon)))
         for members, epsilon in levels

@@ -13,6 +13,7 @@ from postrand.app.widgets import button, cut
 from postrand.engines.database import open_records
 from postrand.plan.infer import is_nested
 from postrand.risk.sample import Sampled, sampled
+from postrand.support.showing import few, unshown
 from postrand.workflow.linked import Proposed, proposed, set_aside
 
 MAX_SAID = 12
@@ -45,13 +46,13 @@ def linked_card(decisions: Decisions, found: Proposed | None) -> Tag | None:
         return None
     roles = zip(decisions.roles, found.drafts, strict=True)
     dropped = [j for j, (role, draft) in enumerate(roles) if draft["role"] == "drop" != role]
-    parts: list[Any] = [tags.li(in_words(text)) for text in found.sentences[:MAX_SAID]]
-    more = len(found.sentences) - MAX_SAID
-    parts += [tags.li(f"and {more:,} more: postrand init lists them")] if more > 0 else []
+    parts: list[Any] = []
+    more = unshown(len(found.sentences), MAX_SAID)
+    parts += [tags.li(in_words(text)) for text in found.sentences[: len(found.sentences) - more]]
+    parts += [tags.li(f"and {more:,} more: postrand init lists them")] if more else []
     drop = joint = None
     if dropped:
-        names = ", ".join(cut(decisions.names[j]) for j in dropped[:MAX_SAID])
-        words = f"Do not release {names}" + f" and {len(dropped) - MAX_SAID} more" * (len(dropped) > MAX_SAID)
+        words = f"Do not release {few([cut(decisions.names[j]) for j in dropped], MAX_SAID)}"
         drop = tags.div(button(words, "drop", ",".join(map(str, dropped))), class_="row")
     if found.joint:
         words = "To release variables together, choose it on the screen Design, under Released together."

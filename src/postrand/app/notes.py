@@ -6,6 +6,11 @@ import re
 
 _WORDS = (
     (r"uncomment: missing_codes = \[(.*)\]", r"mark them under Edit: \1"),
+    (
+        r'write \[\[recodes\]\] with variable = "[^"]*" and missing = \[(.*?)\], and missing = "keep" for the '
+        r"variable; if they are true values, missing = \[\] in \[\[recodes\]\]",
+        r"choose “numbers, without codes for no answer” under Edit, with \1; if they are true values, an empty box",
+    ),
     (r"(merge|group) them with \[\[recodes\]\]", r"\1 them under Edit"),
     (r"put them into bands of years with \[\[recodes\]\]", "put them into bands of years under Edit"),
     (r"set role = '(\w+)'", r"choose the role \1"),
@@ -17,6 +22,8 @@ _WORDS = (
 
 
 _OPTIONS = (
+    (r"--decimal ([.,]) --thousands ('[^']+'|\S+)", r"decimal \1 and thousands \2 beside the first rows"),
+    (r"--decimal ([.,])(?=,| or| instead)", r"decimal \1 beside the first rows"),
     (r" \(--(encoding|separator|decimal|thousands|sheet)\)", " beside the first rows"),
     (r": --(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", ": choose it beside the first rows"),
     (r"--(encoding|separator|decimal|thousands|sheet)( [A-Z]+)?", r"the \1 beside the first rows"),

@@ -16,6 +16,7 @@ from postrand.mechanism import Block
 from postrand.report import text
 from postrand.report.table_worth import TableWorth, least_and_mean, no_estimate, shown
 from postrand.support.exact import format_upper
+from postrand.support.showing import unshown
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.epsilon import above_bound
 from postrand.workflow.explanation import Explanation
@@ -184,19 +185,19 @@ def _cell(one: TableWorth) -> str:
 def _tables(tables: list[TableWorth]) -> Tag | None:
     if not tables:
         return None
+    more = unshown(len(tables), MAX_TABLES)
     rows = [
         tags.tr(
             tags.th(cut(one.name), scope="row"),
             tags.td("no estimate" if one.has_no_estimate else shown(one.effective_records)),
         )
-        for one in tables[:MAX_TABLES]
+        for one in tables[: len(tables) - more]
     ]
     head = tags.tr(tags.th("Table", scope="col", class_="text"), tags.th("Effective records", scope="col"))
-    more = len(tables) - MAX_TABLES
     return tags.details(
         tags.summary(f"Each table ({len(tables):,})"),
         scroll(tags.table(tags.thead(head), tags.tbody(*rows)), "Each table"),
-        tags.p(f"and {more:,} more", class_="soft") if more > 0 else None,
+        tags.p(f"and {more:,} more", class_="soft") if more else None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.recoding.base import key_of, twice
+from postrand.recoding.entries import OWN
 
 KINDS = {
     "": "as in the file",
@@ -19,6 +20,7 @@ KINDS = {
     "rounding": "rounding",
     "merge_rare": "rare categories put together",
     "hierarchy": "a level of a hierarchy",
+    "missing": "numbers, without codes for no answer",
 }
 WRITTEN = {
     "": "2020-12-31",
@@ -37,8 +39,8 @@ _OTHER = "other"
 def kind_of(entry: Mapping[str, Any] | None) -> str:
     """Return the kind of a recode, as the form names it.
 
-    >>> kind_of(None), kind_of({"top": 85}), kind_of({"bands": 5, "unit": "day"})
-    ('', 'limits', 'other')
+    >>> kind_of(None), kind_of({"top": 85}), kind_of({"missing": [99]}), kind_of({"bands": 5, "unit": "day"})
+    ('', 'limits', 'missing', 'other')
     """
     if entry is None:
         return ""
@@ -49,7 +51,9 @@ def kind_of(entry: Mapping[str, Any] | None) -> str:
         return "dates" if is_of_years and entry.get("format", "") in WRITTEN else _OTHER
     if "top" in entry or "bottom" in entry:
         return "limits"
-    return next((name for name in KINDS if name and name in entry), _OTHER)
+    if not entry.keys() - {*OWN}:
+        return "missing"
+    return next((name for name in KINDS if name not in ("", "missing") and name in entry), _OTHER)
 
 
 def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any] | None:
@@ -82,6 +86,8 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
         found |= {"below": texts["below"].strip()} if texts.get("below", "").strip() else {}
     elif kind == "hierarchy":
         found |= _hierarchy(texts, problems)
+    elif kind == "missing":
+        found["missing"] = list[int | float]()  # an empty box: all are true values
     else:
         of = {"limits": ("top", "bottom"), "rounding": ("rounding",), "merge_rare": ("merge_rare",)}[kind]
         told = [one for one in of if texts.get(one, "").strip()]
@@ -89,7 +95,7 @@ def entry_of(name: str, kind: str, texts: Mapping[str, str], values: Sequence[An
         found |= {one: number for one in told for number in _numbers(texts[one], one.replace("_", " "), problems)[:1]}
         if kind == "merge_rare" and texts.get("others", "").strip():
             found["others"] = texts["others"].strip()
-    if kind in ("bands", "limits", "rounding") and texts.get("no_answer", "").strip():
+    if kind in ("bands", "limits", "rounding", "missing") and texts.get("no_answer", "").strip():
         found["missing"] = _numbers(texts["no_answer"], "values that mean no answer", problems)
     if kind == "dates" and (none := [one.strip() for one in texts.get("no_answer", "").split(";") if one.strip()]):
         found["missing"] = none

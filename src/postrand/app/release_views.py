@@ -17,6 +17,7 @@ from postrand.app.widgets import busy, button, control, cut, labelled, select, t
 from postrand.certification.plain_words import household_claims, household_levels
 from postrand.formats import written_names
 from postrand.report import text
+from postrand.support.showing import unshown
 from postrand.workflow.series import NOT_COUNTED
 from postrand.workflow.unit_budget import unit_advice
 
@@ -146,10 +147,11 @@ def stale(one: Finished, decisions: Decisions) -> Tag | None:
     changed = one.changed(decisions)
     if not changed:
         return None
-    left = [tags.li(f"and {len(changed) - MAX_CHANGES:,} more")] if len(changed) > MAX_CHANGES else []
+    more = unshown(len(changed), MAX_CHANGES)
+    left = [tags.li(f"and {more:,} more")] if more else []
     return tags.div(
         tags.p(f"{one.title}, was made with other decisions. Decided otherwise since then (then → now):"),
-        tags.ul(*(tags.li(text.cut(said, 300)) for said in changed[:MAX_CHANGES]), *left),
+        tags.ul(*(tags.li(text.cut(said, 300)) for said in changed[: len(changed) - more]), *left),
         tags.p("What is shown here is of that release; protect again to use the new decisions."),
         button("Return to the decisions of this release", "recall", str(one.number), "small"),
         class_="warning",

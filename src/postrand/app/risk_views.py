@@ -18,6 +18,7 @@ from postrand.risk.informed import THRESHOLD, Spread
 from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
+from postrand.support.measure_names import keys_alone
 from postrand.support.showing import capital
 from postrand.workflow.comparison_risk import RECODED
 from postrand.workflow.dossier_risk import MEASURES
@@ -71,6 +72,7 @@ def risk_view(
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *_attackers(report, attacks, waiting),
+        *(tags.p(text) for text in keys_alone(report.key_variables)),
         *(tags.p(f"{capital(note)}.", class_="soft") for note in map(without_options, said)),
         tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
@@ -277,7 +279,7 @@ def _sets(found: Explored) -> list[Tag]:
     least = "" if search.max_size == min(MAX_SIZE, len(search.names)) else "; larger ones would take too long here"
     most = f"Searched: combinations of up to {search.max_size} of {len(search.names)} keys{least}."
     if not chosen:
-        return [tags.p(f"No combination singles out a record. {most}", class_="soft")]
+        return [tags.p(f"No combination that was searched singles out a record. {most}", class_="soft")]
     rows = []
     for size, those in itertools.groupby(chosen, key=lambda one: len(one.names)):
         words = "One key" if size == 1 else f"{size} keys"

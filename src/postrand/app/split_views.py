@@ -21,6 +21,7 @@ from postrand.report.split_values import co_appearance
 from postrand.report.together import together
 from postrand.support import wordings
 from postrand.support.exact import format_upper
+from postrand.support.showing import few
 from postrand.workflow.design_split import DesignedSplit
 
 MAX_SUBSETS, MAX_TABLES, MAX_NAMED, MAX_SQUARE = 12, 60, 12, 30
@@ -218,9 +219,8 @@ def coverage(split: Split, names: Sequence[str]) -> Tag:
     never = [pair for pair in pairs if not any({*pair} <= {*s.variables} for s in split.subsets)]
     if not never:
         return tags.p("Every table of two of these variables can be estimated.", class_="soft")
-    named = ", ".join(f"{cut(a)} × {cut(b)}" for a, b in never[:MAX_NAMED])
-    more = f" and {len(never) - MAX_NAMED:,} more" if len(never) > MAX_NAMED else ""
-    words = f"No record shows these together, so their tables cannot be estimated: {named}{more}. "
+    named = few([f"{cut(a)} × {cut(b)}" for a, b in never], MAX_NAMED)
+    words = f"No record shows these together, so their tables cannot be estimated: {named}. "
     return trouble(words + "Put them into the tables of the workload, or make them core variables, and release anew.")
 
 

@@ -289,4 +289,7 @@ def document(title: str, name: str, words: str) -> Tag:
 
 def cut_text(words: str, most: int = 60_000) -> str:
     """Return a text that is short enough for a page; the download contains all of it."""
-    return words if len(words) <= most else words[:most] + "\n# … the downloaded file continues\n"
+    if len(words) <= most:
+        return words
+    kept = words[:most]
+    return (kept.rpartition("\n")[0] or kept) + "\n# … the downloaded file continues\n"

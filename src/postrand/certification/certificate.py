@@ -31,6 +31,7 @@ from postrand.privacy import (
 from postrand.ranks.column import RankedColumn
 from postrand.support import options, series_words, wordings
 from postrand.support.exact import format_upper, within
+from postrand.support.showing import unshown
 
 SCHEMA = "postrand/certificate/3"  # 3: codes in place of sentences
 SCHEMAS = ("postrand/certificate/1", "postrand/certificate/2", SCHEMA)
@@ -82,8 +83,9 @@ class Certificate:
     series: Series | None = None
 
     def __repr__(self) -> str:
-        lines, more = self.sentences[:_SHOWN], len(self.sentences) - _SHOWN
-        return "\n".join(["Certificate:", *lines, *([f"and {more} more claims"] if more > 0 else [])])
+        more = unshown(len(self.sentences), _SHOWN)
+        lines = self.sentences[: len(self.sentences) - more]
+        return "\n".join(["Certificate:", *lines, *([f"and {more} more claims"] if more else [])])
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -210,10 +210,11 @@ def advice_lines(
 
     ``units`` says whom the plans protect beside the record.
     """
+    from postrand.workflow.advice_needs import UNITS
     from postrand.workflow.epsilon import above_bound
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
-    protected = {name: getattr(units, name) for name in ("largest_household", "person", "most_records")}
+    protected = {name: getattr(units, name) for name in UNITS}
     again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in protected.items() if v}})
     if needs is None:
         assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
@@ -250,6 +251,23 @@ def can_ask() -> bool:
     Lines that were pasted or typed ahead are the next commands, and no answers.
     """
     return sys.stdin.isatty() and sys.stderr.isatty() and not is_waiting(sys.stdin)
+
+
+def weight_asked(bodies: Mapping[str, str], given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the roles, with the sampling weight as a person answers for columns that may be the weight of a body.
+
+    ``bodies`` are these columns with their roles. Nobody is asked where there is no terminal.
+    """
+    if not bodies or not can_ask():
+        return dict(given)
+    with paused():
+        for name, role in bodies.items():
+            if role or not given.get("weight"):
+                text = f"{printable(name)} looks like the weight of a body. Is it the sampling weight?"
+                if click.confirm(text, default=bool(role), err=True) != bool(role):
+                    rest = {of: names for of, names in given.items() if of != "weight"}
+                    return rest if role else {**rest, "weight": (name,)}
+    return dict(given)
 
 
 def _question(text: str, choices: Mapping[str, str], default: str) -> str:

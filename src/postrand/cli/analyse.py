@@ -70,6 +70,8 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         An error of the estimator.
     """
     from postrand.estimate import estimators
+    from postrand.estimate.survey_design import SurveyWarning
+    from postrand.support.warned import hushed
 
     given = {name.replace("_", "-"): value for name, value in choices.items() if value is not None}
     name = _question(given, estimators())
@@ -83,17 +85,19 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
     release = read(directory)
     frame = release.frame()
     stage(Stage.ESTIMATING)
-    result = question.answer(frame, release.mechanism, asked, given, functools.partial(_completed, release))
+    with hushed(SurveyWarning):  # of which setting_aside tells
+        result = question.answer(frame, release.mechanism, asked, given, functools.partial(_completed, release))
     if excel is not None:
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    noted = [note(question, release.mechanism, given) for note in (weighting, clustering, setting_aside, fitting)]
+    notes = (functools.partial(weighting, asked), clustering, setting_aside, fitting)
+    noted = [note(question, release.mechanism, given) for note in notes]
     noted = [text for text in noted if text]
     return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
 
 
-def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     """Return by what an answer is weighted, or that it is not although it could be; "" without weights."""
     if "weight" not in {option.name for option in question.options}:
         return ""
@@ -108,6 +112,10 @@ def weighting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     if not names or "replicates" in given or given.get("method") in ("likelihood", "model"):
         return ""
     name = names[0]
+    ranked = {column.variable for column in mechanism.numerical} & {*map(str.strip, asked.split(","))}
+    if ranked:
+        why = "was released by a rank law, and no weighted figure can be corrected for it"
+        return f"Note: every record counts once; {', '.join(sorted(ranked))} {why}"
     return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"
 
 
@@ -130,14 +138,10 @@ def clustering(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
 
 def setting_aside(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     """Return that the method takes no survey design although the release records one; "" where it takes it."""
-    book, method = mechanism.codebook, given.get("method")
-    if book is None or book.survey is None or method not in ("likelihood", "model"):
-        return ""
-    rest = "the clusters and strata of" if "weight" in given else "weights, clusters and strata of"
-    return (
-        f"Note: the method {method} takes no survey design: {rest} the design that the release records are not used: "
-        "values can be wrong for the population and standard errors too small; without --method they are used"
-    )
+    from postrand.estimate.survey_design import set_aside
+
+    told = set_aside(mechanism, given.get("method"), given.get("weight"), given.get("strata"))
+    return f"Note: {told}; without --method they are used" if told else ""
 
 
 def fitting(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:

@@ -9,7 +9,18 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, placed, reading_options, release_key
+from postrand.cli.frame import (
+    FILE,
+    FOLDER,
+    KEY_FILE,
+    Result,
+    command,
+    keys_option,
+    names,
+    placed,
+    reading_options,
+    release_key,
+)
 from postrand.errors import UsageError, sentence
 
 
@@ -69,7 +80,7 @@ _ORDER = click.option(
 @_ORDER
 @click.option(
     "--key-file",
-    type=FILE,
+    type=KEY_FILE,
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")
@@ -148,7 +159,7 @@ def distances(original: Path, released: Path, columns: str, record_key: str | No
 @click.option("--out", type=FOLDER, required=True, help="Folder of the release; it must not exist.")
 @click.option(
     "--key-file",
-    type=FILE,
+    type=KEY_FILE,
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the release is then not private.")

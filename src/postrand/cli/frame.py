@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,11 +38,26 @@ class _Path(click.Path):
         if isinstance(value, str) and hidden(value) != value and not os.path.lexists(value):
             self.fail("this looks like the address of a database; a file name is wanted", param, ctx)
         if isinstance(value, str) and self.exists and not os.path.lexists(value):
-            self.fail(f"{printable(value)}: no such file. Next: give the path of a file that is there.", param, ctx)
+            self.fail(f"{printable(value)}: no such file. Next: {printable(self.fix(value))}.", param, ctx)
         return super().convert(value, param, ctx)
+
+    def fix(self, value: str) -> str:
+        """Return what to do where there is no such file."""
+        return "give the path of a file that is there"
+
+
+class _Key(_Path):
+    """The file of a release key, which a first release needs to be made."""
+
+    def fix(self, value: str) -> str:
+        """Return how a key is made."""
+        from postrand.support.randomness import new_key
+
+        return f"give the path of a key that is there; or, {new_key(value)}"
 
 
 FILE = _Path(exists=True, dir_okay=False, path_type=Path)
+KEY_FILE = _Key(exists=True, dir_okay=False, path_type=Path)
 PLACE = _Path(exists=True, path_type=Path)
 """A file or a folder that exists."""
 FOLDER = _Path(path_type=Path)
@@ -109,8 +124,47 @@ _OBJECTS = 20_000
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""
 
 
+TYPED = "postrand.typed"
+LISTS = ("--drop", "--other", "--keys", "--sensitive", "--as-is")
+"""Options with names of columns, some of which take * for all others."""
+STAR = (
+    "The names of files of this folder stand where names of columns are wanted: the shell puts them in the place of *. "
+    "Next: put the star in quotes: {option} '*'"
+)
+"""What is said where * was typed without quotes."""
+
+
+def _starred(arguments: Sequence[str]) -> str:
+    """Return what to say of arguments in which a shell put the files of the folder in the place of a star, else "".
+
+    The first of them is then the value of an option, and the others are more than a command takes.
+    """
+    try:
+        files = sorted(name for name in os.listdir() if not name.startswith("."))
+    except OSError:  # the folder is gone, or not to be read: no star stood for its files
+        return ""
+    for place, option in enumerate(arguments, 1):
+        if option in LISTS and files and sorted(arguments[place : place + len(files)]) == files:
+            return STAR.format(option=option)
+    return ""
+
+
 class Program(click.Group):
     """The group of all commands. Called as a function it is the process, which a signal ends at any moment."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what was typed: where it is refused, it shows whether a shell put files in the place of a star."""
+        ctx.meta[TYPED] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; where the files of the folder are more arguments than it takes, say why."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if told := _starred(ctx.meta.get(TYPED, ())):
+                raise click.UsageError(f"{error.message}. {told}.", error.ctx) from None
+            raise
 
     def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
         """Run the command line and end the process; signals are caught here while options are parsed, too."""
@@ -179,7 +233,7 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
             finally:
                 _tell_warnings(held, "" if as_json else text)
         except PostrandError as error:
-            _end(error, as_json)
+            _end(_with_star(error), as_json)
         except Exception as error:  # libraries have kinds of their own for what the system refused
             told = refused(error, any_call=isinstance(error, OSError | MemoryError | RuntimeError | ImportError))
             if told is None:
@@ -198,10 +252,18 @@ def command(function: Callable[..., Result], kind: type[click.Command] = click.C
     return wrapped
 
 
+def _with_star(error: PostrandError) -> PostrandError:
+    """Return the error, with what is wrong where the one file of a folder stands in the place of a star."""
+    context = click.get_current_context(silent=True)
+    told = "" if context is None or not isinstance(error, UsageError) else _starred(context.meta.get(TYPED, ()))
+    return UsageError([*error.problems, told]) if told else error
+
+
 def _end(error: PostrandError, as_json: bool) -> NoReturn:
     """Tell an error, and end with its exit code."""
     if as_json:
-        _print(as_json_text({"error": type(error).__name__, "problems": list(error.problems)}))
+        advice = {"advice": error.advice} if error.advice else {}
+        _print(as_json_text({"error": type(error).__name__, "problems": list(error.problems), **advice}))
     else:
         tell(f"postrand: {error}")
     raise SystemExit(error.exit_code) from None

@@ -53,6 +53,9 @@ def may_use(*names: str, passed: bool = False) -> Callable[[Callable[..., Result
         @functools.wraps(function)
         def wrapped(**arguments: Any) -> Result:
             given = {name: arguments.pop(name) for name in names}
+            from postrand.support.memory import share_heap
+
+            share_heap()
             from postrand.engines.resources import Resources, applied
 
             settings = tuple(map(_setting, given.pop("conf", ())))

@@ -16,6 +16,7 @@ from postrand.cli import columns as columns
 from postrand.cli.frame import (
     FILE,
     FOLDER,
+    KEY_FILE,
     SOURCE,
     Result,
     command,
@@ -27,6 +28,7 @@ from postrand.cli.frame import (
 from postrand.cli.frame import main as main
 from postrand.cli.machine import CLUSTER, LOCAL, may_use
 from postrand.errors import ReleaseError, UsageError, nearest, raise_all, sentence, shown
+from postrand.support.progress import paused
 
 
 @command
@@ -37,7 +39,7 @@ from postrand.errors import ReleaseError, UsageError, nearest, raise_all, senten
 )
 @click.option(
     "--key-file",
-    type=FILE,
+    type=KEY_FILE,
     help="Release key: 32 bytes, or 64 hexadecimal digits. Without it, a key is drawn and not stored.",
 )
 @click.option("--seed", type=int, help="For tests only: the certificate says that the release is not private.")
@@ -88,7 +90,7 @@ def protect(
     signing = None if office is None else SigningKey.load(office)
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
-    counted = counted_in(load_plan(plan), of_population)
+    counted = _asked(counted_in(load_plan(plan), of_population))
     release = run(counted, out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     if signing is not None:
         sign(release.path, signing, is_verified=True)
@@ -100,10 +102,25 @@ def protect(
         return {"release": str(release.path), "advice": [text]}, text
 
 
+def _asked(plan: Any) -> Any:
+    """Ask at a terminal whether a population that the ledger does not have is new; elsewhere the ledger refuses it."""
+    from postrand.cli.advise import can_ask
+    from postrand.workflow.series import as_new_population, unknown_population
+
+    told = unknown_population(plan)
+    if not told or not can_ask():
+        return plan
+    with paused():
+        click.echo(told, err=True)
+        question = "Are these other persons, whose account is new and begins at zero?"
+        return as_new_population(plan) if click.confirm(question, default=False, err=True) else plan
+
+
 def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Result:
     """Return what is said of a release that was made."""
     from postrand.release.ledger import Ledger
     from postrand.report.table_worth import two_way, two_way_lines
+    from postrand.support.series_words import together
     from postrand.workflow.series import NOT_COUNTED
     from postrand.workflow.unit_budget import unit_advice
 
@@ -124,8 +141,10 @@ def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Resu
         data["signed"] = signing.fingerprint
         lines.append(f"signed by {signing.fingerprint}")
     if ledger is not None:
-        data["ledger"] = {"file": _plainly(ledger.file), "head": Ledger(ledger.file).read().head}
+        series = release.certificate["series"]
+        data["ledger"] = {"file": _plainly(ledger.file), "head": Ledger(ledger.file).read().head, "series": series}
         lines.append(f"ledger: {_plainly(ledger.file)}, head {data['ledger']['head']}")
+        lines.append(together(series))
     data["advice"] = [*unit_advice(release.mechanism), *[f"{NOT_COUNTED}."] * (ledger is None)]
     lines += [*unperturbed_lines(found), *[""] * bool(data["advice"]), *data["advice"]]
     lines += ["", f"Next: postrand verify {quote(str(release.path))}"]
@@ -202,7 +221,7 @@ def verify(
     else:
         verification = check(directory, file=records, release_key=key, raise_if_failed=False, **options)
     if verification.verdict == "failed":
-        raise ReleaseError(verification.problems)
+        raise ReleaseError(verification.problems, verification.advice)
     return verification.to_dict(), str(verification), verification.exit_code
 
 

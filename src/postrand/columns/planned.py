@@ -43,7 +43,7 @@ def read_entries(
         problems += wrong
     names = [name for entry in planned for name in entry.variables]
     problems += variable_problems(names, perturbed, codebook, where)
-    made = [] if codebook is None else [recode.variable for recode in codebook.recodes]
+    made = [] if codebook is None else [r.variable for r in codebook.recodes if not r.says_missing]
     what, fix = "is recoded, and its ranks would be those of the recoded values", "keep one of both treatments"
     problems += [sentence(f"variable {name!r} {what}", where=where, fix=fix) for name in names if name in made]
     return tuple(planned), problems

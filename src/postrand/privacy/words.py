@@ -12,6 +12,7 @@ from typing import Any
 
 from postrand.privacy.base import promise
 from postrand.support.guesses import guesses_in_words, of_hundred, right_guesses
+from postrand.support.showing import unshown
 
 MOST_TOLD = 12
 LITTLE = 8.0
@@ -60,7 +61,9 @@ def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool =
     shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())
     rest = [f"{n}: {text.removeprefix(f'{base}; ')}" for n, text in texts.items() if text != base or not shared]
     inside = f" (among values of {SAME_CLASS})" if within else ""
-    told = "; ".join([base] * shared + rest[:MOST_TOLD])
+    more = unshown(len(rest), MOST_TOLD)
+    left = [f"and {more:,} more variables, by their own numbers of values"] * bool(more)
+    told = "; ".join([*[base] * shared, *rest[: len(rest) - more], *left])
     return f"{', '.join(sizes)}, each by itself{inside}: {told}{_little(model)}."
 
 
@@ -105,7 +108,8 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     levels = ", ".join(
         f"{k} members have epsilon = {k * epsilon:.4g} (at most {g} right)" for k, g in zip(sizes, right, strict=True)
     )
-    between = "right are those of 100 guesses between two equally likely values that all members share"
+    between = "right are those of 100 guesses between two equally likely values that all members share, of which 50 "
+    between += "are right without the release"
     more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
     own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
     return f"{together}: {levels}; {between}; {more}. This is {own}."

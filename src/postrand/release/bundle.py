@@ -321,7 +321,7 @@ def derive(
     ``verify`` calls this too: a release is genuine when its files are the ones derived from its contents.
     """
     told = metadata.files(description, data, mechanism, certificate, summary, completed)
-    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script()
+    r_code = estimate.r_files(mechanism) if export.fits_r(mechanism) else export.r_script(mechanism)
     found = report.page_values(mechanism, summary)
     placed = None if certificate.series is None else certificate.series.to_dict()
     section = None if completed is None else report.completed_section(completed, data.name)

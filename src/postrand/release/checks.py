@@ -21,6 +21,7 @@ from postrand.errors import (
     raise_all,
     sentence,
     shown,
+    without_fix,
 )
 from postrand.release import canonical_json, fields, rendering
 from postrand.release.bundle import CERTIFICATE, CODEBOOK, DATA, MANIFEST, MECHANISM, REPORT, listed_files, well_formed
@@ -45,6 +46,16 @@ Verdict = Literal["verified", "incomplete", "failed"]
 
 Phrase = tuple[str, Mapping[str, Any]]
 """A code of :mod:`postrand.support.wordings`, and the values of its template."""
+
+
+OF_THE_CURATOR = ("codebook", "mechanism", "certificate", "data", "margins", "derived", "stated", "records")
+"""Checks whose errors come from rooms that advise a curator, who could mend what whoever verifies cannot."""
+OF_THE_FILE = ("file", "values", "drawn")
+"""Checks that compare the release with a confidential file: that can be the wrong one."""
+NOT_TO_BE_USED = (
+    "Do not use these files. Ask whoever published them for the release again, and for the SHA-256 of its "
+    "manifest.json; then verify what you get, with --manifest-sha256."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +114,22 @@ class Verification:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One sentence for each check that failed; if none failed, for each that could not run here."""
+        """One sentence for each check that failed; if none failed, for each that could not run here.
+
+        Checks that stand on them have one sentence together.
+        """
         outcome = {"failed": "failed", "incomplete": "not run"}.get(self.verdict)
         whole, where = printable(f"{shown(self.path)}: "), printable(shown(self.path.name or self.path))
-        found = [(c.name, c.sentence) for c in self.checks if c.outcome == outcome]
+        left = [c for c in self.checks if c.outcome == outcome and c.code.startswith("check.stands_on")]
+        found = [(c.name, c.sentence) for c in self.checks if c.outcome == outcome and c not in left]
+        found += [(", ".join(c.name for c in left), left[0].sentence)] if left else []
         return tuple(said if said.startswith(whole) else f"{where}, {name}: {said}" for name, said in found)
+
+    @property
+    def advice(self) -> str:
+        """What to do where the release itself fails, for whoever verifies it; "" where it does not."""
+        failed = {check.name for check in self.checks if check.outcome == "failed"}
+        return "" if failed <= {*OF_THE_FILE} or no_release(self.path) else NOT_TO_BE_USED
 
     @property
     def exit_code(self) -> int:
@@ -122,7 +144,8 @@ class Verification:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         checks = [check.to_dict() for check in self.checks]
-        return {"release": str(self.path), "ok": self.ok, "verdict": self.verdict, "checks": checks}
+        advice = {"advice": self.advice} if self.advice else {}
+        return {"release": str(self.path), "ok": self.ok, "verdict": self.verdict, "checks": checks, **advice}
 
     def __str__(self) -> str:
         marks = {"passed": "ok  ", "failed": "FAIL", "said": "said", "not run": "open"}
@@ -131,7 +154,7 @@ class Verification:
 
     def _verdict_text(self) -> str:
         if self.verdict == "failed":
-            return "THE RELEASE DOES NOT VERIFY."
+            return " ".join(filter(None, ("THE RELEASE DOES NOT VERIFY.", self.advice)))
         left = [check.name for check in self.checks if check.outcome == "not run"]
         if left:
             what = "a check could not run here" if len(left) == 1 else f"{len(left)} checks could not run here"
@@ -185,7 +208,7 @@ class Audit:
         except PostrandError as error:
             of_machine = refused(error)  # which says nothing of the release
             outcome: Outcome = "not run" if of_machine or isinstance(error, UncheckedError) else "failed"
-            self.checks.append(Check(name, outcome, problems=(of_machine,) if of_machine else tuple(error.problems)))
+            self.checks.append(Check(name, outcome, problems=(of_machine,) if of_machine else _told(name, error)))
         else:
             passed: Outcome = "said" if name == "stated" else "passed"
             self.checks.append(Check(name, passed, *((holds, {}) if isinstance(holds, str) else holds(value))))
@@ -200,8 +223,15 @@ class Audit:
         """Return the checks; raises ReleaseError with each that fails, else UncheckedError, if asked."""
         verification = Verification(root, tuple(self.checks))
         if raise_if_failed:
-            raise_all(ReleaseError if verification.verdict == "failed" else UncheckedError, verification.problems)
+            kind = ReleaseError if verification.verdict == "failed" else UncheckedError
+            raise_all(kind, verification.problems, verification.advice)
         return verification
+
+
+def _told(name: str, error: PostrandError) -> tuple[str, ...]:
+    """Return the problems of a check as whoever verifies reads them: without what only the curator could do."""
+    keeps = isinstance(error, ReleaseError) or name not in OF_THE_CURATOR
+    return error.problems if keeps else tuple(map(without_fix, error.problems))
 
 
 def plain_files(root: Path) -> tuple[str, ...]:

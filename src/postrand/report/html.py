@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
 from postrand.certification.plain_words import plain_promise, unit_claims
+from postrand.codebook import Codebook
 from postrand.engines.summary import Summary
 from postrand.estimate import Estimate
 from postrand.estimate.export import fits_r
@@ -38,6 +39,7 @@ from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableV
 from postrand.support import options, series_words, wordings
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
+from postrand.support.showing import ORDERS
 from postrand.support.worth_basis import BASES
 
 MAX_TEXT = 80
@@ -74,10 +76,12 @@ def public_report(
         .get_template("report.html")
         .render(
             key_is_private=certificate.facts.key_is_private,
+            order=ORDERS[certificate.facts.order_is_shuffled],
             data_name=data_name,
             records=summary.records,
             names=mechanism.require_codebook().names,
             claims=_claims(certificate, mechanism),
+            claimed=len(certificate.sentences),
             account=_account(mechanism, certificate),
             file=_file(certificate),
             units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism), *kept),
@@ -103,7 +107,7 @@ def public_report(
             left_out=len(mechanism.blocks) - len(found.blocks),
             table=found.table,
             uncertain=all(math.isfinite(block.matrix.epsilon) for block in mechanism.every_block),
-            has_weight=bool(mechanism.require_codebook().with_role("weight")),
+            counted=counted_words(mechanism.require_codebook()),
             completed=completed,
             digest=certificate.mechanism_digest,
             python=_python(mechanism, found.variables),
@@ -113,6 +117,29 @@ def public_report(
             priors=PRIORS,
             shades=[0.0, *svg.SHADES],
         )
+    )
+
+
+def counted_words(book: Codebook) -> str:
+    """Return what a corrected table of the page leaves aside of how the records were drawn, to follow its caption.
+
+    The page is made from counts of records, in one pass: they are not weighted.
+    """
+    found, weights = book.survey, [one.name for one in book.with_role("weight")]
+    alone = "standard errors are those of a simple random sample"
+    if found is not None and (found.weights or found.replicates):
+        named = found.weights or "replicate weights"
+        return (
+            f" Not weighted by {named}, as the recorded survey design would: each record counts once, so these are "
+            f"figures of the records, not of the population, and {alone}. 'postrand estimate' uses the design."
+        )
+    if found is not None:
+        return f" {alone.capitalize()}, not of the recorded survey design, which 'postrand estimate' uses."
+    if not weights:
+        return ""
+    return (
+        " Not weighted: each record counts once, so these are figures of the records, not of the population; "
+        f"for that, use 'postrand estimate --weight {weights[0]}'."
     )
 
 

@@ -15,15 +15,17 @@ DECISION, DETAILS = "decision.html", "dossier.html"
 """The two pages to sign, and the whole dossier: files of one folder, which refer to each other."""
 _LINE = 96
 """Characters of a line of the printed sheet, on the safe side."""
-_BESIDE = 140
-"""Characters of two lines beside the name of what is done."""
+_BESIDE, _TREATED, _USUAL = 60, 14, 6
+"""Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them, and
+how many of them take no room from notes."""
+_LAST = " (all are on the last page)"
 _MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
 _NOTES = 11
 """Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
-_SECOND, _LEAST, _WORTH = 22, 5, 5
-"""Lines of claims, limits and findings together on the second sheet, those that claims and limits have at least, and
-those of worth."""
+_SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 5, 5
+"""Lines of claims, limits and findings together on the second sheet, those that claims have at least, those that limits
+have, and those of worth."""
 _FOUND, _LINES = 8, 2
 """Findings that are told on the second sheet, and lines of each."""
 
@@ -57,7 +59,7 @@ def internal_report(
             records=summary.records,
             names=mechanism.require_codebook().names,
             perturbed=len(mechanism.variables),
-            claims=len(certificate.claims) + len(certificate.numerical),
+            claims=len(certificate.sentences),
             key_is_private=certificate.facts.key_is_private,
             digest=certificate.mechanism_digest,
             public=public,
@@ -114,11 +116,14 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
 
     ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
     says that it is of a plan. Long lists are cut, and say how much is left out, so that there are two pages whatever
-    the plan: what was found comes first, because a reader cannot infer it from the plan.
+    the plan: what was found comes first, because a reader cannot infer it from the plan. Only the names of columns are
+    never left out: those for which there is no room follow on a last page.
     """
-    warnings = fitted(found.warnings, _NOTES)
+    treated = beside(found.treated)
+    below = _NOTES + _MOST - len(found.risks) - max(_rows(treated) - _USUAL, 0)
+    warnings = fitted(found.warnings, below)
     told = fitted([cut(text, _LINES * _LINE) for text in found.findings[:_FOUND]], _LINES * _FOUND)[0]
-    claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _LEAST))
+    claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _CLAIMS))
     limits = fitted(found.limits, max(_SECOND - lines_of(told) - lines_of(claims[0]), _LEAST))
     return (
         environment()
@@ -127,9 +132,10 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             d=found,
             public=public,
             details=DETAILS,
-            treated=[(name, cut(text, _BESIDE)) for name, text in found.treated],
+            treated=treated,
+            annex=found.treated if treated != [*found.treated] else (),
             warnings=warnings,
-            notes=fitted(found.notes, _NOTES + _MOST - len(found.risks) - lines_of(warnings[0])),
+            notes=fitted(found.notes, below - lines_of(warnings[0])),
             manifest=manifest,
             claims=claims,
             limits=limits,
@@ -138,6 +144,25 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             checks=fitted(found.checks, 3),
         )
     )
+
+
+def beside(treated: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return what is done to which columns: in full where there is room, else the first line of each.
+
+    >>> beside([("Perturbed", "sex, age")])
+    [('Perturbed', 'sex, age')]
+    >>> [text[-40:] for _, text in beside([("Not released", "column, " * 200)])]
+    ['lumn, column… (all are on the last page)']
+    """
+    if _rows(treated) <= _TREATED:
+        return [*treated]
+    rest = _BESIDE - len(_LAST)
+    return [(name, text if len(text) <= 2 * _BESIDE else cut(text, rest) + _LAST) for name, text in treated]
+
+
+def _rows(treated: Sequence[tuple[str, str]]) -> int:
+    """Return how many printed lines it takes."""
+    return sum(-(-len(text) // _BESIDE) for _, text in treated)
 
 
 def lines_of(sentences: Sequence[str]) -> int:
@@ -157,7 +182,7 @@ def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
     >>> fitted(["short", "long " * 60, "last"], 3)
     (['short'], 2)
     >>> [len(text) for text in fitted(["long " * 60], 2)[0]]
-    [192]
+    [190]
     """
     kept: list[str] = []
     for text in sentences if lines > 0 else ():

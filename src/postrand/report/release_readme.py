@@ -15,6 +15,7 @@ from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
 from postrand.support.series_words import beside_others
+from postrand.support.showing import unshown
 
 MAX_LISTED = 40
 MAX_NAME = 60
@@ -47,6 +48,11 @@ def readme(
         more += "postrand complete, which makes copies of the file for any software, from this folder alone."
         if mechanism.split is not None and mechanism.split.of_members:  # of which no copies can be made
             more = "postrand estimate (a command for tables, means and regressions) and postrand.R (tables in R)."
+        elif mechanism.shared:
+            more = (
+                "postrand estimate (a command for tables, means, regressions and tests) and postrand.R (tables in R). "
+            )
+            more += wordings.NO_COPIES
         parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
     else:
         parts += ["", *how_to(completed)]
@@ -182,8 +188,8 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
             f"  {_name(r.variable)}: from {_name(r.source)}, {r.kinds}{by[r.variable]}{only[r.variable]}"
             for r in recodes
         ]
-        made = made[:MAX_LISTED]
-        more = [f"  and {len(recodes) - MAX_LISTED} more"] if len(recodes) > MAX_LISTED else []
+        left = unshown(len(made), MAX_LISTED)
+        made, more = made[: len(made) - left], [f"  and {left} more"] * bool(left)
         head = "Before that, these variables were recoded; report.html and codebook.json say how:"
         lines += ["", wrapped(head), *made, *more]
     return lines

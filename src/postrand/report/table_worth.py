@@ -17,7 +17,7 @@ from postrand.estimate.planning import expected_precision
 from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.report.values import MAX_ESTIMATED
-from postrand.support.showing import few
+from postrand.support.showing import few, unshown
 from postrand.support.worth_basis import BASES, MEAN, OTHERS, Basis
 
 MAX_PAIRED = 16
@@ -58,8 +58,10 @@ EQUAL = Assumed("equal", lambda _: None)
 SHARED = {unit: f"not known: all records of a {unit} share one draw of its values" for unit in ("person", "household")}
 """Why the worth of a table is not known that has variables of a unit."""
 MEMBERS = "not known: one random member of each household shows it for all, and the sizes of households are not at hand"
-UNKNOWN = (*SHARED.values(), MEMBERS)
-"""Every reason for a worth that is not known because records share draws."""
+NOT_PAIRED = f"not known: tables of two variables are computed of the first {MAX_PAIRED} perturbed ones"
+TOO_WIDE = f"not known: tables of more than {MAX_CELLS:,} cells are not computed"
+UNKNOWN = (*SHARED.values(), MEMBERS, NOT_PAIRED, TOO_WIDE)
+"""Every reason for a worth that is not known although there may be an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class TableWorth:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the worth is not known because records share draws."""
+        """Whether the worth is not known because records share draws, or the table was not computed."""
         return self.effective_records is None and self.why in UNKNOWN
 
     @property
@@ -92,7 +94,7 @@ class TableWorth:
 
     @property
     def is_of_little_use(self) -> bool:
-        """Whether the release says almost nothing of this table; where draws are shared, that is not known."""
+        """Whether the release says almost nothing of this table; where its worth ``is_shared``, that is not known."""
         if self.effective_records is None:
             return not self.is_shared
         return little_use(self.effective_records, self.records)
@@ -151,6 +153,13 @@ def pairs_of(variables: Sequence[str], codebook: Codebook) -> tuple[tuple[str, .
     """Return the tables of two of the first ``MAX_PAIRED`` variables that have at most ``MAX_CELLS`` cells."""
     pairs = itertools.combinations(variables[:MAX_PAIRED], 2)
     return tuple(pair for pair in pairs if math.prod(codebook[name].size for name in pair) <= MAX_CELLS)
+
+
+def left_pairs(variables: Sequence[str], codebook: Codebook, records: int) -> tuple[TableWorth, ...]:
+    """Return the tables of two that :func:`pairs_of` leaves out, with the reason why their worth is not known."""
+    first, taken = {*variables[:MAX_PAIRED]}, {*pairs_of(variables, codebook)}
+    left = (pair for pair in itertools.combinations(variables, 2) if pair not in taken)
+    return tuple(TableWorth(pair, None, records, TOO_WIDE if {*pair} <= first else NOT_PAIRED) for pair in left)
 
 
 def crossed_of(perturbed: Sequence[str], unperturbed: Sequence[str], codebook: Codebook) -> tuple[tuple[str, ...], ...]:
@@ -286,9 +295,9 @@ def mean_cell(worths: Sequence[TableWorth], which: int = 1) -> str | None:
 
 
 def not_known(worths: Sequence[TableWorth]) -> str:
-    """Return of how many tables the worth is not known because records share draws, of which, and why; "" of none.
+    """Return of how many tables the worth is not known, of which, and why; "" of none.
 
-    Those tables are told by the variables of which no table is known.
+    Those without an estimate are no part of it. The tables are told by the variables of which no table is known.
     """
     lacking = [one for one in worths if one.is_shared]
     if not lacking:
@@ -326,12 +335,17 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
         yield f"  no estimate{f' ({cause})' if cause else ''}: {few(names)}"
     told = [one for one in worths if one.effective_records is not None]
     told.sort(key=lambda one: one.effective_records or 0.0)
-    for one in told[:MAX_LINES]:
+    more = unshown(len(told), MAX_LINES)
+    for one in told[: len(told) - more]:
         poor = " (of little use)" if one.is_of_little_use else ""
         yield f"  {one.name}: {shown(one.effective_records)}{poor}"
-    if len(told) > MAX_LINES:
-        more = len(told) - MAX_LINES
-        yield f"  and {more:,} more table{'s' * (more > 1)}, none worth less than these"
+    if more:
+        yield f"  and {more:,} more tables, none worth less than these"
+
+
+def reason_of(one: TableWorth) -> str:
+    """Return why the worth of a table is not known, as the end of a sentence; "" where no reason is stated."""
+    return cause_of(one.why) if one.has_no_estimate else one.why.removeprefix("not known: ")
 
 
 def cause_of(why: str) -> str:

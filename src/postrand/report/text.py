@@ -41,12 +41,18 @@ def cell(probability: float) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return text of at most so many characters, an ellipsis in place of what is cut off.
+    """Return text of at most so many characters, an ellipsis in place of the words that are cut off.
 
-    >>> cut("abcdef", 4)
-    'abc…'
+    A single word is cut within itself.
+
+    >>> cut("abcdef", 4), cut("one two, three", 10), cut("one two", 4)
+    ('abc…', 'one two…', 'one…')
     """
-    return text if len(text) <= length else text[: length - 1] + "…"
+    if len(text) <= length:
+        return text
+    kept = text[: length - 1]
+    words = kept if text[length - 1].isspace() else kept.rpartition(" ")[0]
+    return (words.rstrip(" ,;:") or kept) + "…"
 
 
 def one_line(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+from postrand.support.showing import capital, few
 
 RISK_MEANINGS: Mapping[str, str] = {
     "correct_matches": "the expected number of right links of the informed attacker who links every person of the file",
@@ -18,7 +20,7 @@ RISK_MEANINGS: Mapping[str, str] = {
     "register_household_risk": "the largest probability that the register attacker finds at least one member of a "
     "household",
     "register_joint_household_risk": "the largest probability that the register attacker who knows the keys of all "
-    "members of a household finds it",
+    "members of a household finds it by keys that stayed the same; one who uses the matrices finds more",
     "tau1": "the expected number of records that are unique in the file and in the population",
     "tau2": "the expected number of right links, if the register attacker links each record that is unique in the file",
 }
@@ -29,18 +31,47 @@ LEARNS = (
     "all persons knows that too, and finds somewhat more: for them the figures after the plan are no upper bound."
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
+OF_TWO = (
+    "How frequent combinations of keys are, the informed attacker learns from the release, or knows because the keys "
+    "of all persons are known: each figure after the plan is the larger of two knowledges. Each person is linked by "
+    "itself; somebody who links all persons together may find more."
+)
+"""The same where both knowledges were tried."""
+
+KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
+"""What a reader of figures of risk must know where other columns leave too."""
 
 
-def learns(after: Mapping[str, float | None]) -> tuple[str, ...]:
+def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return :data:`KEYS_ALONE` with the keys, and the ``others`` that leave; () where none does.
+
+    None: which columns leave is not decided, as before a plan.
+
+    >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(": ")[2]
+    'the attackers know sex, and nothing of pay, weight. Who also knows values of these can find more.'
+    >>> keys_alone(["sex"], []), len(keys_alone(["sex"]))
+    ((), 1)
+    """
+    if others is not None and not others:
+        return ()
+    known = f"{capital(KEYS_ALONE)}: the attackers know {', '.join(keys)}"
+    if others is None:
+        return (f"{known}. Where other columns leave too, who also knows values of those can find more.",)
+    return (f"{known}, and nothing of {few(others)}. Who also knows values of these can find more.",)
+
+
+def learns(after: Mapping[str, float | None], of_two: bool = False) -> tuple[str, ...]:
     """Return :data:`LEARNS` where a measure of the informed attacker is among those known after a plan, else nothing.
+
+    ``of_two``: the figures are the larger of two knowledges (:data:`OF_TWO`).
 
     >>> len(learns({"correct_matches": 91.2, "tau2": None})), learns({"correct_matches": None, "tau2": 3.0})
     (1, ())
     """
-    return (LEARNS,) * any(after.get(name) is not None for name in _LEARNT)
+    return (OF_TWO if of_two else LEARNS,) * any(after.get(name) is not None for name in LEARNT)
 
 
-_LEARNT = ("correct_matches", "correct_matches_uniques", "individual_risk", "household_risk")
+LEARNT = ("correct_matches", "correct_matches_uniques", "individual_risk", "household_risk")
 _SHORT = {"ε": "epsilon", "τ1": "tau1", "τ2": "tau2", "matches": "correct_matches"}
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 _MMAP_THRESHOLD, _LARGE = -3, 1 << 20
 """The number of the option in GNU's malloc.h, and the bytes from which an array is taken from the system."""
+_ARENA_MAX = -8
 
 
 def room_for(columns: Sequence[tuple[int, np.dtype[Any]]]) -> list[NDArray[Any]]:
@@ -38,6 +39,17 @@ def hold_little() -> None:
     change = _function("mallopt")
     if change is not None:
         change(_MMAP_THRESHOLD, _LARGE)
+
+
+def share_heap() -> None:
+    """Have all threads take memory from one heap, where the C library can; before a thread has taken any.
+
+    By itself each thread gets a heap of its own, which keeps what was freed in it from the others: a tenth more memory
+    for a dossier, and new pages where there were free ones.
+    """
+    change = _function("mallopt")
+    if change is not None:
+        change(_ARENA_MAX, 1)
 
 
 def give_back() -> None:

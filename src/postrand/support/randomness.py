@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,18 @@ SMALLEST_SHOWN_COUNT = 5
 
 class KeyFileWarning(UserWarning):
     """People other than the owner can read a file with a release key."""
+
+
+def new_key(path: str | Path) -> str:
+    """Return how a new release key is written to a file, as a next step.
+
+    >>> new_key("my key").partition(": ")[2]
+    "(umask 077; head -c 32 /dev/urandom > 'my key')"
+    """
+    return (
+        "for a new release, write a new key that only you can read (mode 600): "
+        f"(umask 077; head -c 32 /dev/urandom > {shlex.quote(str(path))})"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +113,13 @@ class ReleaseKey:
                 shared = others_may(os.fstat(file.fileno()))
         except (OSError, ValueError) as error:
             got = getattr(error, "strerror", None) or "not a valid file name"
-            raise UsageError(sentence("the release key cannot be read", where=str(path), got=got)) from None
+            fix = new_key(path) if isinstance(error, FileNotFoundError) else ""
+            raise UsageError(sentence("the release key cannot be read", where=str(path), got=got, fix=fix)) from None
         try:
             raw = len(held) == KEY_BYTES and not held.isascii()
             key = cls(held) if raw else cls.from_hex(held.decode("ascii"))
         except (UnicodeDecodeError, UsageError):
-            fix = "write one with: (umask 077; head -c 32 /dev/urandom > key)"
-            raise UsageError(_wrong_key(where=f"key file {Path(path).name!r}", fix=fix)) from None
+            raise UsageError(_wrong_key(where=f"key file {Path(path).name!r}", fix=new_key("key"))) from None
         if shared:
             what = "other users can read this file, and can undo the release with it"
             text = sentence(what, where=f"key file {Path(path).name!r}", fix=f"chmod 600 {Path(path).name}")

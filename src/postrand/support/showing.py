@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from postrand.errors import LEAST_HIDDEN
+
 SMALL = 5
 """Counts of records from 1 to SMALL-1 are shown as fewer than SMALL."""
+_LARGE, _HUGE = 99_999.5, 1e15
+"""Numbers from the first to below the second have no more digits than people read."""
+
+ORDERS = {True: "a new random order", False: "the order of the file"}
+"""The order in which records leave, by whether they are shuffled."""
 
 
 def counted(count: int) -> str:
@@ -18,14 +25,32 @@ def counted(count: int) -> str:
     return f"fewer than {SMALL}" if 0 < count < SMALL else f"{count:,}"
 
 
-def few(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names of a list in a line, and how many more there are.
+def digits(number: float) -> str:
+    """Return a number with five significant digits; of a large one all digits before the point, without an exponent.
 
-    >>> few(["a", "b", "c"], most=2)
-    'a, b and 1 more'
+    >>> [digits(x) for x in (0.123456, 1234.56, 100000.0, 1234567.8, -250000.0)]
+    ['0.12346', '1234.6', '100000', '1234568', '-250000']
     """
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{number:.0f}" if _LARGE <= abs(number) < _HUGE else f"{number:.5g}"
+
+
+def unshown(length: int, most: int) -> int:
+    """Return how many of a list are not shown: those beyond ``most``, but none where these are one or two.
+
+    >>> unshown(8, 8), unshown(10, 8), unshown(11, 8)
+    (0, 0, 3)
+    """
+    return length - most if length - most >= LEAST_HIDDEN else 0
+
+
+def few(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names of a list in a line, and how many more there are, where at least three are hidden.
+
+    >>> few(["a", "b", "c"], most=2), few(["a", "b", "c", "d", "e"], most=2)
+    ('a, b, c', 'a, b and 3 more')
+    """
+    more = unshown(len(names), most)
+    return ", ".join(names[: len(names) - more]) + (f" and {more:,} more" if more else "")
 
 
 def capital(text: str) -> str:

@@ -23,6 +23,8 @@ from postrand.support.unit_wordings import UNIT_WORDINGS, levels
 Entry = Mapping[str, Any]
 """Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
 
+NO_COPIES = "Completed files ('postrand complete') cannot be made of this release: records share draws."
+"""What a plan and a release say where a unit's records share draws."""
 WORDINGS: Mapping[str, str] = MappingProxyType(
     {
         # What a claim states about the mechanism, by the name of its privacy model.

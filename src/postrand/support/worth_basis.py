@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-Basis = Literal["equal", "plan", "file", "released"]
+Basis = Literal["equal", "plan", "file", "released", "model"]
 
 BASES: dict[Basis, str] = {
     "equal": "if every combination were equally frequent",
     "plan": "with the frequencies that the plan assumes",
     "file": "with this file's own frequencies",
     "released": "with the frequencies that the release estimates, which differ by chance from those of the file",
+    "model": "with the shares that the model of the completed copies estimates, ± the error of its simulation",
 }
 """The words of each basis, which stand beside every worth that a command prints."""
 

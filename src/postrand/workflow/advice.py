@@ -25,16 +25,16 @@ from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
-from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, shown
+from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, shown, table_worth
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
-from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import require_measures, require_possible
-from postrand.workflow.advice_risk import LEVELS, Risks, values, within
+from postrand.workflow.advice_risk import LEVELS, Risks, values, why_unknown, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
@@ -42,6 +42,7 @@ from postrand.workflow.advice_text import (
     UPPER,
     Checked,
     at_a_glance,
+    attackers_of,
     claims_in_words,
     next_steps,
     plan_lines,
@@ -143,7 +144,7 @@ def advise(
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
-    notes += plans[0].figures.attackers
+    notes += attackers_of(plans)
     if fraction is not None:
         named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
         again = f"Next: add{share_option(fraction)} to {named}"
@@ -288,13 +289,16 @@ class _Maker:
 
     def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[Asked]:
         for limit in self.needs.limits:
-            before, after = values(limit, figures.risks) if limit.reads_file else (None, figures.epsilon)
-            if limit.reads_file and figures.risk_leaves_out:
-                before, after = None, None
-            yield Asked(str(limit), before, after, limit.meets(after))
+            before, after = values(limit, figures.risks) if limit.reads_file else (None, _level(limit, figures))
+            why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
+            before, after = (None, None) if why else (before, after)
+            why = why or (why_unknown(limit, figures.risks) if after is None else "")
+            yield Asked(str(limit), before, after, limit.meets(after), why=why)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:
-                yield Asked(str(wanted), None, None, False, drawn=self.drawn)
+                (one,) = table_worth(trial.mechanism, [wanted.table], self.records, EQUAL)
+                why = self.drawn.no_effect or reason_of(one)
+                yield Asked(str(wanted), None, None, False, drawn=self.drawn, why=why)
                 continue
             met = (found.most <= wanted.points, found.alike <= wanted.points)
             yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], self.drawn)
@@ -325,6 +329,12 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
+
+
+def _level(limit: Limit, figures: PlanFigures) -> float | None:
+    """Return the certified ε that a limit is about: of a record, of the largest household, or of a person."""
+    unit = limit.measure.removesuffix("epsilon").removesuffix("_")
+    return figures.unit_epsilon.get(unit) if unit else figures.epsilon
 
 
 def _same_blocks(trial: Trial) -> Callable[[float], dict[str, Any]]:

@@ -28,12 +28,22 @@ USES: dict[str, str] = {
 }
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
+    "household_epsilon": "the epsilon of what the largest household releases together, with --largest-household",
+    "person_epsilon": "the epsilon of what the person with the most records releases together, with --most-records",
     **RISK_MEANINGS,
 }
-"""The measures that a limit can name, each to be at most the bound; all but ``epsilon`` need records.
+"""The measures that a limit can name, each to be at most the bound; all but those of epsilon need records.
 
 A policy and ``postrand tune`` have the same names.
 """
+
+JUDGED = (
+    "the 95% interval of every cell, at the least favourable shares: those with about half of the records or more in it"
+)
+"""How a precision is judged: the shares of the file are confidential, and not used."""
+
+UNITS = ("largest_household", "person", "most_records")
+"""What is asked of whom a plan protects beside the record."""
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
@@ -50,7 +60,7 @@ class Limit:
     @property
     def reads_file(self) -> bool:
         """Whether the measure needs the records: a level that is chosen by it is chosen with the file."""
-        return self.measure != "epsilon"
+        return not self.measure.endswith("epsilon")
 
     @property
     def is_probability(self) -> bool:
@@ -99,8 +109,16 @@ class Needs:
 
     @property
     def epsilon(self) -> float:
-        """The most epsilon of a record: the smallest limit; without one, ``BOUND``."""
-        return min((limit.bound for limit in self.limits if limit.measure == "epsilon"), default=BOUND)
+        """The most epsilon of a record: the smallest limit; without one, ``BOUND``.
+
+        A household of k members has at most k times the ε of a record, less where variables are drawn once for it.
+
+        >>> Needs(limits=(Limit("epsilon", 4.0), Limit("household_epsilon", 6.0)), largest_household=4).epsilon
+        1.5
+        """
+        records = {"epsilon": 1, "household_epsilon": self.largest_household, "person_epsilon": self.most_records}
+        held = [(limit.bound, records.get(limit.measure, 0)) for limit in self.limits]
+        return min((bound / most for bound, most in held if most), default=BOUND)
 
     @property
     def of_file(self) -> tuple[Limit, ...]:
@@ -123,7 +141,7 @@ class Needs:
         limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.limits]
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
         told += [("use", f"{use}: {USES[use]}") for use in self.uses]
-        told += [("precision", str(wanted)) for wanted in self.precisions]
+        told += [("precision", f"± {wanted}: {JUDGED}") for wanted in self.precisions]
         if self.largest_household:
             shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
             told.append(("household", f"a claim for all its members too, up to {self.largest_household}{shared}"))

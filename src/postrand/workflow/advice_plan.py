@@ -23,7 +23,7 @@ class Asked(NamedTuple):
 
     ``drawn``: of a precision alone, what it counts of how the records were drawn. ``alike``: its value if every
     combination were equally frequent, beside ``after``, that of the least favourable shares. Of the file, both say what
-    the released weights say.
+    the released weights say. ``why``: the reason where it is not known.
     """
 
     text: str
@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     alike: float | None = None
     may_be_met: bool = False
     drawn: Drawn | None = None
+    why: str = ""
 
     @property
     def is_precision(self) -> bool:
@@ -88,6 +89,7 @@ class Advised:
         """Return plain data for JSON: internal, because it has the risk of the file."""
         limits: list[dict[str, Any]] = [
             {"limit": one.text, "before": one.before, "after": one.after, "met": one.is_met}
+            | ({"why": one.why} if one.why else {})
             | ({} if one.alike is None else {"if_equally_frequent": one.alike})
             | ({} if one.drawn is None else {"kish_factor": one.drawn.effect, "not_counted": one.drawn.not_counted})
             for one in self.asked

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, raise_all, sentence
+from postrand.workflow import asked_units
 from postrand.workflow.advice_needs import Needs
 
 RELEASED = ("key", "sensitive", "other")
@@ -17,7 +18,12 @@ _WEIGHT = "name the weight with --weight, or state the share of the population i
 
 def require_measures(book: Codebook, needs: Needs, fraction: float | None) -> None:
     """Raise UsageError with every limit whose measure this file cannot have, before a record is read."""
-    raise_all(UsageError, list(_not_measured(book, needs, fraction)))
+    raise_all(UsageError, [*_not_bounded(needs), *_not_measured(book, needs, fraction)])
+
+
+def require_bounded(needs: Needs) -> None:
+    """Raise UsageError with every limit on the ε of a household or person whose records have no bound."""
+    raise_all(UsageError, list(_not_bounded(needs)))
 
 
 def require_known(book: Codebook, needs: Needs) -> None:
@@ -62,7 +68,8 @@ def require_possible(needs: Needs, records: int) -> None:
     least = 100 * Z95 * math.sqrt(0.25 / records)
     for wanted in needs.precisions:
         if wanted.points < least:
-            what = f"no plan can keep this: of {records:,} records the draw of the sample alone makes an interval wider"
+            what = "no plan is certain to keep this: in a cell with half of the "
+            what += f"{records:,} records the draw of the sample alone makes the interval wider"
             least_points = f"more than {_up(least)} points, and more still with perturbation"
             problems.append(sentence(what, where=f"the precision '{wanted}'", wanted=least_points))
     raise_all(UsageError, problems)
@@ -81,6 +88,17 @@ def _up(number: float) -> str:
     """
     digits = 1 - math.floor(math.log10(number))
     return f"{math.ceil(number * 10**digits) / 10**digits:.{max(digits, 0)}f}"
+
+
+def _not_bounded(needs: Needs) -> Iterator[str]:
+    for limit in needs.limits:
+        where = f"the limit '{limit}'"
+        if limit.measure == "household_epsilon" and not needs.largest_household:
+            yield sentence("how large a household can be is not said", where=where, fix=f"add {asked_units.BOUND}")
+        if limit.measure == "person_epsilon" and not needs.most_records:
+            yield sentence(
+                "how many records a person can have is not said", where=where, fix=f"add {asked_units.RECORDS}"
+            )
 
 
 def _not_measured(book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:

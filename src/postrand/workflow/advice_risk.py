@@ -38,6 +38,12 @@ def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, flo
     return (None, None) if found is None else (found.before, found.after)
 
 
+def why_unknown(limit: Limit, risks: Sequence[RiskFigure]) -> str:
+    """Return the reason why a limit's measure is not known; "" where none is stated."""
+    code = limit.measure + "_largest" * limit.is_probability
+    return next((one.why for one in risks if one.code == code), "")
+
+
 class Risks:
     """The risks of plans on one file; what does not depend on the plan is read once for each codebook.
 
@@ -79,7 +85,7 @@ class Risks:
             self._as_is[plan.codebook] = risks_as_is(known.source, plan.codebook, truth)
         stage(Stage.RISK)
         risks, as_is = risk_figures(truth, report, mechanism), self._as_is[plan.codebook]
-        return computed(known, mechanism, certificate, risks, as_is, name=name, told=found.inside), told
+        return computed(known, mechanism, certificate, risks, as_is, name=name, told=found), told
 
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:

@@ -45,7 +45,8 @@ def subject_of(
     unless its role was chosen, and variables that are one fact get one block (:mod:`postrand.workflow.linked`).
 
     A column that stays as it is and singles out more than 1% of the records moves in rank if it has numbers; otherwise
-    it is not released. Against ``anyone`` nothing moves in rank, because no ε covers it.
+    it is not released. Against ``anyone`` nothing moves in rank, because no ε covers it. The columns of the codebook's
+    survey design stay as they are: without one of them a release has no design, and estimates no right intervals.
 
     Raises
     ------
@@ -55,7 +56,10 @@ def subject_of(
         If nothing can be perturbed because the file has fewer than ``LEAST_RECORDS`` records.
     """
     roles = RELEASED if needs.attacker == "anyone" else ("key",)
+    # A key or a sensitive variable is not released as it is because it is of the design: such a plan is refused.
+    design = () if book.survey is None else [n for n in book.survey.columns if book[n].role in ("other", "weight")]
     perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
+    perturbed = tuple(name for name in perturbed if name not in design)
     require_known(book, needs)
     if not perturbed:
         raise _nothing(source, [v.name for v in book.with_role(*roles)])
@@ -63,11 +67,11 @@ def subject_of(
     plain = [v.name for v in book.with_role(*RELEASED) if not is_nested(source.schema.field(v.name).type)]
     sample = sampled(source, [*plain, *(v.name for v in clear if v.name not in plain)], [v.name for v in clear])
     linked = _linked(sample, [book[name] for name in plain], perturbed, named, needs)
-    derived = {draft["name"] for draft in linked.drafts if draft["role"] == "drop"}
+    derived = {draft["name"] for draft in linked.drafts if draft["role"] == "drop"}.difference(design)
     perturbed = tuple(name for name in perturbed if name not in derived)
     clear = [v for v in clear if v.name not in derived]
     alone = {v.name: sample.share_alone(v.name) for v in clear}
-    singling = [v for v in clear if alone[v.name] > MAX_ALONE]
+    singling = [v for v in clear if alone[v.name] > MAX_ALONE and v.name not in design]
     moved = tuple(v.name for v in singling if _is_number(v) and needs.attacker != "anyone")
     gone = [v.name for v in singling if v.name not in moved]
     notes = [
@@ -81,7 +85,9 @@ def subject_of(
         )
     notes += [f"linked: {text}" for text in linked.sentences]
     gone += sorted(derived)
-    kept = [v.name for v in clear if v.name not in (*moved, *gone)]
+    kept = [v.name for v in clear if v.name not in (*moved, *gone, *design)]
+    if design:
+        notes.append(f"the survey design of the codebook stays: {few(design)}, released as in the file, with no claim")
     if kept and needs.attacker == "anyone":
         notes.append(f"{', '.join(kept)}: released as they are, so that no claim covers them; drop them, or band them")
     variables = tuple(dataclasses.replace(v, role="drop") if v.name in gone else v for v in book.variables)

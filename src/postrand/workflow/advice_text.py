@@ -11,15 +11,16 @@ from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
-from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, shown, worth_line
+from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
-from postrand.support.showing import few
+from postrand.support.showing import ORDERS, few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS
+from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
@@ -47,8 +48,8 @@ UPPER = (
     "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
 )
 UNFAVOURABLE = (
-    "The least favourable shares have many of the records in one combination of the table; where the records are "
-    "spread over several, its intervals are narrower."
+    "The least favourable shares have about half of the records or more in one combination of the table; where the "
+    "records are spread over several, its intervals are narrower."
 )
 FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
 Checked = Literal["kept", "broken", "unknown"]
@@ -170,7 +171,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
     """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table."""
     for number, plan in enumerate(plans, 1):
         figures, trial = plan.figures, plan.trial
-        told = [f"epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else "no epsilon"]
+        told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
+        told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
             before = "before (recoded)" if trial.plan.codebook.recodes else "before"
             told.append(f"right links: {figure(links, 'before')} {before}, {figure(links, 'after')} after")
@@ -178,15 +180,35 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
+        if unknown := not_known((*figures.one_way, *figures.pairs)):
+            told.append(f"worth {unknown}")
         told += _kept(plan.asked)
         yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
+
+
+def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
+    """Yield what a reader must know of the informed attacker, once, or with the numbers of the plans where it differs.
+
+    Of a split one knowledge is tried, of other plans two: their right links are then no fair comparison.
+    """
+    said: dict[str, list[str]] = {}
+    for number, plan in enumerate(plans, 1):
+        for text in plan.figures.attackers:
+            said.setdefault(text, []).append(str(number))
+    for text, numbers in said.items():
+        which = f"Plan{'s' * (len(numbers) > 1)} {', '.join(numbers)}: " if len(numbers) < len(plans) else ""
+        yield f"{which}{text}"
+    if len(said) > 1:
+        yield "The right links of these plans rest on different knowledge: with all keys known, a split can have more."
 
 
 def _kept(asked: Sequence[Asked]) -> Iterator[str]:
     """Yield how many limits are met, and how many precisions: one by its verdict."""
     limits = [one for one in asked if not one.is_precision]
     if limits:
-        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met"
+        unknown = sum(one.after is None for one in limits)
+        left = f", {unknown} not known" if unknown else ""
+        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met{left}"
     precise = [one for one in asked if one.is_precision]
     if len(precise) == 1:
         yield f"precision: {precise[0].verdict}"
@@ -212,7 +234,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
             *told, last = (f"{value} {where}" for value, where in figures.sides(one.code))
             yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
     yield from (f"  Risk: {text}" for text in figures.warnings)
-    for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.two_way)):
+    for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
@@ -221,8 +243,8 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     if plan.means:
         yield f"  Asked: {plan.means}"
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
-    for words, names in figures.unperturbed_ways:
-        yield f"  {words}, with no protection of their own: {', '.join(names)}"
+    yield from (f"  {text}" for text in all_in_words(figures.ways))
+    yield f"  Order of the records: {ORDERS[trial.plan.release.shuffle]}"
     yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
@@ -266,11 +288,11 @@ def _all_known(text: str, figures: PlanFigures) -> str:
 def _met(asked: Asked, before_is: str) -> str:
     """Return whether what is asked is kept, and its values: those of a limit have the limit's own unit."""
     if asked.after is None:
-        return asked.verdict
+        return f"{asked.verdict}: {asked.why}" if asked.why else asked.verdict
     if asked.alike is not None:
         basis = "" if asked.drawn is None else asked.drawn.weighted
-        told = f"at most {_number(asked.after)} points, whatever the true shares{basis}; {_number(asked.alike)} points "
-        return f"{asked.verdict} ({told}{BASES[EQUAL.basis]})"
+        told = f"at most {_number(asked.after)} points, at the least favourable shares{basis}"
+        return f"{asked.verdict} ({told}; {_number(asked.alike)} points {BASES[EQUAL.basis]})"
     then = "" if asked.before is None else f"; {_number(asked.before)} {before_is}"
     return f"{asked.verdict} ({_number(asked.after)}{then})"
 

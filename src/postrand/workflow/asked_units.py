@@ -8,7 +8,7 @@ from typing import Any
 from postrand.errors import nearest, sentence
 from postrand.workflow.advice_needs import Needs
 
-_RECORDS = "--most-records N, the most records of one person: a public bound"
+RECORDS = "--person P --most-records N, the most records of one person: a public bound"
 BOUND = "--largest-household N, the most members of one: a public bound"
 
 
@@ -21,7 +21,7 @@ def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
         yield sentence(what, where="--person", fix="leave it out of the other options; its role is 'drop'")
     if bool(needs.person) != bool(needs.most_records):
         what = "a column of persons and the most records of one person are needed together"
-        yield sentence(what, fix=f"add {_RECORDS}" if needs.person else "name the column: --person")
+        yield sentence(what, fix=f"add {RECORDS}" if needs.person else "name the column: --person")
     if not needs.largest_household:
         return
     if "household" not in roles.values():

@@ -17,6 +17,7 @@ from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.certification.series import Series
 from postrand.codebook import Variable
+from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.numbering import is_number_of
@@ -29,6 +30,7 @@ from postrand.report.table_worth import (
     TableWorth,
     crossed_of,
     least_and_mean,
+    left_pairs,
     little_left,
     more_in_two,
     pairs_of,
@@ -37,35 +39,35 @@ from postrand.report.table_worth import (
     worth_line,
 )
 from postrand.report.text import decimal
-from postrand.risk.exposure import TrueFile
+from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support import options
-from postrand.support.exact import add_upper
-from postrand.support.measure_names import learns
-from postrand.support.progress import Stage, stage
-from postrand.support.showing import few
-from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND, risks_as_is
+from postrand.support.exact import add_upper, format_upper
+from postrand.support.measure_names import keys_alone
+from postrand.support.showing import ORDERS, few
+from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND
+from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
     AS_IS,
     RiskFigure,
+    attackers,
     before_of,
+    following,
     left_out,
-    risk_figures,
     shared_draws,
 )
 from postrand.workflow.design_blocks import check_sizes, design_blocks
-from postrand.workflow.dossier_risk import assess, require_one_share
+from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import models_disagree
 from postrand.workflow.moves import moves_of
+from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import outlook_of
 from postrand.workflow.unperturbed import findings
 
-ONLY_RECODED, IN_CLEAR = "Released as recoded, not perturbed", "Released as in the file"
-"""The ways in which columns are released that no matrix and no rank law perturbs."""
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
 
@@ -75,23 +77,29 @@ class PlanFigures:
 
     ``claims`` are plain sentences, ``epsilon`` the certified one of a record (inf where there is none). ``risks`` are
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
-    if all combinations were equally frequent, ``crossed`` that of tables of a perturbed and an unperturbed one; ``own``
-    the worth of all these tables with the file's own shares, which the internal report alone shows. ``settings`` say
+    if all combinations were equally frequent, ``two_left`` tables of two that are not computed, ``crossed`` the worth
+    of tables of a perturbed and an unperturbed one; ``own`` that of all these tables with the file's own shares, which
+    the internal report alone shows. ``settings`` say
     how each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
     before they were recoded by their codes, where they were measured too.
     ``ledger`` is what that of the plan would say of the release.
     ``findings`` are those on unperturbed columns and on households. ``largest_household`` is that of the file, 0 if it
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
-    where the plan names no unit, that of the file's largest household, whose members add up.
+    where the plan names no unit, that of the file's largest household, whose members add up. ``unit_records``: the
+    most records that such a unit has.
     ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
-    ``merged`` says which recodes merge too few records; ``recoded`` are the released variables that are recoded.
+    ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values.
+    ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
+    recoded or not.
+    ``levels``: the ε of a record, and what several of a household or person have together, in words.
     ``series`` is the place of the release among those of a population, and their total, where a ledger counts it.
     ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
     households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
-    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
+    ``no_categories`` are released and have none.
     """
 
     name: str
@@ -105,12 +113,14 @@ class PlanFigures:
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
+    two_left: tuple[TableWorth, ...] = ()
     own: tuple[TableWorth, ...] = ()
     shared_draws: tuple[str, bool] = ("", False)
     risk_leaves_out: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
     unit_epsilon: Mapping[str, float] = field(default_factory=dict)
+    unit_records: Mapping[str, int] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     may_link: tuple[str, ...] = ()
     notice: str = NOTICE
@@ -122,8 +132,11 @@ class PlanFigures:
     little: str = ""
     keys: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
-    recoded: tuple[str, ...] = ()
+    swallowed: tuple[str, ...] = ()
+    ways: tuple[ColumnWay, ...] = ()
+    levels: tuple[str, ...] = ()
     series: Series | None = None
+    no_categories: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -131,13 +144,6 @@ class PlanFigures:
     def risk(self, code: str) -> RiskFigure | None:
         """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
         return next((one for one in self.risks if one.code == code), None)
-
-    @property
-    def unperturbed_ways(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The unperturbed columns by what is done to them, in words: recoded, or nothing."""
-        made = tuple(name for name in self.unperturbed if name in self.recoded)
-        plain = tuple(name for name in self.unperturbed if name not in made)
-        return tuple((words, names) for words, names in ((ONLY_RECODED, made), (IN_CLEAR, plain)) if names)
 
     @property
     def risk_notes(self) -> tuple[str, ...]:
@@ -156,8 +162,19 @@ class PlanFigures:
 
     @property
     def attackers(self) -> tuple[str, ...]:
-        """What a reader of the figures must know of the attackers: which side they are on."""
-        return learns({one.code: one.after for one in self.risks})
+        """What a reader of the figures must know of the attackers: what they know, and which side they are on."""
+        return (*self.only_keys, *self.knowledge)
+
+    @property
+    def knowledge(self) -> tuple[str, ...]:
+        """Which side the figures of the informed attacker are on."""
+        return attackers(self.risks)
+
+    @property
+    def only_keys(self) -> tuple[str, ...]:
+        """That the attackers know the keys alone, where other columns leave and any risk is known."""
+        is_known = any(one.before is not None for one in self.risks)
+        return keys_alone(self.keys, beside_keys(self.ways, self.keys)) if is_known and self.keys else ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -181,6 +198,11 @@ class PlanFigures:
         return "after, at most" if "household" in code and self.shared_draws[1] else "after"
 
     @property
+    def pairs(self) -> tuple[TableWorth, ...]:
+        """Every table of two perturbed variables, also those of which the worth is not computed."""
+        return (*self.two_way, *self.two_left)
+
+    @property
     def tables(self) -> tuple[TableWorth, ...]:
         """The worth of every table."""
         return (*self.one_way, *self.two_way, *self.crossed)
@@ -193,6 +215,7 @@ class PlanFigures:
             "records": self.records,
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
+            "levels": list(self.levels),
             "keys": list(self.keys),
             "before_is": self.before_is,
             "risk": [one.to_dict() for one in self.risks],
@@ -201,12 +224,14 @@ class PlanFigures:
             "worth": {
                 "one_way": _worths(self.one_way),
                 "two_way": _worths(self.two_way),
+                **({"two_way_not_computed": [one.to_dict() for one in self.two_left]} if self.two_left else {}),
                 "crossed": _worths(self.crossed),
                 "with_the_file": [one.to_dict() for one in self.own],
                 **({"little": self.little} if self.little else {}),
             },
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
+            "how_each_column_leaves": [one.to_dict() for one in self.ways],
             "not_covered": list(self.not_covered),
             "findings": list(self.findings),
             "largest_household": self.largest_household or None,
@@ -228,7 +253,7 @@ class PlanFigures:
         lines += [f"  {text}" for text in (*self.warnings, *self.attackers, *self.merged)]
         lines += ["", "Worth of tables of perturbed variables"]
         lines += worth_line("tables of one variable", self.one_way)
-        lines += worth_line("tables of two variables", self.two_way)
+        lines += worth_line("tables of two variables", self.pairs)
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
@@ -258,9 +283,10 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     certificate = certified(known, mechanism)
     ledger = outlook_of(plan, mechanism, certificate, name)
     certificate = certificate if ledger is None else dataclasses.replace(certificate, series=ledger.series)
-    told = findings(known.plan, mechanism, known).inside
+    told = findings(known.plan, mechanism, known)
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
-    return dataclasses.replace(found, ledger=ledger)
+    swallowed = tuple(one.sentence for one in told.found if one.code == "swallowed")
+    return dataclasses.replace(found, ledger=ledger, swallowed=swallowed)
 
 
 def certified(known: Known, mechanism: Mechanism) -> Certificate:
@@ -274,18 +300,14 @@ def figures_known(
     known: Known,
     mechanism: Mechanism,
     certificate: Certificate,
-    told: Sequence[str],
+    told: Findings,
     fraction: float | None = None,
     *,
     name: str = "",
 ) -> PlanFigures:
     """Return the figures of a designed and certified plan from what is known of its file; ``told`` are its findings."""
-    report, _ = assess(known.held, known.plan.codebook, fraction=fraction)
-    truth = TrueFile.read(known.held, known.plan.codebook, fraction)
-    stage(Stage.RISK)  # the file was read in between
-    risks = risk_figures(truth, report, mechanism)
-    as_is = risks_as_is(known.source, known.plan.codebook, truth)
-    return computed(known, mechanism, certificate, risks, as_is, name=name, told=told)
+    risk = BothSides.of(known, mechanism, fraction)
+    return computed(known, mechanism, certificate, risk.figures, risk.as_is, name=name, told=told)
 
 
 def computed(
@@ -296,7 +318,7 @@ def computed(
     as_is: Mapping[str, float],
     *,
     name: str = "",
-    told: Sequence[str] = (),
+    told: Findings | None = None,
 ) -> PlanFigures:
     """Return a plan's figures; ``risks`` are measured, ``as_is`` before keys are recoded; ``told`` are findings."""
     plan, names = known.plan, mechanism.variables
@@ -311,12 +333,13 @@ def computed(
     asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
     one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
     keys = tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
-    moved = moves_of(known)
+    moved, ways, largest = moves_of(known), ways_of(plan, mechanism), _largest_household(known)
+    units = _unit_epsilon(plan, certificate, largest)
     moves = tuple(f"{one.sentence}." for one in moved)
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
-        claims=_claims(certificate, mechanism, _largest_household(known), moves),
+        claims=_claims(certificate, mechanism, largest, moves),
         moves=moves,
         unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
@@ -324,25 +347,27 @@ def computed(
         risks=risks,
         one_way=one_way,
         two_way=two_way,
+        two_left=left_pairs(names, plan.codebook, records),
         crossed=crossed,
         own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", law), houses),
         settings=tuple(_settings(plan, mechanism)),
-        unperturbed=tuple(
-            n for limit in certificate.limits if limit["code"] == "unchanged" for n in limit["variables"]
-        ),
+        unperturbed=tuple(one.name for one in ways if one.way in ("recoded", "as it is")),
+        ways=ways,
+        levels=_levels(plan, certificate.account.total, units, largest) if names else (),
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
-        risk_leaves_out=left_out(plan),
+        risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
         before_is=before_of(plan),
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
         as_is=as_is,
-        findings=tuple(told),
+        findings=() if told is None else told.inside,
         merged=tuple(said_of(plan.codebook, known.table).values()),
-        recoded=tuple(r.variable for r in plan.codebook.recodes if r.variable not in plan.not_released),
-        largest_household=_largest_household(known),
-        unit_epsilon=_unit_epsilon(plan, certificate, _largest_household(known)),
+        largest_household=largest,
+        unit_epsilon=units,
+        unit_records={"household": largest, **_bounds(plan)},
         columns=columns_of(plan.codebook),
+        no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
         may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and _numbers(v)),
     )
 
@@ -369,6 +394,28 @@ def _unit_epsilon(plan: Plan, certificate: Certificate, largest: int) -> dict[st
     return (members if largest and household_of(plan) is not None else {}) | found
 
 
+def _bounds(plan: Plan) -> Mapping[str, int]:
+    """Return the most records of each unit that the plan protects."""
+    return {} if plan.unit is None else plan.unit.units.bounds
+
+
+def _levels(plan: Plan, epsilon: float, units: Mapping[str, float], largest: int) -> tuple[str, ...]:
+    """Return the ε of a record, and beside it that of several records of one household or person, in words."""
+
+    def said(level: float) -> str:
+        return f"{format_upper(level)} at most" if math.isfinite(level) else "none that is finite"
+
+    bounds = _bounds(plan)
+    told = [f"ε of a record: {said(epsilon)}"]
+    for unit, level in units.items():
+        whose = f"a {unit} with up to {bounds[unit]} records" if unit in bounds else ""
+        told += [f"of {whose or f'all {largest} members of the largest household'} together: {said(level)}"]
+    if "household" not in units:
+        who = "household" if household_of(plan) is not None else "person or household"
+        told += [f"of k records of one {who} together: k times as much"]
+    return tuple(told)
+
+
 def _largest_household(known: Known) -> int:
     """Return the most records of one household, 0 where there are none, or not the whole file was sampled."""
     sample = None if known.sample is None else known.answers[known.sample]
@@ -390,9 +437,12 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         text += ", shown by one member of each household" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
-    found += [("as it is", ", ".join(plan.unperturbed))] if plan.unperturbed else []
-    found += [("not released", ", ".join(plan.not_released))] if plan.not_released else []
-    found.append(("order of records", "random" if plan.release.shuffle else "as in the file"))
+    parts: dict[str, list[str]] = {}
+    for one in ways_of(plan, mechanism):
+        if one.is_clear or not one.leaves:
+            parts.setdefault("as it is" if one.way == "recoded" else one.way, []).append(one.name)
+    found += [(part, ", ".join(names)) for part, names in parts.items()]
+    found.append(("order of records", ORDERS[plan.release.shuffle]))
     return found
 
 

@@ -17,12 +17,14 @@ from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
+from postrand.risk.findings import Findings
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
+from postrand.support.measure_names import LEARNT, learns
 from postrand.support.showing import few
 from postrand.support.warned import hushed
 
@@ -65,6 +67,21 @@ def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str
     return tuple(f"the risk leaves out {', '.join(names)}: {way}; {known}" for way, names in ways if names)
 
 
+def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
+
+    Who knows the keys of a person then knows the column too, and links by both: a stratum made of branch and size.
+    """
+    pairs = [(pair.clear, pair.perturbed) for pair in told.pairs if pair.is_certain]
+    pairs += [(name, key) for one in told.found if one.code == "linked" for name in one.variables for key in one.about]
+    held = [(name, key) for name, key in pairs if key in keys and name not in keys]
+    if not held:
+        return ()
+    names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))
+    known = f"what stands there goes with {about}, so that who knows these tells records apart by it too"
+    return (f"the risk leaves out {names}, released unperturbed: {known}",)
+
+
 Share = tuple[float, float, float | None]
 
 
@@ -74,7 +91,7 @@ class RiskFigure:
 
     ``code`` names it in policies and JSON. ``unit``: ``records``, ``share`` (0 to 1) or ``records in a class``.
     ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
-    those of the records in smaller classes.
+    those of the records in smaller classes. ``of_two``: after is the larger of two knowledges of the informed attacker.
     """
 
     code: str
@@ -84,11 +101,18 @@ class RiskFigure:
     unit: str
     why: str = ""
     shares: tuple[Share, ...] = field(default=(), repr=False)
+    of_two: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         names = ("code", "measure", "before", "after", "unit")
-        return {name: getattr(self, name) for name in names} | ({"why": self.why} if self.why else {})
+        more = {name: value for name in ("why", "of_two") if (value := getattr(self, name))}
+        return {name: getattr(self, name) for name in names} | more
+
+
+def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
+    """Return what a reader of these figures must know of the informed attacker; () where none is of that attacker."""
+    return learns({one.code: one.after for one in risks}, any(one.of_two for one in risks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +196,8 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
         later = None if after is None else value(after)
-        return RiskFigure(code, measure, held, later, "records", none if held is None else why)
+        of_two = later is not None and code in LEARNT and after is not None and after.file.of_two
+        return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=of_two)
 
     yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
     text = "Expected correct matches, informed attacker, sample uniques"
@@ -185,7 +210,8 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
             sides = _part(first, part), _part(later, part)
             reason = none if first is None else why
             shares = () if part or first is None else _shares(first, later)
-            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares)
+            of_two = code in LEARNT and after is not None and after.file.of_two
+            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares, of_two)
     text = "Expected correct matches, register attacker, all records"
     yield figure("register_matches", text, lambda e: e.register_expected, NO_SHARE)
 
@@ -206,7 +232,7 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, 
     ("joint_household_risk", f"{_JOINT}, informed attacker", lambda e: e.joint, (NO_HOUSEHOLD,)),
     (
         "register_joint_household_risk",
-        f"{_JOINT}, register attacker",
+        f"{_JOINT}, register attacker: no upper bound",
         lambda e: e.register_joint,
         (NO_SHARE, NO_HOUSEHOLD),
     ),

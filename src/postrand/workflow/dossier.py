@@ -30,8 +30,9 @@ from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
 from postrand.support.progress import Stage, stage
-from postrand.support.showing import capital
+from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import PRIORS
+from postrand.workflow.column_ways import TITLE as HOW
 from postrand.workflow.comparison import PlanFigures, computed
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_decision import decision_of
@@ -118,6 +119,7 @@ class Dossier:
         sections: dict[str, Sequence[Mapping[str, object]]] = {
             RISK: [] if before is None else [*self.exposed(), *report_rows(before, after, (said, note))],
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
+            HOW: [one.row() for one in self.figures.ways],
             RARE: [_combination(c) for c in self.risk.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
             GUARANTEED: [{"Claim": text} for text in self.figures.claims],
@@ -137,7 +139,9 @@ class Dossier:
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         captions |= {DESIGNS: (DESIGNS_CAPTION,), **dict.fromkeys(curves, (CURVES_CAPTION,))}
         said = f"Before: {self.figures.before_is}."
-        captions |= {POLICY: (said,), RARE: (said,), RISK: (said, *CAPTION)}
+        captions |= {POLICY: (said,), RARE: (said,)}
+        captions[RISK] = (said, *self.figures.only_keys, *CAPTION, *self.figures.knowledge)
+        captions[HOW] = (f"Records leave in {ORDERS[certificate.facts.order_is_shuffled]}.",)
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
         captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in self.figures.warnings)
         whole = self.risk.measured
@@ -165,7 +169,7 @@ class Dossier:
         after = self.released(data_path, mechanism)
         page = self.page(data_path, mechanism, certificate, summary, after)
         files: dict[str, InternalContent] = {"dossier.json": self.text(after[0]), DETAILS: page}
-        about = decision_of(self.figures, self.policy, mechanism, certificate, self.findings)
+        about = decision_of(self.figures, self.policy, certificate, self.findings)
         return {**files, DECISION: partial(report.decision_page, about, self.public)}
 
 
@@ -233,7 +237,7 @@ def collect(
     if split:
         data["split"] = split
     data["measures"] = {} if found.measured is None else found.measured.to_dict()["measures"]
-    figures = computed(known, mechanism, certificate, found.figures, found.as_is, told=findings.inside)
+    figures = computed(known, mechanism, certificate, found.figures, found.as_is, told=findings)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}
@@ -262,6 +266,7 @@ def _shared(found: Shared) -> dict[str, object]:
         "Households with the same value for all members": _percent(found.constant),
         "The most frequent released value, or the best guess from a split, is the true one": _percent(found.majority),
         "A member's own released value, or the best guess from it, is the true one": _percent(found.single),
+        "The best guess without the release is the true one": _percent(found.blind),
     }
 
 

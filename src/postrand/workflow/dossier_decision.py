@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from postrand.certification.certificate import Certificate
-from postrand.mechanism import Mechanism
+from postrand.privacy.words import unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
-from postrand.support.exact import format_upper
 from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
-from postrand.support.showing import capital
+from postrand.support.showing import ORDERS, capital
+from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.larger import why_larger
@@ -49,7 +50,6 @@ INFORMED = (
     "and links each person to the most likely record."
 )
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
-SETTINGS = {"not released": "Not released", "order of records": "Order"}
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
     "unperturbed columns that both have link the records of a person."
@@ -60,7 +60,6 @@ NOTHING = Findings()
 def decision_of(
     figures: PlanFigures,
     policy: PolicyCheck | None,
-    mechanism: Mechanism,
     certificate: Certificate,
     found: Findings = NOTHING,
 ) -> Decision:
@@ -69,12 +68,12 @@ def decision_of(
         source=figures.name,
         records=figures.records,
         is_private=certificate.facts.key_is_private,
-        treated=tuple(_treated(figures, mechanism, certificate)),
+        treated=tuple(_treated(figures, certificate)),
         risks=tuple(risk_rows(figures)),
         warnings=tuple(risk_warnings(figures)),
         notes=tuple(risk_notes(figures)),
         is_recoded=bool(figures.as_is),
-        claims=figures.claims,
+        claims=tuple(dict.fromkeys((*_of_household(figures), *figures.claims))),
         limits=certificate.not_covered,
         findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
@@ -91,21 +90,22 @@ def address(page: str | Path, of: str | Path) -> str:
     return quote(Path(os.path.relpath(Path(of) / REPORT, page)).as_posix())
 
 
-def _treated(figures: PlanFigures, mechanism: Mechanism, certificate: Certificate) -> Iterator[tuple[str, str]]:
-    if mechanism.variables:
-        text = ", ".join(mechanism.listed)
-        yield "Perturbed", f"{text} (ε of a record: {format_upper(figures.epsilon)} at most)"
-    if certificate.numerical:
-        yield "Moved by rank", ", ".join(column.variable for column in certificate.numerical)
-    if before := [name for name in figures.recoded if name not in figures.unperturbed]:
-        yield "Recoded before", ", ".join(before)
-    yield from ((words, ", ".join(names)) for words, names in figures.unperturbed_ways)
-    settings = dict(figures.settings)
-    for name, words in SETTINGS.items():
-        if name in settings:
-            yield words, settings[name]
+def _treated(figures: PlanFigures, certificate: Certificate) -> Iterator[tuple[str, str]]:
+    yield from in_words(figures.ways)
+    yield "Order of the records", ORDERS[certificate.facts.order_is_shuffled]
+    if figures.levels:
+        yield "Guarantee", "; ".join(figures.levels)
     if certificate.series is not None:
         yield "Together", together(certificate.series.to_dict())
+
+
+def _of_household(figures: PlanFigures) -> Iterator[str]:
+    """Yield what the claims on records mean for a whole household, short enough to stand before them."""
+    level, most = figures.unit_epsilon.get("household", math.inf), figures.unit_records.get("household", 0)
+    if most and math.isfinite(level):
+        yield unit_in_plain_words("household", most, level)
+    elif figures.levels:
+        yield f"{'; '.join(figures.levels)}."
 
 
 def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
@@ -141,6 +141,7 @@ def risk_warnings(figures: PlanFigures) -> Iterator[str]:
     """Yield what the officer must know of the figures, what to give on first."""
     if figures.series is not None and figures.series.number > 1 and not figures.series.disjoint:
         yield RISK_ALONE
+    yield from figures.only_keys
     yield from (_sentence(text) for text in reversed(figures.warnings))
     yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)
     for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
@@ -152,15 +153,15 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
-        yield f"{INFORMED} {LEARNS}"
-    if codes & REGISTERED:
-        yield REGISTER
+        yield " ".join((INFORMED, *(figures.knowledge or (LEARNS,))))
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
         yield (
             f"Before means {figures.before_is}: there, {_percent(alone.before)} of the records are alone with their "
             "values of the keys."
         )
+    if codes & REGISTERED:
+        yield REGISTER
 
 
 def _kind(code: str) -> str:
@@ -172,7 +173,7 @@ def _kind(code: str) -> str:
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
     yield from worth_line("tables of one perturbed variable", figures.one_way)
-    yield from worth_line("tables of two", figures.two_way)
+    yield from worth_line("tables of two", figures.pairs)
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

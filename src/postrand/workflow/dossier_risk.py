@@ -18,7 +18,6 @@ from postrand.risk.informed import THRESHOLD, Matches, Spread
 from postrand.risk.measures import Assessment, Measured, kinds, measure_file
 from postrand.risk.measures.base import shown
 from postrand.risk.report import RiskReport
-from postrand.support.measure_names import LEARNS
 from postrand.support.showing import capital
 
 MEANING = "What it means"
@@ -29,7 +28,6 @@ CAPTION = (
     "who is in the file. τ1, τ2 and the risk from weights are about this attacker. The informed attacker knows the "
     "true keys of persons and that each of them is in the file, the matrices, and the released file. They link each "
     "person to the released record with the largest posterior probability. This attacker is the stronger one.",
-    LEARNS,
     "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
     "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and "
     "attacked. "
@@ -208,8 +206,9 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     )
     if truth.household is not None:
         yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))
-        meaning = "1/F of the joint key, after perturbation times the probability that the joint key stayed the same."
-        yield _joint("register attacker", lambda e: e.register_joint, meaning)
+        meaning = "1/F of the joint key, after perturbation times the probability that the joint key stayed the same. "
+        meaning += "No upper bound: one who also uses the matrices, and picks the most probable household, finds more."
+        yield _joint("register attacker: no upper bound", lambda e: e.register_joint, meaning)
 
 
 def _households(

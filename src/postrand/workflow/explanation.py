@@ -22,10 +22,12 @@ from postrand.report.table_worth import (
     shown,
 )
 from postrand.report.text import decimal
+from postrand.support import wordings
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
-from postrand.support.showing import capital, few
+from postrand.support.showing import ORDERS, capital, few
 from postrand.support.worth_basis import BASES, MEAN
+from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
@@ -75,35 +77,29 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
 
 
 def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
-    order = "in random order" if plan.release.shuffle else "in the order of the file"
-    yield f"{figures.records:,} records, {order}."
+    yield f"{figures.records:,} records, in {ORDERS[plan.release.shuffle]}."
+    blocks = [one for one in figures.ways if one.way in ("perturbed", "made")]
+    yield from (f"{text}." for text in all_in_words(blocks))
     if plan.perturbed:
         yield (
-            f"Perturbed: {', '.join(plan.perturbed)}. A machine draws each released value at random from the true one, "
-            "so a released value may be false; how far it can be trusted is said below."
+            "A machine draws each released value at random from the true one of a "
+            "perturbed variable, so a released value may be false; how far it can be trusted is said below."
         )
-    recodes = [
-        f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes if r.variable in figures.recoded
-    ]
+    gone = {*plan.not_released}
+    recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes if r.variable not in gone]
     if recodes:
         yield f"Recoded before anything else, and released in this form only: {', '.join(recodes)}."
     if plan.split is not None:
+        shown = ", ".join(plan.split.variables)
         if plan.split.of_members:
-            shown = ", ".join(plan.split.variables)
             yield f"Of {shown}, one random member of each household shows some, chosen at random; the others show none."
         else:
-            those = "these variables" if not plan.blocks else f"the variables {', '.join(plan.split.variables)}"
-            yield f"Each record shows only some of {those}, chosen at random; the others are left out of it."
-    ranked = [name for one in plan.numerical for name in one.variables]
-    if ranked:
-        yield f"Numbers that are moved or averaged among records of similar values: {', '.join(ranked)}."
-    for words, names in figures.unperturbed_ways:
-        yield f"{words}, with no protection of their own: {', '.join(names)}."
-    if plan.not_released:
-        yield f"Not released: {', '.join(plan.not_released)}."
+            yield f"Each record shows only some of {shown}, chosen at random; the others are left out of it."
+    yield from (f"{text}." for text in all_in_words(one for one in figures.ways if one not in blocks))
 
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
+    yield from [f"{'; '.join(figures.levels)}."] * bool(figures.levels)
     yield from figures.claims
     yield from () if figures.ledger is None else outlook_lines(figures.ledger)
     if household_of(plan) is None and (plan.unit is None or not plan.unit.household):  # else the claims say it
@@ -161,7 +157,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if figures.records < LEAST_RECORDS:
         yield f"What tables are worth is not told: {TOO_FEW}."
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
-    yield from _tables("two perturbed variables", figures.two_way, figures.records)
+    yield from _tables("two perturbed variables", figures.pairs, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     if figures.little:
         yield _first(figures.little) + "."
@@ -177,7 +173,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     copies = ", or made from completed files ('postrand complete')"
     shared = any(unit_of(plan, block) != "record" for block in plan.blocks)
     if shared:
-        yield "Completed files ('postrand complete') cannot be made of this release: records share draws."
+        yield wordings.NO_COPIES
     copies = "" if shared or (plan.split is not None and plan.split.of_members) else copies
     yield (
         f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
@@ -196,7 +192,9 @@ def _without(tables: Sequence[TableWorth]) -> str:
 
 
 def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[str]:
-    found, none = least_and_mean(tables), no_estimate(tables)
+    found, none, unknown = least_and_mean(tables), no_estimate(tables), not_known(tables)
+    if unknown:
+        yield f"What tables of {kind} are worth is not always known: {unknown}."
     if none:
         yield f"Of the {len(tables)} tables of {kind}, {none.replace(f' of {len(tables)}', '')}: {_without(tables)}."
     if found is None:
@@ -204,8 +202,6 @@ def _tables(kind: str, tables: Sequence[TableWorth], records: int) -> Iterator[s
     which = "Each of the others" if none else f"A table of {kind}"
     text = f"{which} is as precise as one from {records_of(found[1])} {MEAN}, and from"
     yield f"{text} {shown(found[0])} in the worst case, {BASES[tables[0].basis]}; the file has {records:,}."
-    if unknown := not_known(tables):
-        yield f"What tables of {kind} are worth is not always known: {unknown}."
     good = [one.name for one in tables if not one.is_of_little_use and one.effective_records is not None]
     poor = [one.name for one in tables if one.is_of_little_use and not one.has_no_estimate]
     if poor and good:

@@ -70,9 +70,15 @@ class Drawn:
         """What is counted and what is not, a sentence each."""
         return tuple(self._sentences())
 
+    @property
+    def no_effect(self) -> str:
+        """Why the weights count for nothing that is known; "" where they count."""
+        said = f"the weight {self.weight} is negative, missing or no number in some records"
+        return said if self.effect is None else ""
+
     def _sentences(self) -> Iterator[str]:
         if self.effect is None:
-            yield f"Precision is not known: the weight {self.weight} is negative, missing or no number in some records."
+            yield f"Precision is not known: {self.no_effect}."
         elif self.weight:
             worth = f"{self.records:,} records count as {self.records / self.effect:,.0f}"
             yield (

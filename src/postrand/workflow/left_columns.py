@@ -12,10 +12,10 @@ from postrand.columns.source import as_numbers
 from postrand.data.frames import TableSource
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
-from postrand.plan.free_texts import is_free_text
-from postrand.plan.numbering import LEAST_NUMBERS, number_note
+from postrand.plan.free_texts import identifying, named
+from postrand.plan.numbering import household_among
 from postrand.risk.findings import Finding, Findings, share_text, singling
-from postrand.risk.linked import columns_of, gathered, links
+from postrand.risk.linked import by_household, columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
@@ -27,8 +27,6 @@ from postrand.workflow.leaving import TRUE
 from postrand.workflow.linked import is_id
 
 DECIDED = "--as-is states"
-NAMING = "seems to name or number persons or households"
-TEXTS = "holds free text, which can name persons"
 
 
 def without(table: pa.Table, changed: Sequence[str], drop: Sequence[str], as_is: Sequence[str]) -> pa.Table:
@@ -67,10 +65,11 @@ def warned(told: Findings) -> Findings:
     return told
 
 
-def alone_with(frame: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
+def alone_with(frame: pa.Table, changed: Sequence[str], keys: Sequence[str] = ()) -> tuple[str, ...]:
     """Return in a sentence how many records of a written file are alone with the columns that were left as they are.
 
-    The claims on classes hold for ``changed`` alone. () where there are no other columns, or no record is alone.
+    The claims on classes hold for ``keys``, or else ``changed``, alone. () where there are no other columns, or no
+    record is alone.
     """
     if not set(frame.column_names) - set(changed):
         return ()
@@ -78,7 +77,7 @@ def alone_with(frame: pa.Table, changed: Sequence[str]) -> tuple[str, ...]:
     share = singled_by_all({name: sample.codes(name) for name in frame.column_names})
     few = "" if sample.is_whole else f", in a sample of {sample.table.num_rows:,} records"
     said = f"With the columns that are released as they are, {share_text(share)} of the records are alone with their"
-    return (f"{said} values{few}: the classes are those of {', '.join(changed)} only.",) if share else ()
+    return (f"{said} values{few}: the classes are those of {', '.join(keys or changed)} only.",) if share else ()
 
 
 def _named_problems(
@@ -103,34 +102,34 @@ def _beside(table: pa.Table, changed: Sequence[str], as_is: Sequence[str]) -> Fi
     sample = sampled(TableSource(table), table.column_names, ())
     told = tuple(_telling(sample, changed, [one.name for one in found.singled], as_is))
     known = {(name, other) for one in told for name in one.about for other in one.variables}
-    named = tuple(_identifying(sample, clear, as_is))
-    linked = _linked(sample, changed, clear, as_is, known)
-    return dataclasses.replace(found, found=(*named, *found.found, *told, *linked))
+    naming = tuple(_identifying(sample, clear, as_is))
+    linked = tuple(_linked(sample, changed, clear, as_is, known))
+    exact = [one for one in linked if one.is_exact]
+    near = [one for one in linked if not one.is_exact]
+    return dataclasses.replace(found, found=(*exact, *naming, *found.found, *told, *near))
 
 
 def _identifying(sample: Sampled, clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding for each column that names or numbers persons by its name, or holds free text.
-
-    A household's members share a surname, and most records have no remark: such a column singles out few records.
-    """
+    """Yield a finding for each column that names or numbers persons by its name, or holds free text."""
     for name in clear:
-        several = sample.codes(name)[1] >= LEAST_NUMBERS
-        what = NAMING if several and number_note(name) else TEXTS if is_free_text(sample.table.column(name)) else ""
-        if what:
-            said = f"; {DECIDED} that it is released as it is" if name in as_is else ""
-            is_open = name not in as_is
-            yield Finding("names", (name,), (), f"{name} {what}{said}", is_open=is_open, is_decided=not is_open)
+        if what := identifying(sample.table.column(name), {"name": name}):
+            yield named(name, what, as_is, DECIDED)
 
 
 def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding for each changed column and what tells its true values, by the measures of a plan's findings."""
-    much = [pair for pair in told_pairs(sample, (), changed, clear)[0] if pair.is_much]
+    pairs, joint, _ = told_pairs(sample, (), changed, clear)
+    much = [pair for pair in pairs if pair.is_much]
     for name, is_open in itertools.product(changed, (True, False)):
         held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
         if held:
             names = [pair.clear for pair in held]
             text = f"true values of {name} follow from columns that stay as they are, {', '.join(names)}"
             yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
+    for both, found in joint:  # as a plan's findings: two together that all but settle a value need a decision too
+        text = f"{TRUE} {found.perturbed} follow from two columns together that stay as they are, {' and '.join(both)}"
+        is_open = found.is_certain and not {*both} <= {*as_is}
+        yield Finding("linked", both, (found.perturbed,), f"{text}: {found.in_words}", is_open=is_open)
 
 
 def _linked(
@@ -145,22 +144,24 @@ def _linked(
     Links of ``known`` pairs, of a changed and another column, are found already, unless they are exact.
     """
     names = sample.table.column_names
-    columns = {name: column for name, column in columns_of(sample, names).items() if not is_id(column)}
+    held = columns_of(by_household(sample, household_among(names)), names)
+    columns = {name: column for name, column in held.items() if not is_id(column)}
     for link in gathered(links(columns), lambda link: link.variables[0] in changed):
         about = tuple(name for name in link.names if name in changed)
         free = tuple(name for name in link.names if name in clear)
         told = link.kind == "near" and all((name, other) in known for name in about for other in free)
         if about and free and not told:
-            text = f"{link.text}: {', '.join(free)}, released as it is, tells of {TRUE} {', '.join(about)}"
+            as_they_are = "released as it is, tells" if len(free) == 1 else "released as they are, tell"
+            text = f"{link.text}: {', '.join(free)}, {as_they_are} of {TRUE} {', '.join(about)}"
             is_open = link.kind != "near" and not set(free) <= {*as_is}
-            yield Finding("linked", free, about, text, is_open=is_open)
+            yield Finding("linked", free, about, text, is_open=is_open, is_exact=link.is_exact)
 
 
 def _require_decisions(told: Findings) -> None:
     """Raise UsageError where a column singles out records, or tells true values, and nobody has decided on it."""
     shares: Mapping[str, float] = {one.name: one.alone for one in told.singled}
     single = [one.variables[0] for one in told.found if one.is_open and one.code == "singles-out"]
-    named = [n for one in told.found if one.is_open and one.code == "names" for n in one.variables if n not in single]
+    naming = [n for one in told.found if one.is_open and one.code == "names" for n in one.variables if n not in single]
     linked = [one for one in told.found if one.is_open and one.about]
     problems = []
     if single:
@@ -169,9 +170,9 @@ def _require_decisions(told: Findings) -> None:
             f"columns that stay as they are single out more than {MAX_ALONE:.0%} of the records each, alone: {listed}"
         )
         problems.append(sentence(what, fix=_next(single)))
-    if named:
+    if naming:
         what = "columns that stay as they are seem to name or number persons or households, or hold free text"
-        problems.append(sentence(f"{what}: {', '.join(named)}", fix=_next(named)))
+        problems.append(sentence(f"{what}: {', '.join(naming)}", fix=_next(naming)))
     if linked:
         what = f"columns that stay as they are tell true values: {'; '.join(one.sentence for one in linked)}"
         problems.append(sentence(what, fix=_next([name for one in linked for name in one.variables])))

@@ -11,12 +11,12 @@ from postrand.errors import PolicyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
-from postrand.report.table_worth import UNKNOWN, TableWorth, cause_of, shown
+from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKNOWN, TableWorth, reason_of, shown
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
-from postrand.support.measure_names import learns
+from postrand.support.showing import few
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure, attackers
 from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
@@ -31,7 +31,9 @@ UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
 NO_UNIT = "the plan does not say which column numbers {unit}s"
 NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
+NO_TABLE = "does not apply: the release has no such table"
 NO_ESTIMATE = "they cannot be estimated"
+_NAMED = 5
 
 
 class PolicyWarning(UserWarning):
@@ -66,8 +68,8 @@ class Verdict:
 class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
-    ``notes`` say why a risk can be larger after the plan than before, how far numbers move, and which recodes
-    merge too few; ``ledger`` what that of the plan would say.
+    ``notes`` say why a risk can be larger after the plan than before, how far numbers move, which recodes
+    merge too few, and which codes for no answer count as values; ``ledger`` what that of the plan would say.
     """
 
     plan: str
@@ -159,8 +161,10 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
     larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
     ruled = {rule.measure for rule in policy.rules}
-    about = learns({one.code: one.after for one in figures.risks if one.code in ruled})
-    notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged)
+    about = attackers([one for one in figures.risks if one.code in ruled])
+    about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
+    about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
+    notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
     return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
 
 
@@ -232,51 +236,63 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
-    chosen: list[TableWorth | None] = []
+    chosen: list[TableWorth] = []
     if isinstance(rule.tables, str):
         chosen += figures.one_way if rule.tables in ("one-way", "all") else ()
-        chosen += figures.two_way if rule.tables in ("two-way", "all") else ()
+        chosen += figures.pairs if rule.tables in ("two-way", "all") else ()
         about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
     else:
-        known = {frozenset(one.variables): one for one in figures.tables}
-        chosen += [known.get(frozenset(names)) for names in rule.tables]
+        known = {frozenset(one.variables): one for one in (*figures.tables, *figures.two_left)}
+        missing = {frozenset(n): TableWorth(n, None, figures.records, _not_computed(n, figures)) for n in rule.tables}
+        chosen += [(missing | known)[frozenset(names)] for names in rule.tables]
         about = ", ".join(" × ".join(names) for names in rule.tables)
-    values = [one.effective_records for one in chosen if one is not None and one.effective_records is not None]
+    values = [one.effective_records for one in chosen if one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
     after = shown(min(values)) + " at least" * (min(values) >= 1) if values else "not known"
     after += " where it is known" if values and len(values) < len(chosen) else ""
     poor = len(chosen) - sum(v >= rule.limit for v in values)
     met = poor <= rule.share * len(chosen)
-    why = "" if met else "; ".join(_poor(chosen, rule.limit))
-    return Verdict(f"{NAMES['effective_records']}: {about}", limit, f"{figures.records:,}", after, met, why)
+    below = [] if met else [one.name for one in chosen if (one.effective_records or rule.limit) < rule.limit]
+    why = [f"below: {few(below, _NAMED)}"] * bool(below) + [*_unknown(chosen)] + [NO_TABLE] * (not chosen)
+    name = f"{NAMES['effective_records']}: {about}"
+    return Verdict(name, limit, f"{figures.records:,}", after if chosen else "none", met, "; ".join(why))
 
 
-def _poor(chosen: Sequence[TableWorth | None], limit: float) -> Iterator[str]:
-    """Yield the tables that are worth less than the limit, and those whose worth is not known, by the reason."""
-    below = [one.name for one in chosen if one is not None and (one.effective_records or limit) < limit]
-    if below:
-        yield f"below: {_names(below)}"
+def _unknown(chosen: Sequence[TableWorth]) -> Iterator[str]:
+    """Yield the tables whose worth is not known by the reason: they count as not met, so also where a rule is met."""
     unknown: dict[str, list[str]] = {}
     for one in chosen:
-        if one is not None and one.effective_records is None:
-            why = cause_of(one.why) if one.has_no_estimate else one.why.removeprefix("not known: ")
-            unknown.setdefault(why or NO_ESTIMATE, []).append(one.name)
-    yield from (f"not known: {_names(names)}: {why}" for why, names in unknown.items())
-    if None in chosen:
-        yield "not known: a named table has no perturbed variable, or too many cells"
+        if one.effective_records is None:
+            unknown.setdefault(reason_of(one) or NO_ESTIMATE, []).append(one.name)
+    yield from (f"not known: {few(names, _NAMED)}: {why}" for why, names in unknown.items())
 
 
-def _names(tables: Sequence[str]) -> str:
-    """Return the first tables by name."""
-    return f"{', '.join(tables[:5])}{' ...' * (len(tables) > 5)}"
+def _not_computed(names: Sequence[str], figures: PlanFigures) -> str:
+    """Return why the worth of a named table is not computed, by the variable that is the cause."""
+    perturbed = {name for one in figures.one_way for name in one.variables}
+    released = {*perturbed, *figures.unperturbed, *figures.no_categories}
+    gone = [name for name in names if name not in released]
+    plain = [name for name in names if name in figures.no_categories]
+    most = f"more than {MAX_CELLS:,} cells, or not of the first {MAX_PAIRED} perturbed and {MAX_CROSSED} others"
+    why = (
+        f"{few(gone)} not released"
+        if gone
+        else f"no categories of {few(plain)}"
+        if plain
+        else most
+        if perturbed.intersection(names)
+        else "no perturbed variable, so that nothing is lost"
+    )
+    return f"not known: {why}"
 
 
 def _never(rule: Rule, figures: PlanFigures) -> Verdict:
     found = [name for name in rule.never if name in figures.unperturbed]
     after = ", ".join(found) or "none of them"
     absent = [name for name in rule.never if name not in figures.columns]
-    why = f"no column of this file: {', '.join(absent)}" if absent else ""
-    return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found, why)
+    why = [f"{', '.join(found)} released unperturbed"] if found else []
+    why += [f"no column of this file: {', '.join(absent)}"] if absent else []
+    return Verdict(NAMES["unperturbed"], f"never {', '.join(rule.never)}", "", after, not found, "; ".join(why))
 
 
 def _no_households(rule: Rule, figures: PlanFigures) -> bool:

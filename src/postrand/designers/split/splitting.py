@@ -26,6 +26,7 @@ from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.split import Split, Subset, largest_remainder
 from postrand.objectives import Objective
 from postrand.support.inputs import finite, is_whole
+from postrand.support.showing import unshown
 
 Floats = NDArray[np.float64]
 
@@ -154,15 +155,17 @@ class SplitDesign:
         lines = [f"{len(self.subsets)} subsets at ε = {self.epsilon:g}; {self.message}"]
         often = sorted(self.subsets, key=lambda s: -s.weight)
         lines.append("share of the records, cells and variables of each subset:")
-        for subset in often[:SHOWN]:
+        rare = unshown(len(often), SHOWN)
+        for subset in often[: len(often) - rare]:
             lines.append(f"{subset.weight / UNIT:8.4f}  {subset.cells:>8,} cells  {', '.join(subset.variables)}")
-        if left := sum(s.weight for s in often[SHOWN:]) / UNIT:
-            lines.append(f"{left:8.4f}  {len(often) - SHOWN:,} subsets that are less frequent")
+        if left := sum(s.weight for s in often[len(often) - rare :]) / UNIT:
+            lines.append(f"{left:8.4f}  {rare:,} subsets that are less frequent")
         lines.append("1,000 released records are worth, for the table of")
-        shown = self.tables if len(self.tables) <= SHOWN else sorted(self.tables, key=lambda table: table.share)[:SHOWN]
+        more = unshown(len(self.tables), SHOWN)
+        shown = sorted(self.tables, key=lambda table: table.share)[:SHOWN] if more else self.tables
         lines += [f"{1000 * table.share:8.4g}  {' × '.join(table.variables)}" for table in shown]
-        if len(shown) < len(self.tables):
-            lines.append(f"and as much or more for the {len(self.tables) - SHOWN:,} other tables")
+        if more:
+            lines.append(f"and as much or more for the {more:,} other tables")
         return "\n".join(lines)
 
 
