@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import postrand as pr
 from postrand.certification.series import Level, series_from_dict
 from postrand.cli import advise, main
-from postrand.errors import PrivacyError, ReleaseError
+from postrand.errors import PrivacyError, ReleaseError, SpecificationError
 from postrand.release import canonical_json
 from postrand.release.ledger import Ledger, LedgerWarning
 from postrand.release.ledger_lines import Entry
@@ -132,3 +132,15 @@ def test_show_names_the_population_of_each_release_and_says_what_passes_the_limi
     data = LedgerPage(ledger.read()).to_dict()["populations"]
     assert {name: one["total"]["epsilon"] for name, one in data.items()} == {"persons 2024": 1.0, "staff": 2.0}
     assert [one["units"] for one in data.values()] == [{"household": 4.0}, {"household": 5.0}]
+
+
+def test_a_plan_without_a_population_is_asked_for_one_where_a_ledger_has_several(tmp_path):
+    for seed, name in enumerate(("patients", "staff")):
+        plan = counted(tmp_path / "work", name, seed, 'kind = "first"')
+        run(plan, tmp_path / f"r{seed}", release_key=pr.ReleaseKey.from_seed(seed))
+    text = (tmp_path / "work" / "plan.toml").read_text("utf-8").replace('population = "staff"\n', "")
+    before = (tmp_path / "office.ledger").read_bytes()
+    (tmp_path / "work" / "plan.toml").write_text(text.replace('kind = "first"', 'kind = "wave"'), "utf-8")
+    with pytest.raises(SpecificationError, match=r"the plan names none of them; wanted patients, staff\. Next"):
+        run(pr.load_plan(tmp_path / "work" / "plan.toml"), tmp_path / "r9", release_key=pr.ReleaseKey.from_seed(9))
+    assert (tmp_path / "office.ledger").read_bytes() == before

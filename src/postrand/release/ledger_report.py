@@ -58,10 +58,10 @@ class LedgerPage:
         rows = [head, *(_row(line, named=bool(self.book.population)) for line in self.book.lines)]
         wide = [max(len(row[k]) for row in rows) for k in range(len(head))]
         table = ["  ".join(f"{text:<{w}}" for text, w in zip(row, wide, strict=True)).rstrip() for row in rows]
-        named = f"Ledger of {few(tuple(parts))}" if self.book.population else "Ledger of a release key"
-        lines = [named, "", *table]
+        named = few([name for name in parts if name]) if self.book.population else "a release key"
+        lines = [f"Ledger of {named}", "", *table]
         for name, own in parts.items():
-            lines += ["", *[f"Population {name}"] * (len(parts) > 1), *self._totals(own), *self._next(own)]
+            lines += ["", *[_heading(name)] * (len(parts) > 1), *self._totals(own), *self._next(own)]
         if not parts:
             lines += ["", *self._totals(())]
         return "\n".join([*lines, "", f"head: {self.book.head or 'none'}"])
@@ -100,6 +100,10 @@ class LedgerPage:
         yield "  a supplement of other variables: the ε of these variables more"
         yield "  the same content, mechanism and key again: nothing"
         yield "  a release that has none of these records: nothing; the larger of the two totals counts"
+
+
+def _heading(name: str) -> str:
+    return f"Population {name}" if name else "Earlier releases, which name no population"
 
 
 def _past(last: Entry, after: Level) -> str:

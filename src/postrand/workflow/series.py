@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 from postrand.certification import Certificate
 from postrand.certification.series import KINDS, rho_of
 from postrand.engines.content import Content
+from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.ledger_plan import LedgerPlan
 from postrand.release.ledger import Charge, Ledger, Outlook, Terms, populations, stranger
 from postrand.release.ledger_lines import Entry
+from postrand.support.showing import few
 
 NOT_COUNTED = (
     "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
@@ -98,9 +101,13 @@ def outlook_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, name:
 
 
 def _terms(plan: LedgerPlan, ledger: Ledger) -> Terms:
-    population = plan.population or ledger.read().population or plan.file.stem
+    book = ledger.read()
+    if not plan.population and len(known := populations(book)) > 1:
+        what = "the ledger has several populations, and the plan names none of them"
+        fix = f"say whose records these are: population = {json.dumps(known[0])} below [ledger], for example"
+        raise SpecificationError(sentence(what, where=ledger.path.name, wanted=few(known), fix=fix))
     return Terms(
-        population=population,
+        population=plan.population or book.population or plan.file.stem,
         kind=plan.kind,
         limit=plan.limit,
         delta=plan.delta,
