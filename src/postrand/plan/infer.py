@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
-from postrand.codebook.no_answer import looks_missing
+from postrand.codebook.no_answer import file_codes, file_labels, looks_missing
 from postrand.codebook.rule_files import read_rules
 from postrand.errors import SpecificationError, nearest, raise_all, sentence
 from postrand.formats import Source
@@ -326,8 +326,10 @@ class _Column:
 
     def _numbers(self) -> list[float] | None:
         """Return the distinct values as numbers, or None if one is not a number."""
-        if self.is_many:
-            return None
+        return None if self.is_many else self._first_numbers()
+
+    def _first_numbers(self) -> list[float] | None:
+        """Return the distinct values as numbers, the first of them where there are many; None if one is no number."""
         spelt = None if self.convert is None else self.convert(pa.array([*self.values], pa.string()), pa.float64())
         try:
             numbers = [float(value) for value in self.values] if spelt is None else spelt.to_pylist()
@@ -336,11 +338,7 @@ class _Column:
         return numbers if all(map(math.isfinite, numbers)) else None
 
     def _known_labels(self) -> dict[str, str]:
-        try:
-            known = json.loads(self._text(b"value_labels") or "{}")
-        except json.JSONDecodeError:
-            return {}
-        return known if isinstance(known, dict) else {}
+        return file_labels(self.field.metadata)
 
     def _labels(self, categories: Sequence[Any]) -> list[str]:
         known = self._known_labels()
@@ -362,16 +360,8 @@ class _Column:
         return sorted(every, key=_as_number) if all(map(math.isfinite, numbers)) else sorted(every)
 
     def _missing_codes(self, categories: Sequence[Any]) -> list[Any]:
-        """Return the categories that mean "no answer" in the file itself, listed singly or as a range of numbers."""
-        try:
-            known = json.loads(self._text(b"missing_codes") or "[]")
-        except json.JSONDecodeError:
-            return []
-        texts = {str(entry) for entry in known if not isinstance(entry, list)}
-        ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
-        number = [_as_number(c) for c in categories]
-        pairs = zip(categories, number, strict=True)
-        return [c for c, n in pairs if str(c) in texts or any(low <= n <= high for low, high in ranges)]
+        """Return the categories that mean "no answer" in the file itself."""
+        return file_codes(self.field.metadata, categories)
 
     def _text(self, key: bytes) -> str:
         return (self.field.metadata or {}).get(key, b"").decode("utf-8", "replace")  # type: ignore[no-any-return]
@@ -391,7 +381,7 @@ class _Column:
         if self._is_key() and not self.role:
             yield f"{NUMBERED}: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if weighing.is_weight(self.field.name) and self.role in ("", "weight"):
-            body = weighing.is_of_body(self.field.name, self._numbers(), beside_height=self.beside_height)
+            body = weighing.is_of_body(self.field.name, self._first_numbers(), beside_height=self.beside_height)
             if body:
                 yield weighing.GIVEN if self.role else weighing.BODY
             elif not self.role:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _WEIGHT = re.compile(
-    r"(?<!over)(?<!under)weight|wght|wgt|wtss|(^|_)wt($|_)"
-    r"|gewicht|wichtung|hochrechnung|(^|_)hrf($|_)|weegfactor|weging"
-    r"|poids|ponder|(^|_)pond($|_)|^peso(_|$)"
-    r"|^factor$|^factor_(exp|hog|per|viv|elev|final|trim)|fac(tor)?_?exp|(^|_)fexp($|_)"
+    r"(?<!over)(?<!under)weight|wght|wgt|wtss|(^|_)(per|hh|final)?wt($|_)|^wt(mec|int|saf)"
+    r"|(?<!uber)(?<!ueber)(?<!unter)(?<!over)(?<!onder)(?<!gleich)gewicht(?!s(verl|ver?lies|abn|zun|kontr|red))"
+    r"|wichtung|hochrechnung|(^|_)[ph]?hrf($|_)|weegfactor|(^|_)weging"
+    r"|(?<!sur)poids|(?<!res)ponder|(^|_)pond($|_)|^peso(_|$|fit)"
+    r"|^factor(el)?$|^factor_(hog|viv|elev|final|trim)|^factor_per($|_|s)"
+    r"|(^|_)fac(tor)?_?exp($|_|\d|an)|(^|_)fexp($|_)"
 )
 """English, German and Dutch, French, Spanish and Italian names; of a factor analysis is ``factor_1``."""
 _ALONE = re.compile(r"^(weight|wt|wgt|gewicht|poids|peso)_?\d*$")
@@ -38,7 +40,11 @@ def is_weight(name: str) -> bool:
 
     >>> [is_weight(name) for name in ("hhweight", "Hochrechnungsfaktor", "pondération", "factor", "weegfactor", "PESO")]
     [True, True, True, True, True, True]
-    >>> [is_weight(name) for name in ("overweight", "factor_1", "factory", "pesos", "response")]
+    >>> [is_weight(name) for name in ("perwt", "hhrf", "wtmec2yr", "factor_expansion", "fac_exp")]
+    [True, True, True, True, True]
+    >>> [is_weight(name) for name in ("overweight", "factor_1", "factory", "pesos", "responder")]
+    [False, False, False, False, False]
+    >>> [is_weight(name) for name in ("beweging", "Übergewicht", "surpoids", "factor_exposure", "facexperience")]
     [False, False, False, False, False]
     """
     return _WEIGHT.search(_plain(name)) is not None
@@ -56,8 +62,8 @@ def is_height(name: str) -> bool:
 def is_of_body(name: str, numbers: Sequence[float] | None, *, beside_height: bool) -> bool:
     """Return whether a column with the name of a weight may be the weight of a body.
 
-    Its name says so; or it says nothing else, and there is a height, or its few different values ``numbers`` are whole
-    and in the range of bodies. ``numbers`` is None where there are many.
+    Its name says so; or it says nothing else, and there is a height, or its different values ``numbers``, the first of
+    them where there are many, have one decimal at most and are in the range of bodies; None where they are no numbers.
 
     >>> is_of_body("weight", [*range(48, 90)], beside_height=False), is_of_body("weight", None, beside_height=True)
     (True, True)
@@ -73,8 +79,8 @@ def is_of_body(name: str, numbers: Sequence[float] | None, *, beside_height: boo
 
 
 def _are_of_bodies(numbers: Sequence[float]) -> bool:
-    whole = all(float(number).is_integer() for number in numbers)
-    if len(numbers) < _DIFFERENT or not whole or numbers[0] < _LEAST or numbers[-1] > _MOST:
+    tenths = all(round(number, 1) == number for number in numbers)
+    if len(numbers) < _DIFFERENT or not tenths or numbers[0] < _LEAST or numbers[-1] > _MOST:
         return False
     return _USUAL[0] <= numbers[len(numbers) // 2] <= _USUAL[1]
 
