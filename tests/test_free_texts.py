@@ -47,13 +47,51 @@ def test_occupations_are_labels_and_remarks_are_not():
 
 
 def test_names_of_columns_of_remarks():
-    for name in ("Remarks", "q7-comment", "FREE_TEXT", "anmerkungInt", "opmerking2", "note"):
+    for name in ("Remarks", "q7-remark", "FREE_TEXT", "anmerkungInt", "opmerking2"):
         assert is_remark(name), name
         assert identifying(pa.chunked_array([["moved away", "refused"] * 50]), {"name": name}), name
         assert not identifying(pa.chunked_array([[1, 2] * 50]), {"name": name}), name
         assert not identifying(pa.chunked_array([["1", "2", "A"] * 50]), {"name": name}), name
-    for name in ("notebook", "commentator", "memory", "denoted", "text", "free"):
+    for name in ("notebook", "commentator", "memory", "denoted", "text", "free", "note", "comment"):
         assert not is_remark(name), name
+
+
+def test_what_is_called_a_note_or_a_comment_can_be_a_grade_or_a_way():
+    """``Note`` is a school grade in German and French, ``comment`` is *how*: only longer texts make them remarks."""
+    grades = {"name": "Note", "categories": ["sehr gut", "gut", "befriedigend", "ausreichend"]}
+    ways = {"name": "comment_transport", "categories": ["on foot", "by car", "by bus"]}
+    said = {"name": "notes", "categories": ["moved away last year", "was not at home", "refused"]}
+    assert [perturbed_texts(None, one) for one in (grades, ways, said)] == [False, False, True]
+
+
+def test_numbered_kinds_are_labels_and_ministries_no_streets():
+    for texts in (
+        ["Bus line no. 12", "Tram line no. 4", "on foot"],
+        ["Grade level no. 1", "Grade level no. 2", "Grade level no. 3"],
+        ["Registr. 3", "Industr. 4", "Ministr. 2"],
+    ):
+        assert not perturbed_texts(None, {"name": "x", "categories": texts}), texts
+    for text in ("Neustr. 5", "Parkstr. 1", "Am Markt str. 2"):
+        assert perturbed_texts(None, {"name": "x", "categories": [text, "other"]}), text
+
+
+def test_values_that_look_like_remarks_can_be_listed_on_purpose(tmp_path):
+    """A heuristic that refuses has a way on: the plan states it, and every surface says so."""
+    lines = ["see Bell family no. 12", "at home"]
+    rows = "\n".join(f"{'fm'[i % 2]},{'ab'[i % 3 > 0]},{lines[i % 5 > 0]}" for i in range(600))
+    (tmp_path / "people.csv").write_text(f"sex,area,place\n{rows}\n", "utf-8")
+    assert _run("init", tmp_path / "people.csv", "--keys", "sex,area,place", "--out", tmp_path / "w").exit_code == 0
+    plan = tmp_path / "w" / "plan.toml"
+    refused = _run("protect", "--plan", plan, "--out", tmp_path / "out")
+    assert 'whose names point to nobody; if they do not, state [release] listed = ["place"]' in refused.output
+    text = plan.read_text()
+    plan.write_text(text.replace("\n[release]\n", '\n[release]\nlisted = ["place"]\n'))
+    done = _run("protect", "--plan", plan, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "lists their values in its codebook: place; the plan states that they are listed" in done.output
+    plan.write_text(text.replace("\n[release]\n", '\n[release]\nlisted = ["plaice"]\n'))
+    wrong = _run("protect", "--plan", plan, "--out", tmp_path / "again")
+    assert "no variable 'plaice' in the codebook (did you mean 'place'?)" in wrong.output
 
 
 def _file(folder, remarks, rows=3601):
@@ -104,4 +142,4 @@ def test_remarks_get_no_role_by_default_and_are_never_perturbed(tmp_path, remark
     assert _run("init", path, "--keys", "sex,area,q9", "--out", tmp_path / "c").exit_code == 0
     refused = _run("protect", "--plan", tmp_path / "c" / "plan.toml", "--out", tmp_path / "out")
     assert refused.exit_code != 0
-    assert "lists their values in its codebook: q9. Next: set role = 'drop', or put their values" in refused.output
+    assert "lists their values in its codebook: q9. Next: set role = 'drop', or put them into groups" in refused.output

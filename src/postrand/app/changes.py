@@ -145,5 +145,6 @@ _SAID: dict[str, tuple[str, Callable[[Any], str]]] = {
     "format": ("format", lambda name: "as the source" if name == "same" else name),
     "shuffle": ("random order", _yes),
     "as_is": ("released as they are, on purpose", lambda names: ", ".join(names) or "none"),
+    "listed": ("values listed in the codebook, on purpose", lambda names: ", ".join(names) or "none"),
     "completed": ("completed copies", lambda copies: "none" if copies is None else f"{copies}"),
 }

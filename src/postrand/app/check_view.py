@@ -219,6 +219,7 @@ def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[
         return tags.li(f"{one.sentence.partition('; to draw it once')[0]}.", *(boxes if told is not None else []))
     is_about = one.is_open or one.is_decided
     held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
+    held += one.about if one.code == "names" else []
     names = [] if told is None else [n for n in held if n in decisions.names and n not in told]
     if told is None or not names:
         return tags.li(one.sentence)
@@ -230,7 +231,16 @@ def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[
 
 def _choices(decisions: Decisions, name: str) -> tuple[Tag, Tag]:
     """Return what can be decided on an unperturbed column: it leaves as it is, or not at all."""
-    at = str(decisions.names.index(name))
-    box = control("input", "as_is", at, type="checkbox", checked="checked" if name in decisions.as_is else None)
-    taken = tags.label(box, f" Release {cut(name)} as it is", class_="field")
-    return taken, button(f"Do not release {cut(name)}", "drop", at, "small")
+    at = decisions.names.index(name)
+    listed = decisions.is_perturbed(at)
+    taken = decisions.listed if listed else decisions.as_is
+    box = control(
+        "input",
+        "listed" if listed else "as_is",
+        str(at),
+        type="checkbox",
+        checked="checked" if name in taken else None,
+    )
+    what = f" List the values of {cut(name)} in the codebook" if listed else f" Release {cut(name)} as it is"
+    label = tags.label(box, what, class_="field")
+    return label, button(f"Do not release {cut(name)}", "drop", str(at), "small")

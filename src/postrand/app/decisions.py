@@ -70,6 +70,7 @@ class Decisions:
     format: str = "same"
     shuffle: bool = True
     as_is: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
     completed: int | None = None
     shown: int = 0
     pair: tuple[int, int] = (0, 1)
@@ -170,7 +171,7 @@ class Decisions:
         """Everything that shapes a release."""
         own = (self.opened, self.roles, self.perturb, self.model, self.objective, self.structure, self.values)
         others = (self.prior, self.way, self.workload, self.core, self.held, self.goal, self.kept)
-        return (*own, *others, self.format, self.shuffle, self.as_is, self.completed)
+        return (*own, *others, self.format, self.shuffle, self.as_is, self.listed, self.completed)
 
     @property
     def unset(self) -> tuple[int, ...]:
@@ -199,6 +200,7 @@ def open_decisions(
         roles=given,
         perturb=(None,) * len(given),
         as_is=(),
+        listed=(),
         core=(),
         held=(),
         way="blocks" if start.way == goals.FROM_PLAN else start.way,
@@ -394,16 +396,16 @@ def _from_plan(name: str, known: tuple[str, ...]) -> Callable[[Decisions, str, s
     return choose
 
 
-def _core(decisions: Decisions, key: str, value: str) -> Decisions:
-    name = decisions.names[_column(decisions, key)]
-    kept = tuple(other for other in decisions.core if other != name)
-    return dataclasses.replace(decisions, core=(*kept, name) if value == "true" else kept)
+def _names_in(field: str) -> Callable[[Decisions, str, str], Decisions]:
+    """Return the handler of a box beside a column, which puts its name into a field or takes it out."""
 
+    def act(decisions: Decisions, key: str, value: str) -> Decisions:
+        name = decisions.names[_column(decisions, key)]
+        kept = tuple(other for other in getattr(decisions, field) if other != name)
+        changed: dict[str, Any] = {field: (*kept, name) if value == "true" else kept}
+        return dataclasses.replace(decisions, **changed)
 
-def _as_is(decisions: Decisions, key: str, value: str) -> Decisions:
-    name = decisions.names[_column(decisions, key)]
-    kept = tuple(other for other in decisions.as_is if other != name)
-    return dataclasses.replace(decisions, as_is=(*kept, name) if value == "true" else kept)
+    return act
 
 
 def _completed(decisions: Decisions, key: str, value: str) -> Decisions:
@@ -476,13 +478,14 @@ _ACTIONS: dict[str, Callable[[Decisions, str, str], Decisions]] = {
     "prior": _from_plan("prior", ("uniform", "file")),
     "way": _way,
     "workload": _from_plan("workload", tuple(goals.WORKLOADS)),
-    "core": _core,
+    "core": _names_in("core"),
     "block": _block,
     "given": _given,
     "goal": _goal,
     "format": _choice("format", ("same", *written_names())),
     "shuffle": lambda decisions, key, value: dataclasses.replace(decisions, shuffle=value == "true"),
-    "as_is": _as_is,
+    "as_is": _names_in("as_is"),
+    "listed": _names_in("listed"),
     "completed": _completed,
     "drop": _drop,
     "fraction": _fraction,

@@ -60,6 +60,7 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
         del kept["unit"]
     elif "unit" in kept:
         kept["unit"] = section
+    listed = [decisions.names[j] for j in decisions.perturbed if decisions.names[j] in decisions.listed]
     return {
         "source": _source(decisions.opened.path, folder),
         **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},
@@ -69,6 +70,7 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
             "format": decisions.format,
             "shuffle": decisions.shuffle,
             **({"as_is": list(decisions.decided)} if decisions.decided else {}),
+            **({"listed": listed} if listed else {}),
             **({} if decisions.completed is None else {"completed": decisions.completed}),
         },
         **kept,

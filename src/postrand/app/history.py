@@ -29,6 +29,7 @@ _WORDS = {
     "format": "the format of the release",
     "shuffle": "the order of the records",
     "as_is": "columns released as they are",
+    "listed": "values that the codebook lists",
     "completed": "the completed copies",
 }
 

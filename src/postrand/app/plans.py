@@ -25,7 +25,7 @@ from postrand.support.inputs import read_toml
 _KEPT = ("engine", "metadata", "claims", "policy", "ledger", "numerical", "unit")
 _WHOLE = ("privacy", "design", "blocks", "split")
 """The sections of a plan's own design, which are kept as they are where the forms cannot say all of them."""
-_FORMS = ("format", "shuffle", "as_is", "completed")
+_FORMS = ("format", "shuffle", "as_is", "listed", "completed")
 _PARTS = (
     "source",
     "codebook",
@@ -167,6 +167,7 @@ def _start(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
         format=plan.release.format,
         shuffle=plan.release.shuffle,
         as_is=plan.release.as_is,
+        listed=plan.release.listed,
         completed=plan.release.completed,
         goal=goal,
         values=level,

@@ -13,10 +13,12 @@ from postrand.support.inputs import is_names
 HOUSEHOLD_NUMBERS = ("renumbered", "as they are")
 
 
-def option_problems(as_is: Any, household_numbers: Any, where: str) -> Iterator[str]:
+def option_problems(as_is: Any, listed: Any, household_numbers: Any, where: str) -> Iterator[str]:
     """Yield a sentence for each option of a wrong type."""
-    if as_is != () and not is_names(as_is):
-        yield sentence("'as_is' is not a list of names", where=where, fix='set as_is = ["income"], or leave it out')
+    for option, names, example in (("as_is", as_is, "income"), ("listed", listed, "occupation")):
+        if names != () and not is_names(names):
+            fix = f'set {option} = ["{example}"], or leave it out'
+            yield sentence(f"{option!r} is not a list of names", where=where, fix=fix)
     if household_numbers not in HOUSEHOLD_NUMBERS:
         wanted = " or ".join(map(repr, HOUSEHOLD_NUMBERS))
         yield sentence(
@@ -25,6 +27,17 @@ def option_problems(as_is: Any, household_numbers: Any, where: str) -> Iterator[
             where=where,
             wanted=wanted,
         )
+
+
+def listed_problems(listed: Sequence[str], codebook: Codebook, perturbed: Collection[str], where: str) -> Iterator[str]:
+    """Yield a sentence for each name in ``listed`` that is not a perturbed variable."""
+    for name in dict.fromkeys(listed):
+        if name not in codebook:
+            what = f"no variable {name!r} in the codebook{nearest(name, codebook.names)}"
+            yield sentence(what, where=f"{where} listed")
+        elif name not in perturbed:
+            fix = "remove it from listed; unperturbed columns are named in as_is"
+            yield sentence(f"variable {name!r} is not perturbed", where=f"{where} listed", fix=fix)
 
 
 def as_is_problems(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from postrand.plan.infer import MAX_CATEGORIES
 from postrand.plan.numbering import LEAST_NUMBERS, numbers_persons, parts_of_name
-from postrand.risk.finding import PLAN_STATES, Finding
+from postrand.risk.finding import PLAN_STATES, PUBLISHED, Finding
 from postrand.risk.singled import MAX_ALONE
 from postrand.support.arrow import from_texts, index_values
 
@@ -21,25 +21,29 @@ NOTE = "holds free text or remarks, which can name persons: role = 'drop'; as a 
 """The note on such a column, which gets no role by '*'."""
 _REMARKS = frozenset(
     (
-        "remark", "remarks", "comment", "comments", "note", "notes", "memo", "freetext", "bemerkung", "bemerkungen",
+        "remark", "remarks", "memo", "freetext", "bemerkung", "bemerkungen",
         "kommentar", "kommentare", "anmerkung", "anmerkungen", "freitext", "remarque", "remarques", "commentaire",
         "commentaires", "observaciones", "comentario", "comentarios", "osservazioni", "opmerking", "opmerkingen",
     )
 )  # fmt: skip
 """Words of names of columns for remarks."""
+_PERHAPS = frozenset(("comment", "comments", "note", "notes"))
+"""Words that name remarks or something else: grades are ``Noten``, and ``comment`` is *how*."""
 _WORD, _SEVERAL_WORDS = r"\pL{2}", r"\pL\S*\s+\S*\pL"
+_SENTENCE = r"\pL\S*\s+\S*\pL\S*\s+\S*\pL"
 _PHONE = (
     r"(?:^|[^\pL])(?:tel|phone|telephone|telefon|telefono|teléfono|telefoon|tél|téléphone|mobile|handy|fax)"
     r"\b[.:]?\s*(?:(?:no|nr|number)\b)?[.:]?\s*[+(]*\d(?:[\s/().-]*\d){2,}"
 )
-_NUMBER = r"\pL\S*\s+\S*\pL\S*\s+(?:no\.|nr\.?|n[°º]|№)\s*\d"
+_NUMBER = r"(?i)\pL\S*\s+(?P<what>\S*\pL\S*)\s+(?:no\.|nr\.?|n[°º]|№)\s*\d"
 _STREET = (
-    r"\pL[\pL.-]*\s*(?:str\.?|stra(?:ß|ss)e|street|straat|gasse|avenue)\s*\d"
+    r"(?:\pL[\pL.-]*\s+|[\pL.-]*(?:[^iu\s\d]|[^gn\s\d]i|[^d\s\d]u))"  # not of Registr., Ministr., Industr.
+    r"(?:str\.?|stra(?:ß|ss)e|street|straat|gasse|avenue)\s*\d"
     r"|\d+\pL?,?\s+\pL[\pL.-]*\s+(?:street|str\.|straat|avenue)(?:$|[^\pL])"
     r"|(?:^|\s)(?:rue|calle|avenida)\s+(?:\pL\S*\s+){1,3}\d|\d+,?\s+rue\s+\pL"
 )
-_POINTING = f"(?i){_PHONE}|{_NUMBER}|{_STREET}"
-"""Digits beside a word for a telephone, a number or a street: one such text points to somebody."""
+_POINTING = f"(?i){_PHONE}|{_STREET}"
+"""Digits beside a word for a telephone or a street: one such text points to somebody."""
 _RECORDS_A_LABEL = 20
 """Long lists of labels, of occupations for example, have so many records for each on average."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -66,7 +70,7 @@ def is_free_text(column: pa.ChunkedArray, name: str = "", least: int = _RECORDS_
     plain = _plain(column)
     counts = pc.value_counts(plain.filter(pc.utf8_length(pc.utf8_trim_whitespace(plain)).cast(pa.bool_())))
     texts, records = counts.field("values"), index_values(counts.field("counts"))
-    if (is_remark(name) and _has(texts, _WORD)) or _has(texts, _POINTING):
+    if _are_remarks(name, texts) or _points(texts):
         return True
     several = pc.sum(pc.match_substring_regex(texts, _SEVERAL_WORDS)).as_py() or 0
     if 2 * several <= len(texts):
@@ -80,6 +84,8 @@ def is_free_text(column: pa.ChunkedArray, name: str = "", least: int = _RECORDS_
 def is_remark(name: str) -> bool:
     """Return whether a column is named like one of remarks.
 
+    Words such as ``note`` name other things as well, and are not among these.
+
     >>> [is_remark(name) for name in ("remark", "Q7_Bemerkungen", "free-text", "freeText2", "notebook", "text")]
     [True, True, True, True, False, False]
     """
@@ -87,11 +93,30 @@ def is_remark(name: str) -> bool:
     return not _REMARKS.isdisjoint(parts) or ("free", "text") in pairwise(parts)
 
 
+def _are_remarks(name: str, texts: pa.Array) -> bool:
+    """Return whether the different texts of a column are remarks, by its name; what is called a note can be a grade."""
+    if is_remark(name):
+        return _has(texts, _WORD)
+    long = pc.sum(pc.match_substring_regex(texts, _SENTENCE)).as_py() or 0
+    return not _PERHAPS.isdisjoint(parts_of_name(name)) and 2 * long > len(texts)
+
+
+def _points(texts: pa.Array) -> bool:
+    """Return whether one of different texts points to somebody.
+
+    Digits behind ``no.`` do too, but not where several texts number the same: ``Bus line no. 12, Tram line no. 4``.
+    """
+    if _has(texts, _POINTING):
+        return True
+    numbered = pc.struct_field(pc.extract_regex(texts, _NUMBER), "what").drop_null()
+    return bool(pc.any(pc.equal(pc.value_counts(pc.utf8_lower(numbered)).field("counts"), 1)).as_py())
+
+
 def lists_texts(variable: Mapping[str, Any]) -> bool:
     """Return whether the categories or labels of a variable are remarks, or point to somebody: a release lists them."""
     listed = from_texts([c for c in variable.get("categories") or () if isinstance(c, str)])
     labels = from_texts([*map(str, variable.get("labels") or ())])
-    return (is_remark(variable["name"]) and _has(listed, _WORD)) or _has(listed, _POINTING) or _has(labels, _POINTING)
+    return _are_remarks(variable["name"], listed) or _points(listed) or _points(labels)
 
 
 def identifying(column: pa.ChunkedArray, variable: Mapping[str, Any]) -> str:
@@ -117,6 +142,16 @@ def perturbed_texts(column: pa.ChunkedArray | None, variable: Mapping[str, Any])
     ``column`` are its values in the file, None where these are not at hand.
     """
     return lists_texts(variable) or (column is not None and is_free_text(column, variable["name"], 2))
+
+
+def published(names: Sequence[str], listed: Collection[str]) -> list[Finding]:
+    """Return the findings on perturbed variables of free text, whose values a release lists; ``listed`` are decided."""
+    parts = ([n for n in names if n not in listed], [n for n in names if n in listed])
+    found = []
+    for held, said in zip(parts, ("", f"; {PLAN_STATES} that they are listed"), strict=True):
+        text = f"{PUBLISHED}: {', '.join(held)}{said}"
+        found += [Finding("names", (), tuple(held), text, is_open=not said, is_decided=bool(said))] if held else []
+    return found
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -22,7 +22,7 @@ from postrand.errors import PostrandError, SpecificationError, nearest, raise_al
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.metadata import Description
 from postrand.objectives import beside
-from postrand.plan.decisions import as_is_problems, option_problems
+from postrand.plan.decisions import as_is_problems, listed_problems, option_problems
 from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, units_problems, unsuited, with_clear
 from postrand.plan.infer import load_codebook
@@ -142,6 +142,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *in_split}
         asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
         check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+        listed = release.listed if is_names(release.listed) else ()
+        check.problems += listed_problems(listed, codebook, treated, where=f"{where} [release]")
         origin = None if table or not file else Path(file)
         whole = dataclasses.replace(release, target=target)
         check.problems += format_problems(codebook, whole, origin, in_split, f"{where} [release]")
@@ -355,6 +357,6 @@ def _release_problems(release: ReleaseOptions, where: str) -> Iterable[str]:
     for name in ("shuffle", "release_ids"):
         if not isinstance(getattr(release, name), bool):
             yield sentence(f"{name!r} is not true or false", where=where)
-    yield from option_problems(release.as_is, release.household_numbers, where)
+    yield from option_problems(release.as_is, release.listed, release.household_numbers, where)
     if release.completed is not None:
         yield from copies_problems(release.completed, f"{where} completed")

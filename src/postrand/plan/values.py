@@ -72,7 +72,8 @@ class ReleaseOptions:
 
     ``format`` is ``"same"`` as the source, or one of :func:`postrand.formats.written_names`.
     ``as_is`` lists unperturbed columns that are released as they are although they single out many records, or all but
-    settle true values of perturbed variables. Household
+    settle true values of perturbed variables; ``listed`` perturbed ones whose list of values is published although it
+    looks like remarks. Household
     numbers are replaced by new ones, or released ``as they are``. ``completed`` is the number of copies with plausible
     true values that the release has beside its data, None for no copies. ``target`` is the database table for the
     released data.
@@ -82,6 +83,7 @@ class ReleaseOptions:
     shuffle: bool = True
     release_ids: bool = False
     as_is: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
     household_numbers: Literal["renumbered", "as they are"] = "renumbered"
     completed: int | None = None
     target: Target | None = field(default=None, metadata={"confidential": True})  # no option of its own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,10 @@ PLAN_STATES = "the plan states"
 """How a finding says that a decision is made."""
 NAMING = "unperturbed columns seem to name or number persons or households, or hold free text"
 PUBLISHED = "perturbed variables hold free text or remarks, and a release lists their values in its codebook"
-PUBLISHED_FIX = "set role = 'drop', or put their values into groups whose names name nobody ([[recodes]])"
-"""What a plan is refused for, and what to do about values that are published."""
+PUBLISHED_FIX = (
+    "set role = 'drop', or put them into groups ([[recodes]]) whose names point to nobody; if they do not, state"
+)
+"""What a plan is refused for, and what to do about values that are published, before the option that lists them."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
 MOST_BRIEF = 3
@@ -123,3 +125,12 @@ def share_text(share: float) -> str:
     if share < 0.01:
         return "fewer than 1%"
     return "more than 99%" if share > 0.99 else f"about {100 * share:.0f}%"
+
+
+def stated_as(option: str, names: Iterable[str]) -> str:
+    """Return the line of a plan that states of columns how they are released.
+
+    >>> stated_as("as_is", ["pay"])
+    '[release] as_is = ["pay"]'
+    """
+    return f"[release] {option} = [" + ", ".join(dict.fromkeys(f'"{name}"' for name in names)) + "]"

@@ -10,7 +10,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX
+from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, stated_as
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
@@ -70,7 +70,7 @@ class Findings:
         rank = "or give it a rank law in [[numerical]] or the role 'drop'"
         drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {_as_is(settling)}"
         said = (
-            (PUBLISHED, [n for f in naming for n in f.about], PUBLISHED_FIX),
+            (PUBLISHED, (told := [n for f in naming for n in f.about]), f"{PUBLISHED_FIX} {stated_as('listed', told)}"),
             (NAMING, [n for f in naming for n in f.variables], f"set role = 'drop', or name each in {_as_is(naming)}"),
             (alone, single, f"name each in {_as_is(singling)}, {rank}"),
             (settle, certain, drop),
@@ -171,7 +171,7 @@ class Findings:
 
 def _as_is(found: Iterable[Finding]) -> str:
     """Return the line of a plan that releases the columns of these findings as they are."""
-    return "[release] as_is = [" + ", ".join(dict.fromkeys(f'"{n}"' for one in found for n in one.variables)) + "]"
+    return stated_as("as_is", (name for one in found for name in one.variables))
 
 
 def find(

@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from postrand.codebook.variable import RELEASED_ROLES, variable_to_dict
 from postrand.mechanism import Mechanism
-from postrand.plan import Plan
-from postrand.plan.free_texts import identifying, named, perturbed_texts
-from postrand.risk.finding import PUBLISHED
+from postrand.plan import Plan, free_texts
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
@@ -55,7 +53,8 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     names, text = unlisted(map(variable_to_dict, kept))
     few += (Finding("swallowed", (), names, text),) if names else ()
     sample = None if known.sample is None else known.answers[known.sample]
-    codes = in_quantities(_columns(known, sample), map(variable_to_dict, kept), plan.codebook.recodes)
+    columns, recodes = _columns(known, sample), plan.codebook.recodes
+    codes = in_quantities(columns, map(variable_to_dict, kept), recodes, known.source.schema)
     few += (Finding("swallowed", (), tuple(codes), quantities_warning(codes)),) if codes else ()
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
@@ -85,18 +84,18 @@ def _identifying(plan: Plan, sample: Sampled, found: Findings, decided: Sequence
     told = {one.variables[0] for one in found.found if one.code == "singles-out" and len(one.variables) == 1}
     left = [v for v in plan.codebook.variables if v.role not in ("weight", "household", "record_key")]
     held = [v for v in left if v.name in sample.alone and v.name not in told]
-    what = {v.name: identifying(sample.table.column(v.name), variable_to_dict(v)) for v in held}
-    return [named(name, text, decided) for name, text in what.items() if text]
+    what = {v.name: free_texts.identifying(sample.table.column(v.name), variable_to_dict(v)) for v in held}
+    return [free_texts.named(name, text, decided) for name, text in what.items() if text]
 
 
 def _published(plan: Plan, sample: Sampled | None) -> list[Finding]:
-    """Return the finding on perturbed variables of free text, whose values a release lists."""
+    """Return the findings on perturbed variables of free text, whose values a release lists."""
     names = []
     for variable in (plan.codebook[name] for name in plan.perturbed):
         column = None if sample is None else sample.table.column(variable.name)
-        if perturbed_texts(column, variable_to_dict(variable)):
+        if free_texts.perturbed_texts(column, variable_to_dict(variable)):
             names.append(variable.name)
-    return [Finding("names", (), tuple(names), f"{PUBLISHED}: {', '.join(names)}", is_open=True)] if names else []
+    return free_texts.published(names, plan.release.listed)
 
 
 def _columns(known: Known, sample: Sampled | None) -> dict[str, pa.Array | pa.ChunkedArray]:
