@@ -1,5 +1,6 @@
 """Codes for no answer in quantities: found by their values, told on every surface, and settled by the codebook."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import postrand as pr
 from postrand import estimate
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.no_answer import looks_missing
-from postrand.codebook.quantity_codes import LEAST, suspects
+from postrand.codebook.no_answer import looks_missing, says_so
+from postrand.codebook.quantity_codes import LEAST, suspects, suspects_in
 from postrand.estimate.nominal import quantity_warnings
 from postrand.recoding import Recode
 from postrand.support.warned import heard, hushed
@@ -56,6 +57,11 @@ COLD, MILD = RNG.normal(8, 8, 3000), RNG.normal(11, 5, 3000)
         ([-9] * 50 + [999] * 20, {-9: True, 999: True}),
         ([999] * 40, {999: True}),
         ([0] * 40, {}),
+        (np.r_[INCOMES, -12, -250, -400, [-99_999] * 4], {}),  # of few records, below 0 as others are
+        (np.r_[COLD.round(), [-99] * 300, -150, -200], {-99: False}),
+        (np.r_[OLD[OLD < 96], [98] * 100, [99] * 100], {98: False, 99: False}),
+        ([0.99, 1.99, 4.99, 9.99, 19.99, 49.99] * 50 + [99.99] * 40, {}),  # prices
+        ([*range(40)] * 20 + [99.9] * 40, {99.9: True}),
     ],
 )
 def test_codes_are_told_from_true_values(values, want):
@@ -118,7 +124,7 @@ def test_every_surface_says_it_in_one_sentence_until_the_codebook_does(survey):
     plan, book, work = survey / "w" / "plan.toml", survey / "w" / "codebook.toml", survey / "w"
     said = call("init", survey / "s.csv", "--out", work, "--key", "sex,area", "--other", "pay,mass")
     assert f"{told}, mass (probably 99.9)" in said
-    assert 'write [[recodes]] with variable = "pay" and missing = [-9, -8]' in said
+    assert 'write missing = [-9, -8] in an entry of [[recodes]] with variable = "pay"' in said
     assert "# values that look like codes for no answer: probably -9, -8" in book.read_text()
     plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay", "mass"]'))
     (work / "policy.toml").write_text('title = "P"\n[[rules]]\nmeasure = "epsilon"\nat_most = 9\n')
@@ -182,3 +188,60 @@ def test_estimates_say_it_of_numbers_and_not_of_categories():
     for one in found:
         assert sum("look like codes" in text for text in one.warnings) == 1
     assert not estimate.table(frame, ["sex"], mechanism).warnings
+
+
+def test_a_code_with_blanks_behind_it_means_nothing_by_that():
+    assert not any(map(says_so, ("5 ", "12  ", "2020 ", "1 -")))
+    assert all(map(says_so, ("9 refused", " - ", "", "98. don't know ")))
+
+
+def test_the_limit_of_a_top_coding_is_no_code_and_a_recode_says_what_means_no_answer():
+    pay = pa.array([*(RNG.lognormal(8, 1, 3000).round().clip(0, 9999)), *[9999] * 60, *[-9] * 90])
+    top = {"variable": "pay", "top": 9999}
+    found = [suspects_in({"pay": pay}, [Recode.from_dict(entry)]) for entry in (top, top | {"missing": []})]
+    assert [one.value for one in suspects(pay)] == [-9, 9999]
+    assert [[one.value for one in held.get("pay", ())] for held in found] == [[-9], []]
+    stated = Recode.from_dict(top | {"missing": []})
+    assert Recode.from_dict(stated.to_dict()) == stated
+    assert stated != Recode.from_dict(top)
+    assert "no value means no answer" in stated.in_words()
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(12, 2), pa.float32(), pa.float64(), pa.int64()])
+def test_the_remedy_makes_codes_of_any_type_of_number_missing(kind):
+    """The values that the warning names are those that the recode finds; the type of the column stays."""
+    code = 999 if pa.types.is_integer(kind) else 99.9
+    whole = [int(v) for v in RNG.integers(10, 40, 2000)]
+    values = [Decimal(str(v)) if pa.types.is_decimal(kind) else v for v in [*whole, *[code] * 80]]
+    column = pa.array(values, kind)
+    (told,) = suspects(column)
+    assert told.value == code
+    made = Recode.from_dict({"variable": "x", "missing": [told.value]}).apply(column)
+    assert (made.type, made.null_count) == (kind, 80)
+
+
+def test_codes_that_the_file_states_are_told_whatever_they_look_like():
+    column = pa.array([*range(20, 60)] * 20 + [5] * 30 + [61] * 30 + [7] * 2)
+    told = {"pay": {b"value_labels": b'{"5": "Refused", "7": "Refused"}', b"missing_codes": b'["61"]'}}
+    assert [(one.value, one.is_sure) for one in suspects_in({"pay": column}, (), told)["pay"]] == [
+        (5, True),
+        (61, True),
+    ]
+    assert suspects_in({"pay": column}) == {}
+
+
+def test_a_regression_takes_decimals_and_says_what_a_mean_says():
+    """The codebook of the release settles the codes for both."""
+    n, rng = 3000, np.random.default_rng(2)
+    pay = [Decimal(int(v)) / 100 for v in rng.lognormal(10, 1, n).round()]
+    pay[:200] = [Decimal("-9.00")] * 200
+    table = pa.table({"sex": pa.array(rng.choice(["f", "m"], n)), "pay": pa.array(pay, pa.decimal128(12, 2))})
+    sex = Variable("sex", "key", ("f", "m"))
+    book = Codebook((sex, Variable("pay", "other", type="decimal128(12, 2)")))
+    law = pr.Mechanism({"sex": pr.randomised_response(2, 2.0)}, codebook=book)
+    released = pr.perturb(table, law, release_key=KEY)
+    made = estimate.regression("pay ~ C(sex)", released, law, "linear")
+    assert any("probably -9" in note for note in made.notes)
+    said = Codebook(book.variables, recodes=(Recode.from_dict({"variable": "pay", "missing": []}),))
+    settled = pr.Mechanism({"sex": pr.randomised_response(2, 2.0)}, codebook=said)
+    assert estimate.regression("pay ~ C(sex)", released, settled, "linear").notes == ()

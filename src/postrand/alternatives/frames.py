@@ -17,7 +17,7 @@ from postrand.alternatives.partition import mdav_groups, means_of, optimal_group
 from postrand.alternatives.patterns import choices_of
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
-from postrand.codebook.quantity_codes import quantities_told, suspects
+from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.data.frames import like, names_of, to_arrow
 from postrand.errors import DataError, UsageError, raise_all, sentence
 from postrand.risk.reveals import UnperturbedWarning
@@ -180,10 +180,9 @@ def averaged(frame: Any, columns: Sequence[str], k: int, together: bool, househo
 
 def warn_of_codes(frame: Any, columns: Sequence[str], codebook: Codebook | None = None) -> None:
     """Warn if numbers look like codes for no answer, which an average counts, and no recode says what they are."""
-    told = {recode.variable for recode in codebook.recodes if recode.says_missing} if codebook is not None else set()
-    asked = [name for name in columns if name not in told and name in names_of(frame)]
-    table = to_arrow(frame, asked)
-    found = {name: codes for name in asked if (codes := suspects(table.column(name)))}
+    table = to_arrow(frame, [name for name in columns if name in names_of(frame)])
+    held = dict(zip(table.column_names, table.columns, strict=True))
+    found = suspects_in(held, () if codebook is None else codebook.recodes)
     if found:
         fix = "if they mean no answer, make them missing first: missing = [...] in [[recodes]] of a codebook"
         warn(sentence(quantities_told(found), fix=fix), UnperturbedWarning, stacklevel=4)

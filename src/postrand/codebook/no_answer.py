@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,7 @@ NO_ANSWER = frozenset(
 )  # fmt: skip
 """Texts and labels, in small letters, that mean "no answer"."""
 NO_ANSWER_CODES = frozenset((7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999))
-_WORDS = NO_ANSWER - {""}
+_WORDS = NO_ANSWER - {"", ".", "-", "?", "*"}
 LEAST_GAP = 3
 """So far from the other codes lie 7, 8 and 9 that mean no answer: two codes at least are not used."""
 LEAST_VALUES = 3
@@ -65,11 +66,46 @@ def _apart(codes: Sequence[int], usual: Sequence[int]) -> set[int]:
 def says_so(text: Any) -> bool:
     """Return whether a text or label means "no answer", with or without a code before it.
 
-    >>> says_so("Don’t know/refused"), says_so("98. Not stated"), says_so("9 children")
-    (True, True, False)
+    >>> says_so("Don’t know/refused"), says_so("98. Not stated"), says_so("-"), says_so("9 children"), says_so("9 ")
+    (True, True, True, False, False)
     """
-    plain = re.sub(r"^\s*-?\d+\s*[.):=-]*\s+", "", str(text).replace("’", "'")).strip().casefold()
-    return plain in NO_ANSWER or all(part.strip() in _WORDS for part in re.split(r"[/,;]|\bor\b", plain))
+    whole = str(text).replace("’", "'").strip().casefold()
+    plain = re.sub(r"^-?\d+\s*[.):=-]*\s+", "", whole)
+    known = NO_ANSWER if plain == whole else _WORDS  # "1 -" is a code with a blank, no answer
+    return plain in known or all(part.strip() in _WORDS for part in re.split(r"[/,;]|\bor\b", plain))
+
+
+def file_labels(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return the labels of values that a file gives to a column, by the value's text; {} for none.
+
+    >>> file_labels({b"value_labels": b'{"1": "North"}'}), file_labels(None)
+    ({'1': 'North'}, {})
+    """
+    known = _json_of(metadata, b"value_labels")
+    return known if isinstance(known, dict) else {}
+
+
+def file_codes(metadata: Mapping[bytes, bytes] | None, values: Sequence[Any]) -> list[Any]:
+    """Return the values of a column that mean "no answer" in the file itself, listed singly or as a range of numbers.
+
+    >>> file_codes({b"missing_codes": b'["9", [97, 99]]'}, [8, 9, 98])
+    [9, 98]
+    """
+    known = _json_of(metadata, b"missing_codes") or []
+    texts = {str(entry) for entry in known if not isinstance(entry, list)}
+    ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
+
+    def is_meant(value: Any) -> bool:
+        return str(value) in texts or (_is_number(value) and any(low <= float(value) <= high for low, high in ranges))
+
+    return [value for value in values if is_meant(value)]
+
+
+def _json_of(metadata: Mapping[bytes, bytes] | None, key: bytes) -> Any:
+    try:
+        return json.loads((metadata or {}).get(key, b"null"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return None
 
 
 def is_usual(code: Any) -> bool:

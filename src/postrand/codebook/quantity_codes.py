@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from postrand.codebook.no_answer import file_codes, file_labels, says_so
 from postrand.recoding.base import key_of
-from postrand.support.arrow import to_floats
+from postrand.support.arrow import python_values, to_floats
 from postrand.support.showing import SMALL, few
+
+if TYPE_CHECKING:
+    from postrand.recoding import Recode
 
 LEAST = SMALL
 """Values of fewer records are never told: one could be a person's."""
+MOST_LOOKED_AT = 100_000
+"""So many records, the first ones, are looked at."""
 _RUNS = re.compile(r"9*[6-9]|6+|7+|8+")
 """Digits of the usual codes: 7, 98, 999, 9996, 888."""
 _TAIL, _NEAR, _PLAIN, _MOST_NEGATIVE = 10, 3, 3, 50
@@ -48,6 +55,11 @@ class _Counted:
     def where(self, chosen: NDArray[np.bool_]) -> _Counted:
         return _Counted(self.values[chosen], self.records[chosen])
 
+    def joined(self, value: float, records: int) -> _Counted:
+        """Return the numbers with one more."""
+        at = np.searchsorted(self.values, value)
+        return _Counted(np.insert(self.values, at, value), np.insert(self.records, at, records))
+
     def near(self, value: float) -> float:
         """Return the median number of records of the values that lie nearest."""
         at = np.argsort(np.abs(self.values - value), kind="stable")[:_NEAR]
@@ -71,6 +83,41 @@ def suspects(column: pa.Array | pa.ChunkedArray) -> tuple[Suspect, ...]:
     return tuple(Suspect(_plain(value), bool(sure)) for value, sure in sorted(_found(held).items()))
 
 
+def suspects_in(
+    columns: Mapping[str, pa.Array | pa.ChunkedArray],
+    recodes: Iterable[Recode] = (),
+    metadata: Mapping[str, Mapping[bytes, bytes] | None] | None = None,
+) -> dict[str, tuple[Suspect, ...]]:
+    """Return what looks like codes for no answer in the first ``MOST_LOOKED_AT`` records of columns, by their names.
+
+    Not in those of which one of ``recodes`` says what means no answer; and a number that a recode makes of others, such
+    as the limit of a top coding, is none. Codes that the file itself states in its ``metadata``, by a label or in a
+    list, are sure.
+    """
+    made = {recode.variable: recode for recode in recodes}
+    found = dict[str, tuple[Suspect, ...]]()
+    for name, column in columns.items():
+        recode, part = made.get(name), column.slice(0, MOST_LOOKED_AT)
+        if recode is not None and recode.states_missing:
+            continue
+        true = () if recode is None else recode.stand_for_more
+        codes = {one.value: one for one in suspects(part) if one.value not in true}
+        codes |= {value: Suspect(value, True) for value in _stated(part, (metadata or {}).get(name))}
+        if codes:
+            found[name] = tuple(codes[value] for value in sorted(codes))
+    return found
+
+
+def _stated(column: pa.Array | pa.ChunkedArray, metadata: Mapping[bytes, bytes] | None) -> list[int | float]:
+    """Return the numbers of a column that its file states to mean no answer, if ``LEAST`` records have each."""
+    labels = {text for text, label in file_labels(metadata).items() if says_so(label)}
+    if not labels and b"missing_codes" not in (metadata or {}):
+        return []
+    held = _counted(column)
+    values = [_plain(value) for value in held.values[held.records >= LEAST]]
+    return sorted({*file_codes(metadata, values), *(value for value in values if key_of(value) in labels)})
+
+
 def is_number(of: pa.DataType) -> bool:
     """Return whether values of a type are amounts, and no texts or truth values."""
     return bool(pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of))
@@ -89,8 +136,9 @@ def quantities_told(found: Mapping[str, Sequence[Suspect]]) -> str:
 def remedy_of(name: str, codes: Sequence[Suspect]) -> str:
     """Return what to write in a codebook that makes the codes of a quantity missing, or says that they are values."""
     listed = ", ".join(key_of(one.value) for one in codes)
-    entry = f'[[recodes]] with variable = "{name}" and missing = [{listed}], and missing = "keep" for the variable'
-    return f"if they mean no answer, write {entry}; if they are true values, missing = [] in [[recodes]]"
+    entry = f'missing = [{listed}] in an entry of [[recodes]] with variable = "{name}"'
+    keep = 'missing = "keep" for the variable'
+    return f"if they mean no answer, write {entry}, and {keep}; if they are true values, missing = [] in that entry"
 
 
 def note_of(name: str, codes: Sequence[Suspect]) -> str:
@@ -105,6 +153,9 @@ def _by_sureness(codes: Sequence[Suspect]) -> str:
 
 def _counted(column: pa.Array | pa.ChunkedArray) -> _Counted:
     """Return the numbers of a column, without missing ones; of texts, those that can be read."""
+    of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (is_number(of) or _is_text(of)):
+        return _Counted(np.zeros(0), np.zeros(0, dtype=np.int64))
     told = pc.value_counts(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     values, records = told.field("values"), to_floats(told.field("counts").cast(pa.float64())).astype(np.int64)
     values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
@@ -115,12 +166,15 @@ def _counted(column: pa.Array | pa.ChunkedArray) -> _Counted:
 
 
 def _floats(values: pa.Array) -> NDArray[np.float64]:
-    of = values.type
-    if pa.types.is_string(of) or pa.types.is_large_string(of):
+    if _is_text(values.type):
         return np.array([_read(text) for text in values.to_pylist()], dtype=np.float64)
-    if is_number(of):
-        return to_floats(values.cast(pa.float64(), safe=False))
-    return np.full(len(values), np.nan)
+    if pa.types.is_float32(values.type):
+        return np.array([math.nan if value is None else value for value in python_values(values)], dtype=np.float64)
+    return to_floats(values.cast(pa.float64(), safe=False))
+
+
+def _is_text(of: pa.DataType) -> bool:
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
 
 
 def _read(text: str | None) -> float:
@@ -149,7 +203,14 @@ def _codes_of(held: _Counted) -> NDArray[np.bool_]:
     if below.sum() <= _MOST_NEGATIVE:
         asked |= below
     asked[asked] = [_is_usual(value) for value in held.values[asked]]
-    return asked
+    return asked & ~_are_prices(held.values)
+
+
+def _are_prices(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which numbers have a fraction that more than half of all have, such as .99."""
+    fraction = np.round(np.abs(values) % 1, 6)
+    kinds, at, times = np.unique(fraction, return_inverse=True, return_counts=True)
+    return np.asarray((kinds[at] > 0) & (2 * times[at] > values.size))
 
 
 def _found(held: _Counted) -> dict[float, bool]:
@@ -160,7 +221,7 @@ def _found(held: _Counted) -> dict[float, bool]:
         return dict(_negative(held.where(below), above)) | dict(_beyond(above, is_code[~below]))
     low, high = is_code & (held.values < -9), is_code & ~below  # -9 can be a true value among others below 0
     mirrored = _Counted(-held.values[::-1], held.records[::-1])
-    found = {-value: sure for value, sure in _beyond(mirrored.where(~high[::-1]), low[::-1][~high[::-1]])}
+    found = {-value: sure for value, sure in _beyond(mirrored.where(~high[::-1]), low[::-1][~high[::-1]], 2)}
     return found | dict(_beyond(held.where(~low), high[~low]))
 
 
@@ -178,8 +239,11 @@ def _negative(codes: _Counted, others: _Counted) -> Iterator[tuple[float, bool]]
             yield value, value < -1 or tail == 0
 
 
-def _beyond(held: _Counted, is_code: NDArray[np.bool_]) -> Iterator[tuple[float, bool]]:
-    """Yield codes that lie beyond the other values, or among them as a spike; a code beside true values is one too."""
+def _beyond(held: _Counted, is_code: NDArray[np.bool_], digits: int = _PLAIN) -> Iterator[tuple[float, bool]]:
+    """Yield codes that lie beyond the other values, or among them as a spike; a code beside true values is one too.
+
+    Codes among them have ``digits`` at least. The value of few records is a value like others.
+    """
     codes, others = held.where(is_code), held.where(~is_code)
     if not others.values.size:
         yield from ((value, True) for value in codes.values if abs(value) > 9)
@@ -190,11 +254,11 @@ def _beyond(held: _Counted, is_code: NDArray[np.bool_]) -> Iterator[tuple[float,
         step = float(np.max(np.diff(others.values[-_TAIL:]), initial=0))
         is_spike = times >= _SPIKE and records >= _SHARE * total
         if gap < 0:
-            if is_spike and len(key_of(value)) >= _PLAIN:
-                yield value, False
-        elif (gap >= span and gap > 2 * step) or (gap > step and is_spike):
-            yield value, True
-        elif (gap > 2 * step and times >= _FREQUENT) or is_spike:
-            yield value, False
+            is_suspect, is_sure = is_spike and len(key_of(value)) >= digits, False
         else:
-            others = _Counted(np.append(others.values, value), np.append(others.records, records))
+            is_sure = (gap >= span and gap > 2 * step) or (gap > step and is_spike)
+            is_suspect = is_sure or (gap > 2 * step and times >= _FREQUENT) or times >= _SPIKE
+        if is_suspect and records >= LEAST:
+            yield value, is_sure
+        else:
+            others = others.joined(value, records)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import from_numpy
 from postrand.codebook.no_answer import counted
-from postrand.codebook.quantity_codes import quantities_told, suspects
+from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.errors import sentence
 from postrand.support.showing import capital, unshown
 
@@ -51,18 +52,19 @@ def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[s
 def quantity_warnings(codebook: Codebook | None, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a sentence if numbers that are no categories hold what looks like codes for no answer; () if not.
 
-    ``values`` are those of the released records, by name. A recode that does nothing else says what means no answer.
+    ``values`` are those of the released records, by name: Arrow columns, or arrays of numbers.
     """
-    told = set[str]()
-    if codebook is not None:
-        told = {recode.variable for recode in codebook.recodes if recode.says_missing}
-        told |= {variable.name for variable in codebook.variables if variable.is_categorical}
-    asked = {name: held for name, held in values.items() if name not in told}
-    found = {name: codes for name, held in asked.items() if (codes := suspects(from_numpy(np.asarray(held))))}
+    categories = () if codebook is None else [v.name for v in codebook.variables if v.is_categorical]
+    asked = {name: _column(held) for name, held in values.items() if name not in categories}
+    found = suspects_in(asked, () if codebook is None else codebook.recodes)
     if not found:
         return ()
     fix = "leave out the records that have them, or ask for a release whose codebook says which values are missing"
     return (sentence(capital(quantities_told(found)), fix=f"if they mean no answer, {fix}"),)
+
+
+def _column(values: Any) -> pa.Array | pa.ChunkedArray:
+    return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else from_numpy(np.asarray(values))
 
 
 def _no_answers(variable: Variable) -> dict[Any, str]:

@@ -124,7 +124,7 @@ def regression(
     perturbed = tuple(n for n in data.names if n in mechanism.variables)
     if method == "likelihood":
         require_alike(mechanism, [*perturbed], "the likelihood")
-        return _by_likelihood(data, perturbed, bins, tolerance, max_steps)
+        return _by_likelihood(data, mechanism, perturbed, bins, tolerance, max_steps)
     fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved
     return Regression(
@@ -141,11 +141,11 @@ def regression(
         method="corrected estimating equations",
         design="" if data.sample is None else str(data.sample),
         perturbation=fit.perturbation,
-        notes=_nominal(data),
+        notes=_nominal(data, mechanism),
     )
 
 
-def _nominal(data: Data) -> tuple[str, ...]:
+def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     """Return the warnings of a response whose codes only name categories, which some families do not calculate with.
 
     And of codes for no answer in unperturbed numbers, on either side of the formula.
@@ -153,7 +153,7 @@ def _nominal(data: Data) -> tuple[str, ...]:
     named = nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
-    return (*named, *quantity_warnings(data.book, numbers))
+    return (*named, *quantity_warnings(mechanism.codebook, numbers))
 
 
 def _solved(data: Data) -> Fit:
@@ -161,7 +161,9 @@ def _solved(data: Data) -> Fit:
     return Fit(solved, terms, solved.covariance(solved.jackknife()), solved.pivot())
 
 
-def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int) -> Regression:
+def _by_likelihood(
+    data: Data, mechanism: Mechanism, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int
+) -> Regression:
     problem, names = problem_of(data, bins)
     found = solve(problem, tolerance, max_steps)
     tests, notes = specification(data, problem, found)
@@ -178,7 +180,7 @@ def _by_likelihood(data: Data, perturbed: tuple[str, ...], bins: int, tolerance:
         perturbed=perturbed,
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
         tests=tests,
-        notes=(*notes, *_nominal(data)),
+        notes=(*notes, *_nominal(data, mechanism)),
     )
 
 

@@ -13,12 +13,14 @@ from postrand.formats._settings import ReadSettings
 def pattern(decimal: str, thousands: str) -> str:
     """Return the regular expression of a whole number text with these signs, for Python's engine and for Arrow's.
 
-    >>> [bool(re.fullmatch(pattern(",", "."), text)) for text in ("1.234,5", "-3,25", "1234", "1.23,4", "1.5")]
-    [True, True, True, False, False]
+    No sign is between thousands before a power of ten.
+
+    >>> [bool(re.fullmatch(pattern(",", "."), text)) for text in ("1.234,5", "-3,25", "1.23,4", "1.5", "3.380e+03")]
+    [True, True, False, False, False]
     """
     point, sign = re.escape(decimal), re.escape(thousands)
-    groups = f"|[1-9][0-9]{{0,2}}(?:{sign}[0-9]{{3}})+" if thousands else ""
-    return rf"^[+-]?(?:(?:[0-9]+{groups})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+    groups = rf"|[1-9][0-9]{{0,2}}(?:{sign}[0-9]{{3}})+(?:{point}[0-9]*)?" if thousands else ""
+    return rf"^[+-]?(?:(?:[0-9]+(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?{groups})$"
 
 
 def with_points(texts: pa.Array, settings: ReadSettings) -> pa.Array | None:

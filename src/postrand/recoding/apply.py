@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from postrand.errors import DataError, sentence
 from postrand.recoding.base import Reads, Recoding, Scalar, key_of
 from postrand.recoding.unchanged import CODES
-from postrand.support.arrow import from_numpy, from_truths, index_values, is_null
+from postrand.support.arrow import from_numpy, from_truths, index_values, is_null, python_values
 from postrand.support.showing import SMALL, counted
 
 _DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
@@ -86,13 +86,14 @@ def _present(values: pa.Array, missing: Collection[Scalar]) -> pa.Array:
         return found
     absent = {key_of(value) for value in missing}
     return pc.and_(
-        found, from_truths(np.array([key_of(value) not in absent for value in values.to_pylist()], dtype=bool))
+        found, from_truths(np.array([key_of(value) not in absent for value in python_values(values)], dtype=bool))
     )
 
 
 def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
     """Return values in a type that the kind reads."""
-    if kind.reads != "numbers" or pa.types.is_integer(values.type):
+    unchanged = kind.name == CODES and (pa.types.is_decimal(values.type) or pa.types.is_floating(values.type))
+    if kind.reads != "numbers" or pa.types.is_integer(values.type) or unchanged:
         return values
     try:
         return values.cast(pa.float64())

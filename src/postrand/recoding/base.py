@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -28,7 +29,8 @@ class Recoding(Protocol):
 
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
     files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
-    meaning, has ``labels_of(values) -> texts``. One that looks at the file has ``settled(counts) -> kind``.
+    meaning, has ``labels_of(values) -> texts``, and ``stand_for_more``, those values. One that looks at the file has
+    ``settled(counts) -> kind``.
     """
 
     name: ClassVar[str]
@@ -84,13 +86,16 @@ def is_settled(kind: Any) -> bool:
 
 
 def key_of(value: object) -> str:
-    """Return the text by which values are compared: a whole number has one text, whatever its type.
+    """Return the text by which values are compared: a whole number has one text, whatever its type or its decimals.
 
-    >>> key_of(1), key_of(1.0), key_of("01"), key_of(True)
-    ('1', '1', '01', 'true')
+    >>> key_of(1), key_of(1.0), key_of("01"), key_of(True), key_of(Decimal("-9.00")), key_of(Decimal("99.90"))
+    ('1', '1', '01', 'true', '-9', '99.9')
     """
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -52,6 +52,15 @@ class Limits:
         """Return (): the values of the column remain."""
         return ()
 
+    @property
+    def stand_for_more(self) -> tuple[float, ...]:
+        """The limits: they stand for more than themselves.
+
+        >>> Limits(top=9999).stand_for_more
+        (9999,)
+        """
+        return tuple(limit for limit in (self.bottom, self.top) if limit is not None)
+
     def labels_of(self, values: Sequence[float]) -> list[str]:
         """Return a text for each category of the result: the limits stand for more than themselves.
 

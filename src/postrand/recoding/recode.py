@@ -40,6 +40,9 @@ class Recode:
     provenance
         ``confidential`` if the options were chosen by looking at the file, as rare categories always are; if not,
         ``public``, or empty where nothing is stated.
+    states_missing
+        Whether it is stated which values mean "no answer", none of them perhaps: ``missing = []`` says so beside other
+        options too.
 
     Raises
     ------
@@ -58,12 +61,14 @@ class Recode:
     type: str = ""
     missing: tuple[Scalar, ...] = ()
     provenance: str = ""
+    states_missing: bool = False
 
     def __post_init__(self) -> None:
         if (held := listed(self.missing)) is not None:
             object.__setattr__(self, "missing", held)
         raise_all(SpecificationError, _problems(self))
         object.__setattr__(self, "source", self.source or self.variable)
+        object.__setattr__(self, "states_missing", self.states_missing or bool(self.missing) or self.says_missing)
         if getattr(self.kind, "confidential", False):  # no kind: its problems are said elsewhere
             object.__setattr__(self, "provenance", "confidential")
 
@@ -76,6 +81,11 @@ class Recode:
     def says_missing(self) -> bool:
         """Whether the recode does nothing but say which numbers mean no answer, none of them perhaps."""
         return isinstance(self.kind, Unchanged)
+
+    @property
+    def stand_for_more(self) -> tuple[float, ...]:
+        """The numbers of the result that stand for more than themselves, such as the limit of a top coding."""
+        return tuple(value for step in steps_of(self.kind) for value in getattr(step, "stand_for_more", ()))
 
     @property
     def kinds(self) -> str:
@@ -105,7 +115,7 @@ class Recode:
         >>> Recode.from_dict({"variable": "pay", "top": 5000}).in_words()
         'Recoded from pay before anything else: top and bottom coding: 5000 stands for 5000 and more.'
         """
-        lost = "; no value means no answer" if self.says_missing else ""
+        lost = "; no value means no answer" if self.states_missing else ""
         lost = f"; {', '.join(map(str, self.missing))} became missing" if self.missing else lost
         return f"Recoded from {self.source} before anything else: {self.kind.in_words()}{lost}."
 
@@ -114,7 +124,7 @@ class Recode:
         own = {"variable": self.variable, "from": self.source, "type": self.type, "missing": list(self.missing)}
         own |= {"provenance": self.provenance} if self.is_confidential else {}
         kept = {name: value for name, value in own.items() if value and (name != "from" or value != self.variable)}
-        kept |= {"missing": list(self.missing)} if self.says_missing else {}
+        kept |= {"missing": list(self.missing)} if self.states_missing else {}
         return kept | _options_of(self.kind)
 
     @classmethod
@@ -137,7 +147,8 @@ class Recode:
         except SpecificationError as error:
             problems += error.problems
         try:
-            made = cls(kind=kind, source=entry.get("from", ""), missing=entry.get("missing", ()), **own)
+            absent = {"missing": entry.get("missing", ()), "states_missing": "missing" in entry}
+            made = cls(kind=kind, source=entry.get("from", ""), **absent, **own)
         except SpecificationError as error:
             problems += [f"{where}: {text}" for text in error.problems]
         raise_all(SpecificationError, problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,8 +55,11 @@ def entry_of(text: str) -> dict[str, Any]:
     steps = [_options(part) for part in parts]
     if len(steps) == 1:
         return entry | steps[0]
-    own = {name: value for step in steps for name, value in step.items() if name in OWN}  # of the recode as a whole
-    return entry | own | {"steps": [{n: v for n, v in step.items() if n not in OWN} for step in steps]}
+    own: dict[str, Any] = {}  # of the recode as a whole
+    for step in steps:
+        _add(own, {name: value for name, value in step.items() if name in OWN}, text)
+    left = [held for step in steps if (held := {n: v for n, v in step.items() if n not in OWN})]
+    return entry | own | (left[0] if len(left) == 1 else {"steps": left})
 
 
 def _options(step: str) -> dict[str, Any]:
@@ -66,10 +69,16 @@ def _options(step: str) -> dict[str, Any]:
     found = _value(kind, value)
     for option in more:
         name, _, held = option.partition("=")
-        found |= _value(name.strip(), held)
+        _add(found, _value(name.strip(), held), step)
     if "table" in found and len(found.get("bands", ())) == 1:
         found["bands"] = found["bands"][0]  # how many bands, not an edge
     return found
+
+
+def _add(found: dict[str, Any], more: Mapping[str, Any], text: str) -> None:
+    for name in found.keys() & more.keys():
+        raise SpecificationError(sentence(f"{name!r} is there twice", got=text, fix=f"list all values in one {name}"))
+    found |= more
 
 
 def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -61,6 +61,18 @@ def index_values(indices: pa.Array) -> NDArray[Any]:
     return np.frombuffer(data, numpy_dtype(indices.type), indices.offset + len(indices))[indices.offset :]
 
 
+def python_values(values: pa.Array) -> list[Any]:
+    """Return values as Python has them; a number of single precision is the shortest decimal that it stands for.
+
+    >>> python_values(pa.array([99.9, None], pa.float32())), pa.array([99.9], pa.float32()).to_pylist() == [99.9]
+    ([99.9, None], False)
+    """
+    held = values.to_pylist()
+    if not pa.types.is_float32(values.type):
+        return list(held)
+    return [None if value is None else float(str(np.float32(value))) for value in held]
+
+
 def is_null(array: pa.Array) -> NDArray[np.bool_]:
     """Return whether each value is null, shape (n,)."""
     valid = array.buffers()[0]

@@ -178,7 +178,8 @@ def start(
     singling = singled_alone(sample, left)
     drafts = [left_open(draft, singling, named) for draft in with_texts(sample, drafts)]
     numbers = with_numbers(sample, source, drafts)
-    codes = in_quantities({n: numbers.table.column(n) for n in numbers.table.column_names}, drafts, made.recodes)
+    held = {n: numbers.table.column(n) for n in numbers.table.column_names}
+    codes = in_quantities(held, drafts, made.recodes, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
     drafts = with_notes(drafts, {name: note_of(name, found) for name, found in codes.items()})
     linked = proposed_links(numbers, drafts, _perturbed(drafts), named, set_aside(drafts))

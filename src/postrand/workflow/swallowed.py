@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand.codebook.no_answer import counted, is_usual, looks_missing, says_so
-from postrand.codebook.quantity_codes import Suspect, is_number, quantities_told, remedy_of, suspects
+from postrand.codebook.no_answer import counted, file_labels, is_usual, looks_missing, says_so
+from postrand.codebook.quantity_codes import Suspect, is_number, quantities_told, remedy_of, suspects, suspects_in
 from postrand.columns.recoded import unrecoded
 from postrand.errors import DataError, sentence
 from postrand.formats import Source
@@ -33,9 +33,10 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
     """
     if not recodes:
         source, recodes = unrecoded(source)
-    wanted = [recode for recode in recodes if is_settled(recode.kind) and not recode.says_missing]
+    wanted = [recode for recode in recodes if is_settled(recode.kind) and _is_asked(recode)]
     values = _values(source, sorted({recode.source for recode in wanted}))
-    found = {recode.variable: _said(recode, values[recode.source], _labels(source, recode.source)) for recode in wanted}
+    labels = {name: file_labels(source.schema.field(name).metadata) for name in values}
+    found = {recode.variable: _said(recode, values[recode.source], labels[recode.source]) for recode in wanted}
     return {name: text for name, text in found.items() if text}
 
 
@@ -59,16 +60,19 @@ def unlisted(entries: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str
 
 
 def in_quantities(
-    columns: Mapping[str, pa.Array | pa.ChunkedArray], entries: Iterable[Mapping[str, Any]], recodes: Iterable[Recode]
+    columns: Mapping[str, pa.Array | pa.ChunkedArray],
+    entries: Iterable[Mapping[str, Any]],
+    recodes: Iterable[Recode],
+    schema: pa.Schema,
 ) -> dict[str, tuple[Suspect, ...]]:
     """Return what looks like codes for no answer in the quantities among ``entries``, as :func:`unlisted` has them.
 
-    Not of weights and numbers of records, nor where a recode with nothing but ``missing`` says what the codes are.
+    Not of weights and numbers of records, nor where a recode says what the codes are. ``schema`` is that of the file,
+    which can label values, or list those that mean no answer.
     """
-    said = {recode.variable for recode in recodes if recode.says_missing}
-    names = [e["name"] for e in entries if e["role"] in _AMOUNTS and not e.get("categories") and e["name"] not in said]
+    names = [e["name"] for e in entries if e["role"] in _AMOUNTS and not e.get("categories")]
     held = {name: columns[name] for name in names if name in columns and is_number(columns[name].type)}
-    return {name: found for name, column in held.items() if (found := suspects(column))}
+    return suspects_in(held, recodes, {name: schema.field(name).metadata for name in held if name in schema.names})
 
 
 def quantities_warning(found: Mapping[str, Sequence[Suspect]]) -> str:
@@ -107,13 +111,9 @@ def _values(source: Source, names: Sequence[str]) -> dict[str, pa.Array]:
     }
 
 
-def _labels(source: Source, name: str) -> dict[str, str]:
-    text = (source.schema.field(name).metadata or {}).get(b"value_labels", b"{}")
-    try:
-        known = json.loads(text)
-    except json.JSONDecodeError:
-        return {}
-    return known if isinstance(known, dict) else {}
+def _is_asked(recode: Recode) -> bool:
+    """Whether it is open which values mean no answer: nothing says it, or some are named beside another recode."""
+    return not recode.states_missing or (bool(recode.missing) and not recode.says_missing)
 
 
 def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
