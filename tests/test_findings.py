@@ -467,6 +467,20 @@ def test_households_that_their_size_and_columns_single_out_are_counted_as_by_com
     assert share() < share(a) < share(a, b)
 
 
+def test_what_households_show_with_all_columns_counts_those_that_single_out_alone_too():
+    """A number that nobody shares makes every household a single one: no share with all columns is below that."""
+    rng = np.random.default_rng(4)
+    n = 300
+    house = np.sort(rng.integers(0, 120, n))
+    table = pa.table({"hh": house, "side": pa.array(rng.choice(["a", "b"], n)), "weight": rng.permutation(n) + 0.5})
+    book = Codebook((Variable("hh", "household", type="int64"), Variable("side", "key", ("a", "b"))))
+    law = Mechanism({"side": randomised_response(2, 1.0)}, book)
+    whole = Codebook((*book.variables, Variable("weight", "weight", type="double")))
+    found = find(TableSource(table), whole, law, ["hh", "side", "weight"], exempt=["hh"])
+    assert found.sizes.every == 1.0
+    assert found.sizes.columns == ()  # it is not combined with others
+
+
 def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_already_is_told():
     book = Codebook((Variable("edu", categories=("1", "-9"), missing="category", missing_codes=("-9",), role="key"),))
     table = pa.table({"edu": ["1", "-9", "1"]})

@@ -111,6 +111,27 @@ def test_a_recode_is_tried_and_written(file, tmp_path):
     assert book.read_text() == text  # nothing changes in silence
 
 
+def test_what_a_person_says_of_missing_values_stays_and_what_changes_is_said(tmp_path):
+    """The first bands of a quantity make missing one of the categories, with a word; a choice made then is kept."""
+    path, book = tmp_path / "people.csv", tmp_path / "codebook.toml"
+    rows = [f"{'fm'[i % 2]},{'' if i % 9 == 0 else 20 + i % 50}" for i in range(200)]
+    path.write_text("\n".join(["sex,age", *rows]) + "\n", "utf-8")
+    book.write_text(
+        '[[variables]]\nname = "sex"\nrole = "key"\ntype = "string"\ncategories = ["f", "m"]\n'
+        '[[variables]]\nname = "age"\nrole = "key"\ntype = "int64"\nmissing = "keep"\n'
+        '[[recodes]]\nvariable = "age"\ntype = "int64"\nbands = [20, 40]\n',
+        "utf-8",
+    )
+    told = call("recode", book, path, "--write")
+    assert told.exit_code == 0, told.output
+    assert load_codebook(book)["age"].missing == "category"
+    assert "missing values count as one more of them: age. If they are to be released as missing" in told.output
+    book.write_text(book.read_text().replace('missing = "category"', 'missing = "keep"'), "utf-8")
+    again = call("recode", book, path, "--write")
+    assert load_codebook(book)["age"].missing == "keep"
+    assert "one more of them" not in again.output
+
+
 def test_a_codebook_that_would_be_refused_is_not_written(file, tmp_path):
     book = tmp_path / "codebook.toml"
     wrong = 'others = "x"\n' + HAND + '\n[[variables]]\nname = "age"\nrole = "drop"\n'

@@ -16,6 +16,11 @@ PROVENANCE = (
     "one were chosen without them, set provenance = 'public' in its [[recodes]]."
 )
 
+UNKEPT = (
+    "These have categories now, so that missing = 'category' took the place of 'keep', and missing values count as one "
+    "more of them: {names}. If they are to be released as missing, set missing = 'keep' again: it stays."
+)
+
 
 @command
 @click.argument("codebook", type=FILE)
@@ -28,8 +33,8 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
 
     For each recode: how many categories there are before and after, and how many records they have, in steps. The
     output is for internal use: it counts the confidential records. Edit [[recodes]] in codebook.toml and run it again.
-    With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay as they are. Exit
-    code 4 if a recode fails.
+    With --write, the variables in codebook.toml are made to fit their recodes; roles and labels stay, and so does
+    'missing', once a variable has categories. Exit code 4 if a recode fails.
     """
     from postrand.support.showing import few
     from postrand.workflow import recode_trial
@@ -42,6 +47,7 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
         found = recode_trial.write(codebook, place, made)
         lines += ["", f"wrote {codebook}"]
         lines += [PROVENANCE.format(names=", ".join(found.confidential))] * bool(found.confidential)
+        lines += [UNKEPT.format(names=few(found.no_longer_kept))] * bool(found.no_longer_kept)
         lines += [f"Next: set the role of {few(found.without_role)}, in {codebook}"] * bool(found.without_role)
         following = f"postrand design --plan {shlex.quote(str(plan))}"
         lines += [f"{'Then' if found.without_role else 'Next'}: {following}"] * (plan is not None)

@@ -43,6 +43,21 @@ class Binomial:
         lower, upper = binomial_bounds(self.successes, self.trials, level)
         return self.low + self.step * lower, self.low + self.step * upper
 
+    def inflated(self, ratio: Array) -> Binomial:
+        """Return the binomial of ``ratio`` times the variance: of as many times fewer trials.
+
+        Where fewer than 40 successes or failures were seen, the ratio itself rests on few records, and none below 1
+        counts.
+
+        References
+        ----------
+        Korn & Graubard (1998), Confidence intervals for proportions with small expected number of positive counts
+        estimated from survey data.
+        """
+        few = np.minimum(self.successes, self.trials - self.successes) < EXACT
+        by = np.where(few, np.maximum(ratio, 1.0), np.maximum(ratio, 1e-12))
+        return Binomial(self.low, self.step, self.successes / by, self.trials / by)
+
     @property
     def variance(self) -> Array:
         """The variance of θ^."""

@@ -1,9 +1,10 @@
-"""The law of an estimate from a survey design: the covariance of its parts by unit, and t intervals."""
+"""The law of an estimate from a survey design: the covariance of its parts by unit, and intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -14,6 +15,16 @@ from postrand.estimate.axes import Array
 from postrand.estimate.result import Law, Part
 
 
+class Simple(Law, Protocol):
+    """The law of a table of shares whose records are each drawn by itself."""
+
+    def margin(self, keep: Sequence[int]) -> Simple:
+        """Return the law of the table summed over all axes but ``keep``, in that order."""
+
+    def inflated_bounds(self, value: Array, level: float, variance: Array, freedom: float) -> tuple[Array, Array]:
+        """Return the ends of its intervals with another variance (L,)."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DesignLaw:
     """Hold Z, ``deviations`` (m, L): the covariance is ``ZᵀZ``, plus what perturbs the drawn share of a population.
@@ -22,7 +33,8 @@ class DesignLaw:
     perturbation part, and ``drawn``, None without a finite population, that of the share of the units that was drawn:
     a finite population does not make the perturbation smaller. ``unclear`` (L,) are groups whose size cannot be told
     from zero, ``said`` the sentences on them, ``simple`` (L,) the variance of the same number of records drawn simply
-    at random and not perturbed, NaN where it is not known.
+    at random and not perturbed, NaN where it is not known. ``alone`` is the law of shares whose records are each drawn
+    by itself: its intervals, widened to the variance of the design, hold where a cell has few records.
     """
 
     deviations: Array
@@ -35,6 +47,7 @@ class DesignLaw:
     unclear: NDArray[np.bool_]
     said: tuple[str, ...] = ()
     summable: bool = True
+    alone: Simple | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,10 +100,16 @@ class DesignLaw:
             drawn=None if self.drawn is None else self.drawn.margin(keep),
             simple=np.full(size, np.nan),
             unclear=np.zeros(size, dtype=bool),
+            alone=None if self.alone is None else self.alone.margin(keep),
         )
 
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
-        """Return ``value ± t se``, t on the degrees of freedom of the design; (-inf, inf) where nothing is known."""
+        """Return the intervals of shares that have the variance of the design; of others ``value ± t se``.
+
+        t has the degrees of freedom of the design. (-inf, inf) where nothing is known.
+        """
+        if self.alone is not None:
+            return self.alone.inflated_bounds(value, level, self.variance("total"), self.freedom)
         half = -scipy.special.stdtrit(self.freedom, (1 - level) / 2) * np.sqrt(np.maximum(self.variance("total"), 0.0))
         half = half.reshape(value.shape)
         return np.nan_to_num(value) - half, np.nan_to_num(value) + half

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from postrand.codebook.survey_design import SurveyDesign
@@ -170,6 +171,7 @@ def surveyed_law(law: LinearLaw, value: Array, inner: Law | None = None, drawn: 
         about=str(sample),
         simple=flat * (1 - flat) / max(int(counted.records.sum()) - 1, 1),
         unclear=np.zeros(flat.size, dtype=bool),
+        alone=law,
     )
 
 
@@ -222,6 +224,21 @@ class LinearLaw:
         """Return the ends of the score interval of each cell (exact where few records are expected)."""
         low, high = self.binomial().bounds(level)
         return self.layout.arrange(low).reshape(value.shape), self.layout.arrange(high).reshape(value.shape)
+
+    def inflated_bounds(self, value: Array, level: float, variance: Array, freedom: float) -> tuple[Array, Array]:
+        """Return the ends of the same intervals where the variance (L,) is that of a survey design.
+
+        The binomial of each cell has its variance times ``(t/z)²``, t on ``freedom`` degrees.
+        """
+        held = self.binomial()
+        parts = (held.low, held.step, held.successes, held.trials)
+        flat = Binomial(*(self.layout.arrange(np.broadcast_to(one, held.low.shape)).ravel() for one in parts))
+        tail = (1 - level) / 2
+        wider = float(scipy.special.stdtrit(freedom, tail) / scipy.special.ndtri(tail)) ** 2
+        alone = flat.variance
+        ratio = np.where(alone > 0, variance / np.where(alone > 0, alone, 1.0), 1.0) * wider
+        low, high = flat.inflated(ratio).bounds(level)
+        return low.reshape(value.shape), high.reshape(value.shape)
 
     def binomial(self, record: Moments | None = None) -> Binomial:
         """Return the binomial distribution that approximates each cell, as tensors over the kept cells of each axis.

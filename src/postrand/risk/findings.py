@@ -130,8 +130,8 @@ class Findings:
         """
         few = [one for one in self.singled if one.alone > 0 and not one.is_much]
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
-        none, said = [one.name for one in self.singled if one.alone == 0], []
-        said += [f"{share_text(0.0)} by {_listed(names)}"] if few else []
+        none = [one.name for one in self.singled if one.alone == 0]
+        said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
         said += [f"none by {_listed(none)}"] if none else []
         told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
         if none and not few:
@@ -229,7 +229,7 @@ def find_in(
     coded = [v.name for v in codebook.variables if v.is_categorical]
     pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
-    sizes = household_sizes(sample, [one.name for one in singled if not one.is_much and one.name != sample.household])
+    sizes = household_sizes(sample, singled)
     named, held = tuple(_singling(singled, as_is, larger)), _known_of(singled, codebook)
     every = all_together(sample, [one.name for one in held])
     found = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.data.households import identities
 from postrand.errors import PostrandError
 from postrand.risk.sample import Sampled
-from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes
+from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled
 
 _SEED = 20_261_123
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -23,7 +23,8 @@ class HouseholdSizes:
     """Hold which share of the records are in households that no other one is like: confidential.
 
     ``alone``: no other household has their size. ``share``: nor, of this size, the same values of the unperturbed
-    ``columns`` in its members, at most two columns; those with which the share is largest. ``every``: of all columns.
+    ``columns`` in its members, at most two columns; those with which the share is largest. ``every``: of all columns,
+    also of those that single out too many records alone.
     """
 
     name: str
@@ -38,9 +39,11 @@ class HouseholdSizes:
         return max(self.alone, self.share, self.every) > MAX_ALONE
 
 
-def household_sizes(sample: Sampled, names: Sequence[str]) -> HouseholdSizes | None:
+def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSizes | None:
     """Return what sizes single out, alone and with these columns; None without household numbers.
 
+    The first ``MAX_COLUMNS`` are tried one and two together; those that single out too many records alone count beside
+    all others only.
     Households are compared by sums of random 64-bit words, one for the values of each member, as
     :mod:`postrand.risk.singled_together` does. A record without a number is a household of its own.
     """
@@ -52,12 +55,18 @@ def household_sizes(sample: Sampled, names: Sequence[str]) -> HouseholdSizes | N
         return None
     own = np.where(there, 0, np.arange(numbers.size, dtype=np.uint64) + np.uint64(1))
     _, house = np.unique(np.stack([numbers, own]), axis=1, return_inverse=True)
-    codes = {name: sample.codes(name) for name in names[:MAX_COLUMNS]}
-    return compared(sample.household, np.ravel(house).astype(np.int64), codes)
+    others = [one for one in singled if one.name != sample.household]
+    tried = [one.name for one in others if not one.is_much][:MAX_COLUMNS]
+    codes = {one.name: sample.codes(one.name) for one in others}
+    return compared(sample.household, np.ravel(house).astype(np.int64), codes, tried)
 
 
-def compared(name: str, house: NDArray[np.int64], codes: Mapping[str, Codes]) -> HouseholdSizes:
+def compared(
+    name: str, house: NDArray[np.int64], codes: Mapping[str, Codes], tried: Sequence[str] | None = None
+) -> HouseholdSizes:
     """Return the same for the place of each record's household (n,), and the codes of columns.
+
+    ``tried`` are the columns of which one and two are combined, None for all.
 
     >>> house = np.array([0, 0, 1, 2, 2, 3])
     >>> found = compared("hh", house, {"roof": (np.array([0, 0, 0, 1, 1, 0]), 2)})
@@ -78,7 +87,7 @@ def compared(name: str, house: NDArray[np.int64], codes: Mapping[str, Codes]) ->
         _, place, many = np.unique(held, return_inverse=True, return_counts=True)
         return float(sizes[many[np.ravel(place)] == 1].sum() / house.size)
 
-    sets = [own for k in (1, 2) for own in itertools.combinations(codes, k)]
+    sets = [own for k in (1, 2) for own in itertools.combinations(codes if tried is None else tried, k)]
     found = {own: share(own) for own in sets}
     best = max(found, key=lambda own: (found[own], -len(own)), default=())
     alone = share(())

@@ -226,17 +226,23 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Hold the results that have no role yet, and those of the recodes that became confidential by being tried."""
+    """Hold the results that have no role yet, and those of the recodes that became confidential by being tried.
+
+    ``no_longer_kept``: those that were quantities whose missing values stay missing, and are categories now, of which
+    "missing" is one more.
+    """
 
     without_role: tuple[str, ...]
     confidential: tuple[str, ...]
+    no_longer_kept: tuple[str, ...] = ()
 
 
 def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written:
     """Write what the file tells into a ``codebook.toml``, and describe the results of its recodes; comments stay.
 
     The rare categories that were found, the types of numbers, and the type and categories of each result are written;
-    also that a recode is confidential, because counts of the file were shown, unless it states its provenance.
+    what is stated of the missing values of a variable with categories stays. Also that a recode is confidential,
+    because counts of the file were shown, unless it states its provenance.
     A result without an entry takes that of its column, with its role.
 
     Raises
@@ -259,6 +265,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     results = {recode.variable: recode for recode in made.recodes}
     told = swallowed(source)
     drafts = {draft["name"]: draft for draft in with_notes(made.drafted(infer.infer(source)), told)}
+    unkept = list[str]()
     for name, recode in results.items():
         entry = next((e for e in entries if e.get("name") == name), None)
         if entry is None:
@@ -267,22 +274,28 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
             entry = tomlkit.table()
             entry.update({"name": name, "role": ""})
             entries.append(entry)
+        unkept += [name] * (entry.get("missing") == "keep")
         _describe(entry, drafts[name])
+        unkept = [name for name in unkept if name != entry["name"] or entry["missing"] == "category"]
         _rewrite_notes(document, entry, drafts[name]["notes"])
     written = tomlkit.dumps(document)
     infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
     saving.write_whole(codebook, written.encode(), replace=True)
     roles = {e.get("name"): e.get("role") for e in entries}
     marked = (recode.variable for recode, said in zip(made.recodes, stated, strict=True) if not said)
-    return Written(tuple(name for name in results if not roles.get(name)), tuple(marked))
+    return Written(tuple(name for name in results if not roles.get(name)), tuple(marked), tuple(unkept))
 
 
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
-    """Put what a draft says of a result into its entry; role and label are a person's."""
+    """Put what a draft says of a result into its entry; role and label are a person's.
+
+    So is what is done with missing values, once the entry has categories: a quantity has another choice.
+    """
+    stated = entry.get("missing") if entry.get("categories") or draft["missing"] == "error" else None
     for name in ("categories", "labels", "missing_codes", "ordered"):
         entry.pop(name, None)
     kept = {name: value for name, value in draft.items() if name not in ("role", "notes", "label")}
-    entry.update(kept)
+    entry.update(kept | ({"missing": stated} if stated in ("keep", "category") else {}))
 
 
 def _rewrite_notes(document: Any, entry: Any, notes: Sequence[str]) -> None:
