@@ -209,7 +209,7 @@ ANSWER = """
 found <- tryCatch({{
   release <- releases[["{release}"]]
   e <- {call}
-  ends <- if (is.null(e$interval) && is.null(e$freedom)) NULL else unname(confint(e))
+  ends <- if (isFALSE(e$interval)) NULL else unname(confint(e))
   labels <- lapply(e$table[seq_len(ncol(e$table) - 2)], as.character)
   list(value = e$table$estimate, error = e$table$standard_error, low = ends[, 1], high = ends[, 2],
        warnings = e$warnings, dropped = e$dropped, records = e$records, labels = labels)

@@ -1,5 +1,6 @@
 MAX_NUMBERS <- 2^26
 MAX_COVARIANCE <- 1024
+NONE <- FALSE # of a share: postrand estimate inverts a test, with a survey design too
 
 release_table <- function(release, variables, weights = NULL, strata = NULL, psu = NULL, recorded = TRUE) {
   sampling <- sampling_of(release, weights, strata, psu, recorded)
@@ -22,7 +23,7 @@ release_table <- function(release, variables, weights = NULL, strata = NULL, psu
     deviations(cases$weight / total * centred, cases, sampling)
   }
   estimate_of(release, labels_at(release, shown$codes, variables), value, z, records, sampling, variables,
-              what = paste("Shares of", paste(variables, collapse = " by ")), interval = NULL)
+              what = paste("Shares of", paste(variables, collapse = " by ")), interval = NONE)
 }
 
 is_one <- function(stratum) length(unique(stratum)) == 1
@@ -80,12 +81,13 @@ confint.postrand_estimate <- function(object, parm = object$names, level = 0.95,
   if (!is.numeric(level) || length(level) != 1 || is.na(level) || level <= 0 || level >= 1) {
     refuse("the level is not between 0 and 1", "use for example level = 0.95")
   }
-  if (!is.null(object$freedom) && is.null(object$interval)) {
-    half <- stats::qt((1 + level) / 2, object$freedom) * object$table$standard_error
-    ends <- cbind(object$table$estimate - half, object$table$estimate + half)
-  } else if (is.null(object$interval)) {
+  if (isFALSE(object$interval)) {
     refuse("this package has no intervals for shares: plus or minus two standard errors covers too little",
            "use 'postrand estimate release --table ...', which inverts a test")
+  }
+  if (is.null(object$interval)) {
+    half <- stats::qt((1 + level) / 2, object$freedom) * object$table$standard_error
+    ends <- cbind(object$table$estimate - half, object$table$estimate + half)
   } else {
     ends <- object$interval(level)
   }
@@ -97,7 +99,7 @@ confint.postrand_estimate <- function(object, parm = object$names, level = 0.95,
 print.postrand_estimate <- function(x, digits = 4, ...) {
   shown <- x$table
   numbers <- vapply(shown, is.numeric, TRUE)
-  if (!is.null(x$interval) || !is.null(x$freedom)) {
+  if (!isFALSE(x$interval)) {
     ends <- stats::confint(x)
     shown$lower <- ends[, 1]
     shown$upper <- ends[, 2]
