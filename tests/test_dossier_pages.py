@@ -17,7 +17,7 @@ from postrand.workflow.column_ways import WAYS as IN_WORDS
 from postrand.workflow.column_ways import ColumnWay
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RECODED, RiskFigure
-from postrand.workflow.dossier_decision import MEASURES, decision_of, risk_notes
+from postrand.workflow.dossier_decision import MEASURES, REGISTER, decision_of, risk_notes
 from postrand.workflow.policy_check import PolicyCheck, Verdict
 from tests.test_report import Page
 
@@ -99,13 +99,47 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "What is not guaranteed",
     ):
         assert words in text, words
-    assert text.count("Internal – not for release") == 2
+    assert text.count("Internal – not for release") == 3  # the last page has what must be known of the risk, in full
+    assert "What must be known of the risk, in full" in text
+    assert REGISTER in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
     assert claims.index("A household with up to 5 records") < claims.rindex("of 100 guesses")
     assert "50 are right without the release and at most 99.4 with it" in claims
     assert any("46% of the records are alone" in note for note in risk_notes(figures()))
-    assert "in full" not in text  # there is room for all names
+    assert "What would be released, in full" not in text  # there is room for all names
+
+
+def test_nothing_that_must_be_known_of_the_risk_is_left_out_of_what_is_signed() -> None:
+    """However much is released, warnings keep their place on the first page, and all are on the last one."""
+    certificate = certify(law())
+    leaves_out = ("the risk leaves out pay, released without categories",)
+    for lines in range(0, 400, 40):
+        ways = tuple(ColumnWay(f"a_long_name_{way}_{k}", way) for way in IN_WORDS for k in range(lines))
+        found = decision_of(figures(ways=(*WAYS, *ways), keys=("sex",), risk_leaves_out=leaves_out), None, certificate)
+        text = Page(report.decision_page(found)).text
+        first, last = text.partition("What is guaranteed")[0], text.rpartition("What must be known of the risk")[2]
+        assert "Figures of risk count the keys alone" in first, lines
+        for said in (*found.warnings, *found.notes):
+            assert said in (last if "more: on the last page" in first else first), (lines, said)
+
+
+def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
+    of_records = figures(person="patient", keys=("sex",))
+    text = Page(report.decision_page(decision_of(of_records, None, certify(law())))).text
+    assert "Records found rightly, informed attacker 600 (60%) 30 (3%)" in text
+    assert "Persons found" not in text
+    assert any("patient says which are one person's: no figure puts them together" in s for s in of_records.warnings)
+    assert not any("one person's" in said for said in figures().warnings)
+
+
+def test_a_bound_is_rounded_up_wherever_it_is_shown() -> None:
+    """With keys drawn once for a household the figures after are too large: given as ``at most``, and never below."""
+    risks = (RiskFigure("joint_household_risk", "", 0.9, 0.162179, "share"),)
+    found = figures(risks=risks, shared_draws=("counted for each member", True))
+    text = Page(report.decision_page(decision_of(found, None, certify(law())))).text
+    assert "90% at most 16.3%" in text
+    assert found.sides("joint_household_risk")[-1] == ("16.3%", "after, at most")
 
 
 def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:

@@ -69,7 +69,7 @@ def test_a_run_takes_the_risk_that_the_check_showed(
     assert check.made is not None
     wanted = dossier_of(own, None, tmp_path / "line")
     _compared.cache_clear()
-    shown = checking.risk_of(own, check.made, latest)
+    shown = checking.risk_of(own, check, latest)
     checking.prepared(own, check.made, latest)
     page = str(check_view.risk_view(shown))
     figures = {one["code"]: one for one in json.loads(wanted[0])["figures"]["risk"]}
@@ -157,7 +157,7 @@ def test_a_tab_makes_the_check_again_of_a_file_that_has_changed(checked: Checked
 
         first = await asked()
         assert first.made is not None
-        await until(lambda: release_screen.risk_of(tab, own, first.made) is not None)
+        await until(lambda: release_screen.risk_of(tab, own, first) is not None)
         pq.write_table(table(399), path)
         tab.protect()
         await until(lambda: bool(tab.ended()))

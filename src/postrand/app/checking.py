@@ -105,17 +105,18 @@ class RiskTable:
 
 
 def risk_of(
-    decisions: Decisions, made: Designed, latest: Latest, wanted: Callable[[], bool] = lambda: True
+    decisions: Decisions, check: ReleaseCheck, latest: Latest, wanted: Callable[[], bool] = lambda: True
 ) -> RiskTable:
-    """Return the risk before and after a design, which its run and its internal report take as it is measured here.
+    """Return the risk before and after the design of a check, which its run and its internal report take as it is here.
 
     Raises
     ------
     PostrandError
         If the file cannot be read, or has changed since it was designed for.
     """
-    found = latest.measured(decisions, made, wanted)
-    told = figures(decisions, made, found)
+    assert check.made is not None
+    found = latest.measured(decisions, check.made, wanted)
+    told = figures(decisions, check.made, found, check.findings)
     warned = (*risk_warnings(told), *found.said)
     return RiskTable(tuple(risk_rows(told)), told.before_is, warned, tuple(risk_notes(told)), bool(told.as_is))
 

@@ -195,7 +195,7 @@ def finish(
         beforehand = None if design is None else latest.beforehand(decisions, design)
         made = protect(decisions, folder, watch, said, beforehand)
         risk = None if check is None else check.risk
-        risk = risk_of(decisions, design, latest) if risk is None and design is not None else risk
+        risk = risk_of(decisions, check, latest) if check is not None and risk is None and design is not None else risk
         packed(folder)
         if watch.stop and "ledger" not in decisions.kept:
             raise Cancelled

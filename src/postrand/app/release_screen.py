@@ -11,7 +11,7 @@ from shiny import Inputs, reactive, render
 
 from postrand.app import check_view, checking, houses, release_views, shelf_views, views, widgets
 from postrand.app.decisions import Decisions
-from postrand.app.designing import Designed, read_state
+from postrand.app.designing import read_state
 from postrand.app.finished import Finished
 from postrand.app.problems import Problem
 from postrand.app.tabs import Tab, check_key
@@ -84,13 +84,15 @@ def check_of(tab: Tab, decisions: Decisions) -> tuple[checking.ReleaseCheck | st
     return (found.text if isinstance(found, Problem) else found), waiting
 
 
-def risk_of(tab: Tab, decisions: Decisions, made: Designed) -> checking.RiskTable | str | None:
+def risk_of(tab: Tab, decisions: Decisions, check: checking.ReleaseCheck) -> checking.RiskTable | str | None:
     """Return the risk of a design that was checked, or why it is not known; None while it is being measured.
 
     What else a run needs is computed after it.
     """
+    made = check.made
+    assert made is not None
     wanted = partial(tab.wants, "plan risk", made)
-    found, _ = tab.ask("plan risk", made, lambda: checking.risk_of(decisions, made, tab.latest, wanted))
+    found, _ = tab.ask("plan risk", made, lambda: checking.risk_of(decisions, check, tab.latest, wanted))
     if isinstance(found, checking.RiskTable):
         tab.beforehand(made, lambda: checking.prepared(decisions, made, tab.latest))
     risk: checking.RiskTable | str | None = found.text if isinstance(found, Problem) else found
@@ -120,7 +122,7 @@ def _protect_screen(tab: Callable[[], Tab], part: Part) -> None:
         here, decisions, found = tab(), part("all"), asked()[0]
         if not isinstance(found, checking.ReleaseCheck) or found.made is None or is_listed(shown(here), decisions):
             return None
-        return check_view.risk_view(risk_of(here, decisions, found.made), found.warnings)
+        return check_view.risk_view(risk_of(here, decisions, found), found.warnings)
 
     @render.ui
     def protect() -> Any:

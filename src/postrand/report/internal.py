@@ -22,7 +22,9 @@ _LAST = " (all are on the last page)"
 _MOST = 12
 """Measures of risk in the longest table; where there are fewer, there is room for more notes."""
 _NOTES = 11
-"""Lines below the longest table: all warnings that the program has fit, notes have what they leave."""
+"""Lines below the longest table: warnings come first, notes have what they leave."""
+_WARNED = 4
+"""Lines that these have at least, whatever else the page has."""
 _SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 5, 5
 """Lines of claims, limits and findings together on the second sheet, those that claims have at least, those that limits
 have, and those of worth."""
@@ -116,12 +118,14 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
 
     ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
     says that it is of a plan. Long lists are cut, and say how much is left out, so that there are two pages whatever
-    the plan: what was found comes first, because a reader cannot infer it from the plan. Only the names of columns are
-    never left out: those for which there is no room follow on a last page.
+    the plan: what was found comes first, because a reader cannot infer it from the plan. Names of columns and what must
+    be known of the risk are never left out: those for which there is no room follow on a last page, all together.
     """
     treated = beside(found.treated)
-    below = _NOTES + _MOST - len(found.risks) - max(_rows(treated) - _USUAL, 0)
+    below = max(_NOTES + _MOST - len(found.risks) - max(_rows(treated) - _USUAL, 0), _WARNED)
     warnings = fitted(found.warnings, below)
+    notes = fitted(found.notes, below - lines_of(warnings[0]))
+    cut_short = warnings[1] + notes[1] > 0 or warnings[0] + notes[0] != [*found.warnings, *found.notes]
     told = fitted([cut(text, _LINES * _LINE) for text in found.findings[:_FOUND]], _LINES * _FOUND)[0]
     claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _CLAIMS))
     limits = fitted(found.limits, max(_SECOND - lines_of(told) - lines_of(claims[0]), _LEAST))
@@ -134,8 +138,8 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             details=DETAILS,
             treated=treated,
             annex=found.treated if treated != [*found.treated] else (),
-            warnings=warnings,
-            notes=fitted(found.notes, below - lines_of(warnings[0])),
+            said=(warnings[0] + notes[0], warnings[1] + notes[1]),
+            whole=(*found.warnings, *found.notes) if cut_short else (),
             manifest=manifest,
             claims=claims,
             limits=limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from postrand.support.showing import capital, few
@@ -58,6 +59,23 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     if others is None:
         return (f"{known}. Where other columns leave too, who also knows values of those can find more.",)
     return (f"{known}, and nothing of {few(others)}. Who also knows values of these can find more.",)
+
+
+def of_records(text: str) -> str:
+    """Return words on persons as words on records, for a file in which a person has several.
+
+    >>> of_records("Persons found rightly"), of_records("Chance that a person is found"), of_records("personal")
+    ('Records found rightly', 'Chance that a record is found', 'personal')
+    """
+    return re.sub(r"\b([Pp])erson(s?)\b", lambda found: ("R" if found[1] == "P" else "r") + "ecord" + found[2], text)
+
+
+def several_of(person: str) -> str:
+    """Return what a reader of figures of risk must know where a column tells which records are one person's."""
+    return (
+        f"figures of risk count records, and {person} says which are one person's: no figure puts them together. Who "
+        "looks for a person can find any of the records, so that for persons the figures are larger"
+    )
 
 
 def learns(after: Mapping[str, float | None], of_two: bool = False) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support import options
 from postrand.support.exact import add_upper, format_upper
-from postrand.support.measure_names import keys_alone
+from postrand.support.measure_names import keys_alone, of_records, several_of
 from postrand.support.showing import ORDERS, few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -98,6 +98,8 @@ class PlanFigures:
     ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
     households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
+    ``person`` is the column that says which records are one person's, where the plan names one: ``risks`` are of
+    records then, by their words too.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -137,6 +139,7 @@ class PlanFigures:
     levels: tuple[str, ...] = ()
     series: Series | None = None
     no_categories: tuple[str, ...] = ()
+    person: str = ""
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -151,6 +154,7 @@ class PlanFigures:
         known, left = self.risk("household_risk"), list(self.risk_leaves_out)
         left += [NOT_AT_HAND] if self.before_is != AS_IS and not self.as_is else []
         left += [self.shared_draws[0]] if self.shared_draws[0] else []
+        left += [several_of(self.person)] if self.person and any(one.before is not None for one in self.risks) else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if known is None or known.before is not None or not self.may_link:
@@ -191,11 +195,19 @@ class PlanFigures:
             return ()
         first = dataclasses.replace(one, before=self.as_is.get(code))
         told = () if first.before is None else ((figure(first, "before"), AS_IS),)
-        return (*told, (figure(one, "before"), self.before_is), (figure(one, "after"), self.after_is(code)))
+        return (
+            *told,
+            (figure(one, "before"), self.before_is),
+            (figure(one, "after", most=self.is_bound(code)), self.after_is(code)),
+        )
 
     def after_is(self, code: str) -> str:
         """Return the words for a measure after the plan: ``after``, or ``after, at most`` where it is too large."""
-        return "after, at most" if "household" in code and self.shared_draws[1] else "after"
+        return "after, at most" if self.is_bound(code) else "after"
+
+    def is_bound(self, code: str) -> bool:
+        """Whether a measure after the plan is too large, and so to be given as a bound."""
+        return "household" in code and self.shared_draws[1]
 
     @property
     def pairs(self) -> tuple[TableWorth, ...]:
@@ -285,8 +297,7 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     certificate = certificate if ledger is None else dataclasses.replace(certificate, series=ledger.series)
     told = findings(known.plan, mechanism, known)
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
-    swallowed = tuple(one.sentence for one in told.found if one.code == "swallowed")
-    return dataclasses.replace(found, ledger=ledger, swallowed=swallowed)
+    return dataclasses.replace(found, ledger=ledger)
 
 
 def certified(known: Known, mechanism: Mechanism) -> Certificate:
@@ -336,6 +347,8 @@ def computed(
     moved, ways, largest = moves_of(known), ways_of(plan, mechanism), _largest_household(known)
     units = _unit_epsilon(plan, certificate, largest)
     moves = tuple(f"{one.sentence}." for one in moved)
+    unit = () if plan.unit is None else (plan.unit.household, plan.unit.person)
+    person = "" if plan.unit is None else plan.unit.person
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
@@ -344,7 +357,8 @@ def computed(
         unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
         series=certificate.series,
-        risks=risks,
+        risks=tuple(dataclasses.replace(one, measure=of_records(one.measure)) for one in risks) if person else risks,
+        person=person,
         one_way=one_way,
         two_way=two_way,
         two_left=left_pairs(names, plan.codebook, records),
@@ -362,18 +376,20 @@ def computed(
         shared_draws=shared_draws(mechanism, keys),
         as_is=as_is,
         findings=() if told is None else told.inside,
+        swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=largest,
         unit_epsilon=units,
         unit_records={"household": largest, **_bounds(plan)},
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
-        may_link=tuple(v.name for v in plan.codebook.variables if v.role != "record_key" and _numbers(v)),
+        may_link=tuple(v.name for v in plan.codebook.variables if _links(v) and v.name not in unit),
     )
 
 
-def _numbers(variable: Variable) -> bool:
-    return is_number_of(variable.name, variable.categories or (), variable.labels or ())
+def _links(variable: Variable) -> bool:
+    """Whether a column seems to number households or persons."""
+    return variable.role != "record_key" and is_number_of(variable.name, variable.categories, variable.labels)
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:
@@ -446,12 +462,23 @@ def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
     return found
 
 
-def figure(one: RiskFigure, side: str) -> str:
-    """Return one side of a measure as text."""
+def shown_share(value: float, *, most: bool = False) -> str:
+    """Return a share in per cent with three digits; ``most``: rounded up, as a bound.
+
+    >>> shown_share(0.162179), shown_share(0.162179, most=True), shown_share(0.5, most=True)
+    ('16.2%', '16.3%', '50%')
+    """
+    return f"{format_upper(100 * value, 3) if most else f'{100 * value:.3g}'}%"
+
+
+def figure(one: RiskFigure, side: str, *, most: bool = False) -> str:
+    """Return one side of a measure as text; ``most``: a share is rounded up, as a bound."""
     value = getattr(one, side)
     if value is None:
         return "not known"
-    return f"{100 * value:.3g}%" if one.unit == "share" else f"{value:,.0f}" if value == int(value) else decimal(value)
+    if one.unit == "share":
+        return shown_share(value, most=most)
+    return f"{value:,.0f}" if value == int(value) else decimal(value)
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:

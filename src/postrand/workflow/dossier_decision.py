@@ -16,7 +16,7 @@ from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
-from postrand.support.measure_names import LEARNS
+from postrand.support.measure_names import LEARNS, of_records
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital
 from postrand.workflow.column_ways import in_words
@@ -118,13 +118,15 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         shares = None if one.after is None else (one.before / whole, one.after / whole)
         first = dataclasses.replace(one, before=figures.as_is.get(code))
         as_is = "not looked at" if first.before is None else _shown(first, "before", figures.records)
-        before, after = (_shown(one, side, figures.records) for side in ("before", "after"))
-        yield RiskRow(words, before, after, shares, as_is)
+        before = _shown(one, "before", figures.records)
+        after = _shown(one, "after", figures.records, most=figures.is_bound(code))
+        after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
+        yield RiskRow(of_records(words) if figures.person else words, before, after, shares, as_is)
 
 
-def _shown(one: RiskFigure, side: str, records: int) -> str:
-    """Return a number of records with its share, and a share as it is."""
-    value, text = getattr(one, side), figure(one, side)
+def _shown(one: RiskFigure, side: str, records: int, *, most: bool = False) -> str:
+    """Return a number of records with its share, and a share as it is; ``most``: rounded up, as a bound."""
+    value, text = getattr(one, side), figure(one, side, most=most)
     if value is None or one.unit == "share" or not records:
         return text
     if 0 < value < _FEW:

@@ -28,7 +28,7 @@ from postrand.support.guesses import of_hundred
 from postrand.support.showing import ORDERS, capital, few
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
-from postrand.workflow.comparison import NOTICE, PlanFigures
+from postrand.workflow.comparison import NOTICE, PlanFigures, shown_share
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.facts import household_of
 from postrand.workflow.known import unit_of
@@ -138,19 +138,21 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
         return
     values = [(figures.as_is[code], f"{AS_IS}, {KNOWS_MORE}")] if code in figures.as_is else []
     values.append((found.before, figures.before_is))
-    whole = f" of {figures.records:,} persons" * (found.unit == "records")
+    whole = f" of {figures.records:,} {'records' if figures.person else 'persons'}" * (found.unit == "records")
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
     after = f"this is not known after the plan: {found.why}"
     if found.after is not None:
-        about = "about " * (found.unit == "records") + "at most " * (figures.after_is(code) != "after")
-        after = f"{about}{_amount(found.after, found, of)} after the plan"
+        most = figures.is_bound(code)
+        about = "about " * (found.unit == "records") + "at most " * most
+        after = f"{about}{_amount(found.after, found, of, most=most)} after the plan"
     yield f"{who} {', '.join(told)}{';' if found.after is None else ' and'} {after}."
 
 
-def _amount(value: float, found: RiskFigure, of: str) -> str:
+def _amount(value: float, found: RiskFigure, of: str, *, most: bool = False) -> str:
+    """Return a number of records, or a share in words; ``most``: rounded up, as a bound."""
     if found.unit == "records":
         return decimal(value)
-    return f"{100 * value:.3g}% of the {of}" if of else of_hundred(value)
+    return f"{shown_share(value, most=most)} of the {of}" if of else of_hundred(value, most=most)
 
 
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
