@@ -103,7 +103,8 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from figures.claims
     yield from () if figures.ledger is None else outlook_lines(figures.ledger)
     if household_of(plan) is None and (plan.unit is None or not plan.unit.household):  # else the claims say it
-        yield members_in_words(figures.epsilon, None)
+        persons = "Persons of one household add up: k of them have k times the epsilon of a person."
+        yield persons if figures.person else members_in_words(figures.epsilon, None)
     keys = ", ".join(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
