@@ -12,8 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from postrand import __version__, release
+from postrand.cli import main
 from postrand.engines.database import Table
 from postrand.errors import DataError, ReleaseError, SpecificationError, UncheckedError, UsageError
 from postrand.mechanism import Mechanism
@@ -845,6 +847,7 @@ def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp
         ("", True, True),
         ("_drawn", True, False),
         ("with_file", True, True),
+        ("same_columns", True, True),
         ("same_values", True, True),
         ("", False, False),
     ],
@@ -852,7 +855,7 @@ def test_a_page_is_made_again_only_where_it_is_the_released_one_or_elsewhere(tmp
 def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
     monkeypatch: pytest.MonkeyPatch, fails: str, key: bool, drawn: bool
 ) -> None:
-    """The three checks by the confidential file are replaced: what follows from their outcomes is tested."""
+    """The four checks by the confidential file are replaced: what follows from their outcomes is tested."""
     ran: list[str] = []
 
     def replaced(name: str) -> Any:
@@ -866,14 +869,14 @@ def test_what_is_drawn_again_is_no_longer_said_only_if_it_is_the_same(
 
         return check
 
-    for name in ("with_file", "same_values", "_drawn"):
+    for name in ("with_file", "same_columns", "same_values", "_drawn"):
         monkeypatch.setattr(verification, name, replaced(name))
     found = release.verify(
         RELEASES / "3/survey", file="file.csv", release_key=bytes(32) if key else None, raise_if_failed=False
     )
-    assert ran == ["with_file", "same_values", *["_drawn"] * key]
+    assert ran == ["with_file", "same_columns", "same_values", *["_drawn"] * key]
     release.verify(RELEASES / "3/surveyed", file="file.csv", raise_if_failed=False)
-    assert ran[-1] == "with_file"  # no column of it is numerical
+    assert ran[-1] == "same_columns"  # no column of it is numerical
     said = {check.name: check for check in found.checks if check.outcome == "said"}
     facts = said["facts"].values["facts"] if "facts" in said else []
     assert ("drawn" in facts) == (not drawn)
@@ -916,3 +919,29 @@ def test_checks_that_stand_on_a_failed_one_are_one_problem() -> None:
     assert found.problems[0] == "here, certificate: wrong"
     assert found.problems[1] == "here, data, margins: not checked, because an earlier check failed"
     assert len(found.problems) == 2
+
+
+def test_a_file_with_other_unperturbed_values_is_not_that_of_the_release(tmp_path: Path) -> None:
+    """Any order and any type of number is the same; another value anywhere is not, and neither is a missing one."""
+    rows = [f"{'fm'[i % 2]},{'ab'[i % 3 > 0]},{i % 7},{'' if i % 5 else 'x'},{i / 4}" for i in range(120)]
+    head, path = "sex,area,rooms,mark,pay", tmp_path / "people.csv"
+    path.write_text("\n".join([head, *rows]) + "\n", "utf-8")
+
+    def typed(*words: object) -> str:
+        return CliRunner().invoke(main, [*map(str, words)]).output
+
+    assert "wrote" in typed("init", path, "--keys", "sex,area", "--other", "rooms,mark,pay", "--out", tmp_path / "w")
+    plan = tmp_path / "w" / "plan.toml"
+    plan.write_text(plan.read_text("utf-8").replace("as_is = []", 'as_is = ["pay"]'), "utf-8")
+    assert "Next: postrand verify" in typed("protect", "--plan", plan, "--out", tmp_path / "out")
+    other = tmp_path / "other.csv"
+    for changed, said in (
+        (rows[::-1], "unperturbed columns have the values of this file"),
+        ([*rows[:-1], rows[-1].replace(",0,", ",1,")], "other values than in this file"),
+        ([rows[0].replace(",x,", ",,"), *rows[1:]], "got mark. Next: give the file of the run"),
+        ([*rows[:-1], "m,b,0,,29.76"], "got pay. Next: give the file of the run"),
+    ):
+        other.write_text("\n".join([head, *changed]) + "\n", "utf-8")
+        told = typed("verify", tmp_path / "out", "--file", other)
+        assert said in told, told
+        assert "Do not use these files" not in told

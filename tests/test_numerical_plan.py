@@ -481,6 +481,14 @@ def test_how_far_values_move_is_told_and_warned_of_where_it_is_small():
     assert typical_move("pay", np.ones(20), RankBlocks(4), "average").of_spread is None
 
 
+def test_where_many_values_are_equal_a_wider_law_is_not_the_first_advice():
+    """A third of zeros stay zeros whatever the width, which follows the advice already."""
+    values = np.r_[np.zeros(1500), np.arange(1.0, 3261.0)]
+    tied = typical_move("pay", values, RankBand(20), "permute")
+    assert tied.tied == pytest.approx(1500 / 4760)
+    assert "many are equal: make it categories and perturb it in [[blocks]], or choose a larger width" in tied.warning
+
+
 def test_a_plan_whose_values_hardly_move_is_warned_of(folder):
     plan = load_plan(folder / "plan.toml")
     assert len(moves_of(Known.of(plan))) == 2

@@ -195,6 +195,8 @@ def test_a_policy_serves_files_without_a_forbidden_column_or_households(figures)
     with pytest.raises(SpecificationError, match="healths") as caught:
         policy_from_dict(rules, columns=figures.columns)
     assert len(caught.value.problems) == 1
+    others = {"rules": [{"measure": "unperturbed", "never": ["gehalt", "vorname", "einkommen"]}]}
+    policy_from_dict(others, columns=["gebdat", "name", "eink"])  # other words, not mistyped ones
     no = [dataclasses.replace(one, before=None, after=None, shares=(), why=NO_HOUSEHOLD) for one in figures.risks]
     alone = dataclasses.replace(figures, risks=tuple(no))
     rule = {"measure": "household_risk", "at_most": 0.2, "share_above": 0.05}

@@ -159,14 +159,16 @@ def shown(value: object, form: Callable[[object], str] = str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], like: float = 0.6) -> str:
     """Return `` (did you mean 'x'?)`` for the known word closest to ``word``, in letters of any case, or "".
+
+    ``like`` is the least likeness, from 0 to 1: matching letters of both words over all letters.
 
     >>> nearest("EPSILOM", ["epsilon", "delta"])
     " (did you mean 'epsilon'?)"
     """
     names = {name.casefold(): name for name in reversed(list(known))}
-    close = difflib.get_close_matches(word.casefold(), names, n=1) if len(names) <= _COMPARED else ()
+    close = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=like) if len(names) <= _COMPARED else ()
     return f" (did you mean {names[close[0]]!r}?)" if close else ""
 
 

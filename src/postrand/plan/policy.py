@@ -13,6 +13,8 @@ from postrand.support.inputs import finite, is_names, is_whole, read_toml
 from postrand.support.measure_names import measure_named
 from postrand.support.showing import few
 
+MISTYPED = 0.8
+"""So alike is a mistyped name, of six letters with one wrong; another word is less so."""
 Kind = Literal["most", "risk", "class", "worth", "never"]
 
 CLASS_SIZES = tuple(range(2, 51))
@@ -149,10 +151,10 @@ def _unknown_columns(rule: Rule, known: Collection[str], where: str) -> Iterator
     """Yield a sentence for each column that a rule names and that is none of those ``known``.
 
     One policy serves many files, so a column that must never be released may be absent; a name that is nearly that of
-    a column is a mistake all the same.
+    a column is a mistake all the same: another letter or two, not another word.
     """
     for name in dict.fromkeys(_columns(rule)):
-        if name not in known and (name not in rule.never or nearest(shown(name), known)):
+        if name not in known and (name not in rule.never or nearest(shown(name), known, MISTYPED)):
             what = f"no column {shown(name, repr)}{nearest(shown(name), known)}"
             yield sentence(what, where=where, wanted=few(list(known)))
 

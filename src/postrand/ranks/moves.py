@@ -13,6 +13,8 @@ from postrand.ranks.laws import USUAL, RankLaw
 
 SMALL = 0.02
 """A curator is warned where the typical move is below this share of the width of the middle half of the values."""
+MANY = 0.1
+"""Where so many records have one value, a wider law hardly moves more of them."""
 _CUTS = 8
 _SEED = 0
 
@@ -22,13 +24,15 @@ class Move:
     """Hold the median distance between a record's value and its released one: ``units``, and two shares.
 
     ``of_value`` is the median share of the value itself (0 is left out), ``of_spread`` the share of the width of the
-    middle half of the values; each None where it cannot be stated.
+    middle half of the values; each None where it cannot be stated. ``tied`` is the share of the records that have the
+    most common value, which stays among its like whatever the law.
     """
 
     variable: str
     units: float
     of_value: float | None
     of_spread: float | None
+    tied: float = 0.0
 
     @property
     def is_small(self) -> bool:
@@ -72,9 +76,10 @@ class Move:
 
     @property
     def _fix(self) -> str:
-        if self.units:
+        if self.units and self.tied < MANY:
             return f"choose a larger width or k in [[numerical]], such as {USUAL}"
-        return "many are equal: make it categories and perturb it in [[blocks]]"
+        wider = ", or choose a larger width or k in [[numerical]]" if self.units else ""
+        return f"many are equal: make it categories and perturb it in [[blocks]]{wider}"
 
 
 def typical_move(variable: str, values: NDArray[Any], law: RankLaw, form: str) -> Move:
@@ -96,7 +101,9 @@ def typical_move(variable: str, values: NDArray[Any], law: RankLaw, form: str) -
     low, high = np.quantile(held, [0.25, 0.75])
     units, nonzero = float(np.median(moved)), base != 0
     of_value = float(np.median(moved[nonzero] / np.abs(base[nonzero]))) if nonzero.any() else None
-    return Move(variable, units, of_value, units / float(high - low) if high > low else None)
+    starts = np.flatnonzero(np.r_[True, held[1:] != held[:-1]])
+    tied = float(np.diff(np.r_[starts, held.size]).max(initial=0)) / max(held.size, 1)
+    return Move(variable, units, of_value, units / float(high - low) if high > low else None, tied)
 
 
 def _drawn(held: NDArray[np.float64], law: RankLaw, cut: int, rng: np.random.Generator) -> NDArray[np.float64]:

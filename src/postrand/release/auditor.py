@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from postrand import formats
 from postrand.certification.certificate import Certificate, Facts, certify
 from postrand.certification.file_claims import tie
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
+from postrand.codebook.quantity_codes import is_number
 from postrand.columns.audit import check_against
 from postrand.columns.source import released, whole_column
 from postrand.data.households import renumbering
@@ -27,9 +33,12 @@ from postrand.engines.unit_records import wants_of
 from postrand.engines.unit_values import settled
 from postrand.errors import DataError, ReleaseError, sentence
 from postrand.mechanism import Mechanism
+from postrand.recoding.base import key_of
 from postrand.release.bundle import Release, records_of
 from postrand.release.table import TABLE, open_data
+from postrand.support.arrow import python_values
 from postrand.support.randomness import ReleaseKey
+from postrand.support.showing import few
 from postrand.support.signals import scratch_folder
 
 
@@ -45,6 +54,52 @@ def with_file(
         raise ReleaseError(sentence(what, where=file.name))
     claims = tie(certificate.claims, mechanism, lambda names: engine.count(source, codebook, names))
     return certify(mechanism, claims, certificate.facts)
+
+
+def same_columns(
+    root: Path,
+    manifest: Mapping[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    file: Path | formats.File | Table,
+) -> bool:
+    """Compare the values of each unperturbed column, in any order, with those of the file.
+
+    Numbers of households and records are left out: they are released anew. So are columns that the two files hold as
+    different kinds of values.
+    """
+    codebook = mechanism.require_codebook()
+    true = _confidential(file, codebook, mechanism, certificate.facts)
+    data = open_data(root / manifest["data"], shown_codebook(codebook, mechanism.partly))
+    treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
+    left = [v.name for v in codebook.with_role("key", "sensitive", "other", "weight") if v.name not in treated]
+    kinds = [{field.name: _kind(field.type) for field in source.schema} for source in (true, data)]
+    names = [name for name in left if kinds[0].get(name) == kinds[1].get(name, "")]
+    mine, theirs = (_tallies(source, names) for source in (true, data))
+    if other := [name for name in names if mine[name] != theirs[name]]:
+        what = "unperturbed columns of the release have other values than in this file: it was made from another file"
+        raise ReleaseError(sentence(what, where=file.name, got=few(other), fix="give the file of the run"))
+    return True
+
+
+def _kind(of: pa.DataType) -> str:
+    of = coding.value_type(of)
+    return "number" if is_number(of) else "text" if coding.is_text(of) else str(of)
+
+
+def _tallies(source: formats.Source, names: Sequence[str]) -> dict[str, int]:
+    """Return for each column a sum of hashes of its values over all records: the same in any order."""
+    found = dict.fromkeys(names, 0)
+    for batch in source.batches(columns=names) if names else ():
+        for name in names:
+            told = pc.value_counts(batch.column(name))
+            values = told.field("values")
+            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            for value, times in zip(python_values(values), told.field("counts").to_pylist(), strict=True):
+                is_missing = value is None or (isinstance(value, float) and math.isnan(value))
+                word = blake2b(b"" if is_missing else key_of(value).encode() + b".", digest_size=16).digest()
+                found[name] += times * int.from_bytes(word, "big")
+    return {name: total % 2**128 for name, total in found.items()}
 
 
 def same_values(

@@ -50,7 +50,7 @@ Phrase = tuple[str, Mapping[str, Any]]
 
 OF_THE_CURATOR = ("codebook", "mechanism", "certificate", "data", "margins", "derived", "stated", "records")
 """Checks whose errors come from rooms that advise a curator, who could mend what whoever verifies cannot."""
-OF_THE_FILE = ("file", "values", "drawn")
+OF_THE_FILE = ("file", "columns", "values", "drawn")
 """Checks that compare the release with a confidential file: that can be the wrong one."""
 NOT_TO_BE_USED = (
     "Do not use these files. Ask whoever published them for the release again, and for the SHA-256 of its "
