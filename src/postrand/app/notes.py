@@ -46,8 +46,8 @@ _OPTIONS = (
     ),
     (r", or --method model", ""),
     (
-        r"share in \w+_variables\. \[unit\] epsilon sets a budget",
-        "share under Households on the screen Design. A plan can set a budget",
+        r"\(\[unit\] epsilon sets it\)(.*)share in \w+_variables",
+        r"(a plan can set it)\1share under Households on the screen Design",
     ),
     (r" \(--redo-completed makes them again\)", ""),
     (

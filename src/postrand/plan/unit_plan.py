@@ -155,7 +155,9 @@ def unit_problems(
         for name in names:
             if name in elsewhere:
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
-                fix = f"put it in [[blocks]], or in [split] with unit = 'household', or take it out of {unit}_variables"
+                more = "" if unit == "household" else f" and household = {plan.person!r} in [unit], in place of person"
+                fix = f"put it in [[blocks]], or in [split] with unit = 'household'{more}, "
+                fix += f"or take it out of {unit}_variables"
                 yield sentence(what, where=where, fix=fix)
             elif name in of_members and plan.settles:
                 what = f"{name!r} is shown by one member of each household, and records that differ in it are settled"

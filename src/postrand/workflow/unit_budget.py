@@ -13,7 +13,7 @@ then beyond a budget is scaled away.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -86,15 +86,19 @@ def unit_advice(mechanism: Mechanism) -> tuple[str, ...]:
     what = "No joint model of such a release can be fitted ('postrand complete', or --method model)"
     partly = "; tables and regressions of variables that no record shows together cannot be estimated"
     no_model = f"{what}, because records share draws of {few(shared)}{partly if mechanism.split is not None else ''}."
-    return (*[no_model] * bool(shared), *_weak([unit for unit, level in levels.items() if level > LITTLE]))
+    return (*[no_model] * bool(shared), *(_weak(unit, mechanism) for unit, level in levels.items() if level > LITTLE))
 
 
-def _weak(units: Sequence[str]) -> Iterator[str]:
-    yield from (
-        f"The level of a {unit} with most records is little protection. What is drawn for each record counts "
-        f"once for each of them. Next: lower its epsilon, perturb fewer variables, or name those that a {unit}'s "
-        f"records share in {unit}_variables. [unit] epsilon sets a budget for the {unit}."
-        for unit in units
+def _weak(unit: str, mechanism: Mechanism) -> str:
+    """Return what protects a unit more: in a split, one random record of it shows a subset."""
+    step = f"name more of those that a {unit}'s records share in {unit}_variables"
+    if mechanism.split is not None:
+        whose = "member of each household" if unit == "household" else "record of each person"
+        step = f"let one random {whose} show a subset: [split] unit = 'household'"
+        step += ", with the column of persons as household in [unit]" * (unit == "person")
+    return (
+        f"The level of a {unit} with most records is little protection. What is drawn for each record counts once for "
+        f"each of them. Next: lower its epsilon ([unit] epsilon sets it), perturb fewer variables, or {step}."
     )
 
 
