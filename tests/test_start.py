@@ -281,3 +281,16 @@ def test_a_column_without_a_role_that_settles_a_key_is_said_and_noted_and_forty_
     assert f"Then: postrand design --plan {tmp_path / 'w' / 'plan.toml'}" in lines
     note = (tmp_path / "w" / "codebook.toml").read_text("utf-8").partition('name = "near"')[0].splitlines()[-1]
     assert note.startswith("# unperturbed, it all but settles region, which is perturbed: set role = 'drop'")
+
+
+def test_a_record_key_whose_values_repeat_is_told_at_once(tmp_path):
+    rows = [f"{i},{i // 3},{'fm'[i % 2]}" for i in range(300)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["id,home,sex", *rows]) + "\n", "utf-8")
+    for name, is_told in (("id", False), ("home", True)):
+        run = CliRunner().invoke(
+            main, ["init", str(path), "--keys", "sex", "--record-key", name, "--out", str(tmp_path / name)]
+        )
+        assert run.exit_code == 0, run.output
+        told = f"warning: {name}: values repeat or are missing, so that 'postrand protect' refuses it as a record key"
+        assert (told in run.output) is is_told

@@ -174,6 +174,10 @@ ALIKE = (
 )
 FEW, MANY, UNLISTED = "categories with fewer than", "more than", "a key variable without categories"
 MEANT, NUMBERED = "if these mean no answer, uncomment", "whole numbers, all different"
+REPEATED = (
+    "values repeat or are missing, so that 'postrand protect' refuses it as a record key: role = 'household' if it "
+    "tells who lives together, otherwise 'drop'"
+)
 """The beginnings of notes on values, which a recode makes untrue."""
 
 
@@ -189,6 +193,7 @@ class _Column:
     beside_height: bool = False
     values: dict[Any, None] = field(default_factory=dict)  # distinct ones in order of arrival, up to the limit
     counts: Counter[Any] = field(default_factory=Counter)  # of the records of each distinct value
+    repeats: bool = False  # of a record key
     is_many: bool = False
     has_missing: bool = False
     has_values: bool = False
@@ -216,6 +221,8 @@ class _Column:
         self._count(column)
         self._guess(usable)
         self._add_keys(column)
+        if self.role == "record_key":
+            self.repeats |= len(pc.unique(column.indices)) < len(column)
 
     def draft(self) -> dict[str, Any]:
         self._settle_limit()
@@ -378,6 +385,8 @@ class _Column:
             yield f"{many}: role = 'drop', or group them with [[recodes]]"
         if self.role == "key" and self.has_values and not categories:
             yield f"{UNLISTED} is released unperturbed: group its values, or set role = 'drop'"
+        if self.repeats:
+            yield REPEATED
         if self._is_key() and not self.role:
             yield f"{NUMBERED}: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
         if weighing.is_weight(self.field.name) and self.role in ("", "weight"):

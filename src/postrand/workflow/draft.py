@@ -21,7 +21,7 @@ from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
 from postrand.objectives import MutualInformation
-from postrand.plan import alike, infer, load_plan, numbering, weighing, writing
+from postrand.plan import alike, infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
 from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -45,7 +45,6 @@ from postrand.workflow.draft_decisions import (
     settled_by,
     settled_lines,
     singled_alone,
-    texts_of,
     with_settled,
     with_texts,
 )
@@ -54,7 +53,7 @@ from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbe
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
-from postrand.workflow.started import Started
+from postrand.workflow.started import Started, noted
 from postrand.workflow.swallowed import all_told, in_quantities, swallowed, with_notes
 from postrand.workflow.tuning import tune_plan
 
@@ -222,10 +221,8 @@ def start(
         starred=tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
-        numbers=tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
         alike=look.words,
-        bodies={d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
-        texts=texts_of(drafts),
+        **noted(drafts),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
 from postrand.errors import sentence
-from postrand.plan import weighing
+from postrand.plan import infer, numbering, weighing
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
+from postrand.workflow.draft_decisions import texts_of
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -32,7 +33,8 @@ class Started:
     releases as it is. ``numbers``: those without a role that seem to number persons or households.
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``alike``: the variables with
     categories that differ only by spaces or capital letters, with those that many records have. ``bodies``: columns
-    with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text.
+    with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
+    ``repeating`` record keys whose values repeat.
     ``roles``: the number of columns with each role, empty for none.
     """
 
@@ -52,6 +54,7 @@ class Started:
     alike: tuple[str, ...] = ()
     bodies: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    repeating: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -79,6 +82,7 @@ class Started:
             fix = f"set role = 'drop' in {self.codebook}"
             what = f"free text or remarks, which can name persons: {few([*self.texts], NAMES)}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
+        lines += [f"warning: {name}: {infer.REPEATED}" for name in self.repeating]
         lines += self._bodies()
         lines += [f"warning: {text}" for text in self.swallowed]
         if self.alike:
@@ -125,6 +129,16 @@ class Started:
             lines += [f"  and {more:,} more; the notes in {self.codebook} say which"] * bool(more)
         design = f"postrand design --plan {shlex.quote(str(self.plan))}"
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
+
+
+def noted(drafts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the notes of drafts say that a person is told at once: arguments of :class:`Started`."""
+    return {
+        "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
+        "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
+        "repeating": tuple(d["name"] for d in drafts if infer.REPEATED in d["notes"]),
+        "texts": texts_of(drafts),
+    }
 
 
 def _survey(given: Mapping[str, Any]) -> str:
