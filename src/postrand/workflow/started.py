@@ -76,8 +76,8 @@ class Started:
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
         if self.numbers:
             what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
-            fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records are "
-            fix += "one person's is given as --person"
+            fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
+            fix += "are one person's is given as --person"
             lines.append(sentence(what, fix=fix))
         if self.texts:
             fix = f"set role = 'drop' in {self.codebook}"
