@@ -118,14 +118,14 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
 
     ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
     says that it is of a plan. Long lists are cut, and say how much is left out, so that there are two pages whatever
-    the plan: what was found comes first, because a reader cannot infer it from the plan. Names of columns and what must
-    be known of the risk are never left out: those for which there is no room follow on a last page, all together.
+    the plan: what was found comes first, because a reader cannot infer it from the plan. Names of columns, what must be
+    known of the risk, claims and limits are never left out: those for which there is no room follow on a last page, all
+    of a kind together.
     """
     treated = beside(found.treated)
     below = max(_NOTES + _MOST - len(found.risks) - max(_rows(treated) - _USUAL, 0), _WARNED)
     warnings = fitted(found.warnings, below)
     notes = fitted(found.notes, below - lines_of(warnings[0]))
-    cut_short = warnings[1] + notes[1] > 0 or warnings[0] + notes[0] != [*found.warnings, *found.notes]
     told = fitted([cut(text, _LINES * _LINE) for text in found.findings[:_FOUND]], _LINES * _FOUND)[0]
     claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _CLAIMS))
     limits = fitted(found.limits, max(_SECOND - lines_of(told) - lines_of(claims[0]), _LEAST))
@@ -139,7 +139,13 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             treated=treated,
             annex=found.treated if treated != [*found.treated] else (),
             said=(warnings[0] + notes[0], warnings[1] + notes[1]),
-            whole=(*found.warnings, *found.notes) if cut_short else (),
+            whole=in_full(
+                {
+                    "What must be known of the risk": ((*found.warnings, *found.notes), warnings[0] + notes[0]),
+                    "What is guaranteed": (found.claims, claims[0]),
+                    "What is not guaranteed": (found.limits, limits[0]),
+                }
+            ),
             manifest=manifest,
             claims=claims,
             limits=limits,
@@ -148,6 +154,15 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             checks=fitted(found.checks, 3),
         )
     )
+
+
+def in_full(lists: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, Sequence[str]]:
+    """Return by heading the lists that are not shown whole; each comes with what is shown of it.
+
+    >>> in_full({"one": (["a", "b"], ["a"]), "two": (["c"], ["c"])})
+    {'one': ['a', 'b']}
+    """
+    return {heading: every for heading, (every, shown) in lists.items() if [*every] != [*shown]}
 
 
 def beside(treated: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
