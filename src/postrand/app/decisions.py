@@ -402,8 +402,7 @@ def _names_in(field: str) -> Callable[[Decisions, str, str], Decisions]:
     def act(decisions: Decisions, key: str, value: str) -> Decisions:
         name = decisions.names[_column(decisions, key)]
         kept = tuple(other for other in getattr(decisions, field) if other != name)
-        changed: dict[str, Any] = {field: (*kept, name) if value == "true" else kept}
-        return dataclasses.replace(decisions, **changed)
+        return dataclasses.replace(decisions, **dict[str, Any]({field: (*kept, *[name] * (value == "true"))}))
 
     return act
 
