@@ -350,6 +350,42 @@ def test_a_dropped_household_number_is_recognised():
     assert dropped_household(book.select(["remark"])) is None
 
 
+def test_numbers_of_interviewers_and_lists_of_numbers_are_none_of_persons():
+    types = {"interviewer_id": "int64", "member_ids": "list<element: int64>", "school_id": "string", "id": "binary"}
+    book = Codebook(tuple(Variable(n, role="drop", type=of) for n, of in types.items()))
+    assert dropped_household(book) is None
+    more = Codebook((*book.variables, Variable("pid", role="drop", type="int64")))
+    assert dropped_household(more) == "pid"
+
+
+@UNTOLD
+def test_a_dropped_list_of_numbers_is_not_read(tmp_path):
+    path = made(tmp_path, roles=(*ROLES[:-6], "--drop", "remark,hid", "--record-key", "id"))
+    table = people().drop_columns(["hid"])
+    pq.write_table(table.append_column("member_ids", pa.array([[1, 2]] * 1200)), tmp_path / "people.parquet")
+    book = tmp_path / "codebook.toml"
+    text = book.read_text("utf-8").replace('"hid"', '"member_ids"')
+    book.write_text(re.sub(r'(name = "member_ids"[^]]*?type = )"int64"', r'\1"list<element: int64>"', text), "utf-8")
+    assert 'type = "list<element: int64>"' in book.read_text("utf-8")
+    assert pr.findings(pr.load_plan(path)).found
+
+
+@pytest.mark.parametrize("size", [1, 3, 11, 400])
+def test_large_groups_are_not_sampled_whole(size):
+    """A sample of a few groups of interviewers would see or miss whole parts of the file."""
+    n, most = 1200, 100
+    table = pa.table({"w": np.arange(n) % 7, "pid": np.arange(n) // size})
+    found = taken(TableSource(table), Sample(("w",), ("w",), grouped="pid", most=most))
+    alone = taken(TableSource(table), Sample(("w",), ("w",), most=most))
+    if size > 10:
+        assert found.grouped is None
+        assert found.table.select(["w"]).equals(alone.table)
+        assert regrouping(found, Codebook((Variable("w", role="other", type="int64"),))) == ()
+    else:
+        assert found.grouped == "pid"
+        assert set(Counter(found.table["pid"].to_pylist()).values()) == {size}
+
+
 @UNTOLD
 def test_exact_weights_put_members_of_a_dropped_household_together_again(tmp_path):
     dropped = (*ROLES[:-6], "--drop", "remark,hid", "--record-key", "id")
