@@ -14,7 +14,7 @@ from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX,
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
-from postrand.risk.linked import by_household, columns_of, links
+from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
@@ -443,8 +443,8 @@ def _linked(
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
-    ordered = by_household(sample, sample.household or sample.grouped)
-    for one in torn_apart(links(columns_of(ordered, names)), units, clear, told, certain):
+    columns = columns_of(sample, names, sample.household or sample.grouped)
+    for one in torn_apart(links(columns), units, clear, told, certain):
         states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
         is_open = one.is_certain and bool(one.clear) and not states
         yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open, is_exact=one.is_exact)
