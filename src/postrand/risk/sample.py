@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,8 @@ class Sampled:
     """Hold the sampled records by column, the number of ``records`` of the file, and what each value counts exactly.
 
     ``alone[name]`` is the number of records of the whole file whose value of a column no other record has; None where
-    the column has too many values to count. Missing values are one value. Whole households are sampled where
+    the column has too many values to count. Missing values are one value. ``ranges`` are the least and the largest
+    number of the whole file, of columns of numbers for which they were wanted. Whole households are sampled where
     ``household`` names one, or else ``grouped``, a column that is not released, of ``MOST_MEMBERS`` records a value at
     most.
     """
@@ -44,6 +46,7 @@ class Sampled:
     alone: dict[str, int | None]
     household: str | None = None
     grouped: str | None = None
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -84,6 +87,7 @@ class Sampled:
 class Sample:
     """Want the columns ``names`` of ``most`` records, and how many values of those ``counted`` one record has.
 
+    ``ranged`` are those counted whose least and largest number are wanted too.
     Of a larger file those records are kept whose number, or whose household's, has the smallest keyed hash under a
     public seed: the same ones at every call. ``grouped`` serves where no household does and its values have few
     records, so that the sample is not one of a few large groups. See :class:`postrand.engines.wants.Want`; the answer
@@ -95,6 +99,7 @@ class Sample:
     household: str | None = None
     most: int = MAX_RECORDS
     grouped: str | None = None
+    ranged: tuple[str, ...] = ()
     numbered = False
 
     @property
@@ -127,6 +132,7 @@ class _Sampling:
     def __init__(self, want: Sample, schema: pa.Schema) -> None:
         self._want, self._schema = want, schema
         self._counts = {name: _Counts() for name in want.counted}
+        self._ranges = {name: _Range() for name in want.ranged}
         self._kept: list[_Kept] = []
         self._records = 0
 
@@ -135,6 +141,8 @@ class _Sampling:
         records, ranks, counts = part
         for name, held in self._counts.items():
             held.add(counts[name])
+        for name, wide in self._ranges.items():
+            wide.add(counts[name])
         self._records += records.num_rows
         self._kept = self._kept or [_Kept(self._want.most) for _ in ranks]
         for kept, rank in zip(self._kept, ranks, strict=True):
@@ -148,7 +156,39 @@ class _Sampling:
         alone = {name: counts.alone() for name, counts in self._counts.items()}
         is_grouped = len(tables) > 1 and _are_small(tables[0].column(want.grouped))
         grouped = want.grouped if is_grouped else None
-        return Sampled(tables[0 if is_grouped else -1], self._records, alone, want.household, grouped)
+        ranges = {name: held.found for name, held in self._ranges.items() if held.found is not None}
+        return Sampled(tables[0 if is_grouped else -1], self._records, alone, want.household, grouped, ranges)
+
+
+@dataclass(slots=True)
+class _Range:
+    """Keep the least and the largest number of a column, infinite ones too; none where it has other values."""
+
+    least: float = math.inf
+    largest: float = -math.inf
+    is_other: bool = False
+
+    def add(self, part: pa.Table | None) -> None:
+        values = None if part is None else numbers(part["value"])
+        if values is None:
+            self.is_other = True
+        elif not np.isnan(values).all():
+            self.least = min(self.least, float(np.nanmin(values)))
+            self.largest = max(self.largest, float(np.nanmax(values)))
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        return None if self.is_other or self.least > self.largest else (self.least, self.largest)
+
+
+def numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Return a column as numbers, NaN for missing ones; None of text that is none."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return coding.to_floats(column.cast(pa.float64(), safe=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
+        return None
 
 
 def _are_small(numbers: pa.ChunkedArray) -> bool:
