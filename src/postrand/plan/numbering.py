@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from postrand.codebook.codebook import Codebook
+from postrand.risk.sample import Grouped
 
 _NUMBERS_OF = frozenset(
     (
@@ -67,11 +68,12 @@ def is_name_of(name: str) -> bool:
     return not _NAMES.isdisjoint(parts) or (parts <= _OF_PERSONS and not parts.isdisjoint({"name", "names"}))
 
 
-def dropped_household(codebook: Codebook) -> str | None:
+def dropped_household(codebook: Codebook) -> Grouped | None:
     """Return a column that is not released and is named like a number of households, or else of persons; or None."""
     dropped = [v for v in codebook.with_role("drop") if v.type.startswith(_PLAIN)]
     found = [v.name for v in dropped if is_number_of(v.name, v.categories or (), v.labels or ())]
-    return min(filter(_is_of_persons, found), key=lambda name: not numbers_households(name), default=None)
+    name = min(filter(_is_of_persons, found), key=lambda name: not numbers_households(name), default=None)
+    return None if name is None else Grouped(name, "households" if numbers_households(name) else "persons")
 
 
 def _is_of_persons(name: str) -> bool:

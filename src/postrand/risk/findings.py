@@ -18,7 +18,7 @@ from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
-from postrand.risk.sample import Sample, Sampled, sampled, taken
+from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
@@ -202,12 +202,12 @@ def sample_of(
     released: Iterable[str],
     exempt: Collection[str] = (),
     units: int = 1,
-    grouped: str | None = None,
+    grouped: Grouped | None = None,
 ) -> Sample | None:
     """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
 
     ``units``: how many blocks, splits and rank laws perturb something. ``grouped``: a column that is not released and
-    numbers households, where no variable has their role.
+    numbers households or persons, where no variable has their role.
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
@@ -443,7 +443,7 @@ def _linked(
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
-    found = links(columns_of(sample, names, sample.household or sample.grouped))
+    found = links(columns_of(sample, names, sample.numbering))
     for one in torn_apart(found, units, clear, told, certain):
         states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
         is_open = one.is_certain and bool(one.clear) and not states

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,14 @@ _NULL = -1
 _Part = tuple[pa.Table, list[NDArray[np.uint64]], dict[str, pa.Table | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Name a column that is not released and numbers households, or persons of several records, by its name."""
+
+    name: str
+    whom: Literal["households", "persons"] = "households"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampled:
     """Hold the sampled records by column, the number of ``records`` of the file, and what each value counts exactly.
@@ -45,8 +53,13 @@ class Sampled:
     records: int
     alone: dict[str, int | None]
     household: str | None = None
-    grouped: str | None = None
+    grouped: Grouped | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def numbering(self) -> str | None:
+        """The column that tells which records belong together, released or not."""
+        return self.household if self.grouped is None else self.grouped.name
 
     @property
     def is_whole(self) -> bool:
@@ -98,15 +111,19 @@ class Sample:
     counted: tuple[str, ...]
     household: str | None = None
     most: int = MAX_RECORDS
-    grouped: str | None = None
+    grouped: Grouped | None = None
     ranged: tuple[str, ...] = ()
     numbered = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        house = [name for name in (self.household, self.grouped) if name is not None]
-        return tuple(dict.fromkeys([*self.names, *self.counted, *house]))
+        return tuple(dict.fromkeys([*self.names, *self.counted, *filter(None, self._ranked)]))
+
+    @property
+    def _ranked(self) -> list[str | None]:
+        """The columns whose values share a rank; None for records one by one, beside ``grouped`` too."""
+        return [self.household] if self.household is not None or self.grouped is None else [self.grouped.name, None]
 
     def check(self, source: Source, codebook: Codebook) -> None:
         """Nothing can be wrong."""
@@ -118,8 +135,7 @@ class Sample:
         """
         records = pa.Table.from_batches([piece.batch.select(list(self.columns))])
         counts = {name: _value_counts(piece.column(name)) for name in self.counted}
-        by = [self.household] if self.household is not None or self.grouped is None else [self.grouped, None]
-        return records, [_ranks(piece.batch, piece.first, name) for name in by], counts
+        return records, [_ranks(piece.batch, piece.first, name) for name in self._ranked], counts
 
     def tally(self, source: Source, codebook: Codebook | None = None) -> _Sampling:
         """Return what keeps the records of the smallest ranks."""
@@ -154,10 +170,11 @@ class _Sampling:
         tables = [kept.table() for kept in self._kept]
         tables = tables or [pa.table({name: pa.nulls(0, self._schema.field(name).type) for name in want.columns})]
         alone = {name: counts.alone() for name, counts in self._counts.items()}
-        is_grouped = len(tables) > 1 and _are_small(tables[0].column(want.grouped))
-        grouped = want.grouped if is_grouped else None
+        grouped = want.grouped if want.household is None else None
+        if grouped is not None and not _are_small(tables[0].column(grouped.name)):
+            grouped = None
         ranges = {name: held.found for name, held in self._ranges.items() if held.found is not None}
-        return Sampled(tables[0 if is_grouped else -1], self._records, alone, want.household, grouped, ranges)
+        return Sampled(tables[-1 if grouped is None else 0], self._records, alone, want.household, grouped, ranges)
 
 
 @dataclass(slots=True)
