@@ -12,6 +12,7 @@ import postrand as pr
 from postrand.cli import main
 from postrand.data.frames import TableSource
 from postrand.plan.infer import load_codebook
+from postrand.risk import linked_sums
 from postrand.risk.linked import Column, columns_of, dummy_sets, links
 from postrand.risk.linked_sums import counts, sums
 from postrand.risk.sample import sampled
@@ -243,6 +244,24 @@ def test_counts_hold_beside_sets_of_dummies_rare_ones_missing_values_and_weights
         assert [set(terms) for terms in counts({"n": number}, flags).values()] == [set(names)]
     score = (3.0 * flags["half"] - 2 * flags["rare"] + flags["s1"] + 4).astype(float)
     assert counts({"n": score}, flags) == {"n": {"s1": 1, "rare": -2, "half": 3}}
+
+
+def test_a_few_records_rule_out_what_is_no_count_and_one_of_all_can_break_it(monkeypatch):
+    rng = np.random.default_rng(10)
+    flags = {f"d{j}": (rng.random(20_000) < 0.3).astype(np.int64) for j in range(12)}
+    many = (flags["d1"] + flags["d5"] + flags["d9"]).astype(float)
+    assert counts({"n": many}, flags) == {"n": {"d1": 1, "d5": 1, "d9": 1}}
+    many[12_345] += 1
+    assert counts({"n": many}, flags) == {}
+    many[12_345] = np.nan
+    flags["d5"][7] = -1  # a record without one of the dummies is not asked
+    many[7] = 99
+    assert counts({"n": many}, flags) == {"n": {"d1": 1, "d5": 1, "d9": 1}}
+    fitted: list[int] = []
+    monkeypatch.setattr(linked_sums, "_fitted", lambda values, *_: fitted.append(values.size) or ({}, True))
+    noise = {f"n{j}": rng.integers(0, 9, 20_000).astype(float) for j in range(5)}
+    assert counts({**noise, "n": many}, flags) == {}
+    assert len(fitted) == 1
 
 
 def test_a_count_of_what_is_perturbed_is_dropped_and_otherwise_noted(tmp_path):
