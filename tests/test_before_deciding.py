@@ -25,7 +25,7 @@ from postrand.report.table_worth import MAX_PAIRED, NOT_PAIRED, TOO_WIDE, TableW
 from postrand.report.text import cut
 from postrand.risk.finding import Finding
 from postrand.risk.regrouped import at_least, regrouped, regrouping
-from postrand.risk.sample import Sample, taken
+from postrand.risk.sample import Grouped, Sample, taken
 from postrand.risk.shared import shared_value
 from postrand.risk.tuning import Point, Tuning
 from postrand.support.measure_names import KEYS_ALONE
@@ -335,6 +335,17 @@ def test_regrouped_households_are_those_counted_by_hand(records):
     assert found.columns == ("a", "b")
 
 
+def test_records_of_a_person_are_not_called_a_household():
+    source = TableSource(people().rename_columns(["pid" if n == "hid" else n for n in people().column_names]))
+    book = Codebook((Variable("weight", role="weight", type="double"),))
+    (one,) = regrouping(taken(source, Sample(("weight",), ("weight",), grouped=Grouped("pid", "persons"))), book)
+    assert one.sentence.startswith(
+        "pid seems to number persons, and is not released, but the values of weight, released unperturbed, put the "
+        "records of more than 99% of the persons with several together again"
+    )
+    assert "household" not in one.sentence
+
+
 def test_what_members_do_not_share_regroups_nobody():
     assert regrouped(np.array([0, 0, 1, 1]), {"sex": (np.array([0, 1, 0, 1]), 2)}) is None
 
@@ -346,8 +357,44 @@ def test_a_share_is_never_said_too_large(share):
 
 def test_a_dropped_household_number_is_recognised():
     book = Codebook(tuple(Variable(n, role="drop", type="int64") for n in ("remark", "id", "ori_hid")))
-    assert dropped_household(book) == "ori_hid"
+    assert dropped_household(book) == Grouped("ori_hid")
     assert dropped_household(book.select(["remark"])) is None
+
+
+def test_numbers_of_interviewers_and_lists_of_numbers_are_none_of_persons():
+    types = {"interviewer_id": "int64", "member_ids": "list<element: int64>", "school_id": "string", "id": "binary"}
+    book = Codebook(tuple(Variable(n, role="drop", type=of) for n, of in types.items()))
+    assert dropped_household(book) is None
+    more = Codebook((*book.variables, Variable("pid", role="drop", type="int64")))
+    assert dropped_household(more) == Grouped("pid", "persons")
+
+
+@UNTOLD
+def test_a_dropped_list_of_numbers_is_not_read(tmp_path):
+    path = made(tmp_path, roles=(*ROLES[:-6], "--drop", "remark,hid", "--record-key", "id"))
+    table = people().drop_columns(["hid"])
+    pq.write_table(table.append_column("member_ids", pa.array([[1, 2]] * 1200)), tmp_path / "people.parquet")
+    book = tmp_path / "codebook.toml"
+    text = book.read_text("utf-8").replace('"hid"', '"member_ids"')
+    book.write_text(re.sub(r'(name = "member_ids"[^]]*?type = )"int64"', r'\1"list<element: int64>"', text), "utf-8")
+    assert 'type = "list<element: int64>"' in book.read_text("utf-8")
+    assert pr.findings(pr.load_plan(path)).found
+
+
+@pytest.mark.parametrize("size", [1, 3, 11, 400])
+def test_large_groups_are_not_sampled_whole(size):
+    """A sample of a few groups of interviewers would see or miss whole parts of the file."""
+    n, most = 1200, 100
+    table = pa.table({"w": np.arange(n) % 7, "pid": np.arange(n) // size})
+    found = taken(TableSource(table), Sample(("w",), ("w",), grouped=Grouped("pid", "persons"), most=most))
+    alone = taken(TableSource(table), Sample(("w",), ("w",), most=most))
+    if size > 10:
+        assert found.grouped is None
+        assert found.table.select(["w"]).equals(alone.table)
+        assert regrouping(found, Codebook((Variable("w", role="other", type="int64"),))) == ()
+    else:
+        assert found.grouped == Grouped("pid", "persons")
+        assert set(Counter(found.table["pid"].to_pylist()).values()) == {size}
 
 
 @UNTOLD
@@ -370,13 +417,13 @@ def test_exact_weights_put_members_of_a_dropped_household_together_again(tmp_pat
 
 def test_whole_households_are_sampled_by_a_number_that_is_not_released():
     source, most = TableSource(people()), 100
-    whole = taken(source, Sample(("weight",), ("weight",), grouped="hid", most=most))
+    whole = taken(source, Sample(("weight",), ("weight",), grouped=Grouped("hid"), most=most))
     assert not whole.is_whole
     assert set(Counter(whole.table["hid"].to_pylist()).values()) == {3}
     assert whole.household is None  # its role is another
     book = Codebook((Variable("weight", role="weight", type="double"),))
     (one,) = regrouping(whole, book)
-    assert "measured on a sample, in which other households with the same values can be missing" in one.sentence
+    assert "measured on a sample, in which other records with the same values can be missing" in one.sentence
 
 
 @UNTOLD

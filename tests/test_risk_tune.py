@@ -10,12 +10,14 @@ from postrand.errors import DesignError, UsageError
 from postrand.mechanism import Block, Mechanism, Units
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.risk import assess, tune
+from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.data import code_data, key_codes
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.informed import informed
 from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import KeyLaw, release, releases
+from postrand.support.measure_names import LEARNS, OF_TWO
 from tests.test_risk_perturbed import SHAPE, survey
 
 NAMES = list("abcd")
@@ -162,6 +164,35 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
     assert str(found).startswith(f"correct_matches <= {classes // 4}: level")
     with pytest.raises(UsageError, match="knows who is in the file"):
         tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)
+
+
+def skewed(n=3000):
+    """A file in which who knows all keys finds more than who learns their frequencies from the release."""
+    rng = np.random.default_rng(0)
+    held = {f"k{j}": (rng.beta(1, 3, n) * s).astype(int) for j, s in enumerate((2, 9, 7, 12, 8))}
+    return {**{name: [f"v{v:02d}" for v in codes] for name, codes in held.items()}, "hid": np.arange(n) // 3}
+
+
+def test_a_tuned_level_is_within_its_limit_for_who_knows_all_keys_too():
+    frame_ = skewed()
+    names = [name for name in frame_ if name != "hid"]
+    found = tune(frame_, names, "correct_matches <= 900")
+    point = next(p for p in found.points if p.level == found.level)
+    keys = key_codes(code_data(frame_, names, None), names, "category")
+    law = KeyLaw.of(found.mechanism, keys.names, keys.shape)
+    draws = list(releases(law, keys, range(70, 110), {}))
+    one, two = (np.array([link(keys, z, law, how).correct.sum() for z in draws]) for how in ("matrix", "keys"))
+    assert two.mean() > one.mean() + 10
+    assert two.mean() <= 900
+    assert abs(two.mean() - point.risk) < 4 * np.hypot(point.standard_error, two.std() / 40**0.5)
+    assert OF_TWO in str(found)
+    assert LEARNS not in str(found)
+
+
+def test_a_tuned_household_risk_says_of_two_knowledges():
+    found = tune(skewed(600), ["k1", "k2"], "household_risk <= 0.5", household="hid", tolerance=0.5)
+    assert found.needed
+    assert OF_TWO in str(found)
 
 
 def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():

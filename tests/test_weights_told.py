@@ -17,8 +17,10 @@ from postrand.recoding.limits import Limits
 from postrand.recoding.recode import Recode
 from postrand.recoding.rounding import Rounding
 from postrand.recoding.steps import Steps
-from postrand.risk.findings import find
-from postrand.risk.weights_told import rounded
+from postrand.risk import sample as sampling
+from postrand.risk.findings import find, sample_of
+from postrand.risk.sample import taken
+from postrand.risk.weights_told import require_weights, rounded
 
 BOOK = pr.Codebook((
     pr.Variable("sex", role="key", categories=("F", "M")),
@@ -146,3 +148,31 @@ def test_weights_that_are_missing_are_told_and_negative_ones_refused(tmp_path):
         pq.write_table(table.set_column(2, "w", pa.array(weights, from_pandas=True)), tmp_path / "s.parquet")
         with pytest.raises(DataError, match="column 'w': a weight is negative, perhaps a code for no answer"):
             pr.findings(pr.load_plan(tmp_path / "plan.toml"))
+
+
+@pytest.mark.parametrize("bad", [-9.0, np.inf, -np.inf])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_one_negative_weight_is_refused_wherever_in_a_large_file_it_is(bad, as_text, monkeypatch):
+    """The sample that columns are compared on can miss the record; the range of the whole file does not."""
+    monkeypatch.setattr(sampling, "MAX_VALUES", 50)  # too many to count which ones one record has
+    weights = survey()["w"].to_numpy().copy()
+    want = dataclasses.replace(sample_of(BOOK, ["sex"], ["sex", "w"]), most=100)
+    for place in (None, 0, 1500, -1):
+        held = weights.copy()
+        held[0] = np.nan
+        if place is not None:
+            held[place] = bad
+        column = pa.array(held, from_pandas=True)
+        column = column.cast(pa.string()).dictionary_encode() if as_text else column
+        sample = taken(TableSource(survey().set_column(2, "w", column)), want)
+        assert sample.table.num_rows == 100
+        if place is None:
+            require_weights(sample, BOOK)
+        else:
+            with pytest.raises(DataError, match="column 'w': a weight is negative"):
+                require_weights(sample, BOOK)
+
+
+def test_weights_that_are_texts_have_no_range():
+    table = survey().set_column(2, "w", pa.array(["1.5", "unknown"] * 1500))
+    assert taken(TableSource(table), sample_of(BOOK, ["sex"], ["sex", "w"])).ranges == {}

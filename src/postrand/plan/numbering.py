@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from postrand.codebook.codebook import Codebook
+from postrand.risk.sample import Grouped
 
 _NUMBERS_OF = frozenset(
     (
@@ -23,7 +24,19 @@ _OF_PERSONS = frozenset(
 LEAST_NUMBERS = 10
 """A column with categories, and fewer than these, numbers or names no persons or households."""
 _HOUSES = frozenset(("hid", "hhid", "hpid", "idhh", "householdid", "hhno", "hhnr", "hhnum"))
-"""Those of columns that number households."""
+_HOUSE = frozenset(("household", "hh", "house", "family"))
+"""Those of columns that number households, and those beside which any number is one of households."""
+_OF_ANYTHING = frozenset(("id", "ids", "uid", "uuid", "guid", "idno", "idnr", "serial"))
+"""Those that number whatever the other parts of a name say: interviewers, schools, regions."""
+_OF_WHOM = frozenset(
+    (
+        "person", "persons", "individual", "ind", "member", "resp", "respondent", "case", "record",
+        "ori", "orig", "original", "old", "new", "pseudo", "anon", "unique",
+    )
+)  # fmt: skip
+"""Other parts of names of columns that number persons or households."""
+_PLAIN = ("string", "large_string", "int", "uint", "halffloat", "float", "double", "dictionary")
+"""How the types of numbers of households begin: no lists, records or bytes, which a source reads only to drop them."""
 NAMED = "seems to name persons: role = 'drop'"
 NUMBERS = "seems to number persons or households: role = 'household' or 'record_key', otherwise perhaps 'drop'"
 HOUSES = "looks like a household number: set role = 'household', or 'drop'"
@@ -55,11 +68,22 @@ def is_name_of(name: str) -> bool:
     return not _NAMES.isdisjoint(parts) or (parts <= _OF_PERSONS and not parts.isdisjoint({"name", "names"}))
 
 
-def dropped_household(codebook: Codebook) -> str | None:
+def dropped_household(codebook: Codebook) -> Grouped | None:
     """Return a column that is not released and is named like a number of households, or else of persons; or None."""
-    dropped = codebook.with_role("drop")
+    dropped = [v for v in codebook.with_role("drop") if v.type.startswith(_PLAIN)]
     found = [v.name for v in dropped if is_number_of(v.name, v.categories or (), v.labels or ())]
-    return min(found, key=lambda name: _HOUSES.isdisjoint(parts_of_name(name)), default=None)
+    name = min(filter(_is_of_persons, found), key=lambda name: not numbers_households(name), default=None)
+    return None if name is None else Grouped(name, "households" if numbers_households(name) else "persons")
+
+
+def _is_of_persons(name: str) -> bool:
+    """Return whether a number is one of persons, households or records, and not of interviewers or schools.
+
+    >>> [_is_of_persons(name) for name in ("ori_hid", "id", "person_id", "ori_pid", "interviewer_id", "id_school")]
+    [True, True, True, True, False, False]
+    """
+    parts = {*parts_of_name(name)}
+    return not parts.isdisjoint(_NUMBERS_OF - _OF_ANYTHING) or parts - {""} <= _OF_ANYTHING | _OF_WHOM | _HOUSE
 
 
 def household_among(names: Iterable[str]) -> str | None:
@@ -68,7 +92,17 @@ def household_among(names: Iterable[str]) -> str | None:
     >>> household_among(["id", "ori_hid", "rooms"]), household_among(["id", "rooms"])
     ('ori_hid', None)
     """
-    return next((name for name in names if not _HOUSES.isdisjoint(parts_of_name(name))), None)
+    return next((name for name in names if numbers_households(name)), None)
+
+
+def numbers_households(name: str) -> bool:
+    """Return whether a column is named like a number of households.
+
+    >>> [numbers_households(name) for name in ("ori_hid", "household_id", "person_id", "hh_size")]
+    [True, True, False, False]
+    """
+    parts = {*parts_of_name(name)}
+    return not _HOUSES.isdisjoint(parts) or not (_HOUSE.isdisjoint(parts) or _NUMBERS_OF.isdisjoint(parts))
 
 
 def number_note(name: str) -> str:
@@ -79,7 +113,7 @@ def number_note(name: str) -> str:
     """
     if is_name_of(name):
         return NAMED
-    return (NUMBERS if _HOUSES.isdisjoint(parts_of_name(name)) else HOUSES) if is_number_of(name) else ""
+    return (HOUSES if numbers_households(name) else NUMBERS) if is_number_of(name) else ""
 
 
 def parts_of_name(name: str) -> list[str]:

@@ -14,16 +14,16 @@ from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX,
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
-from postrand.risk.linked import by_household, columns_of, links
+from postrand.risk.linked import columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
-from postrand.risk.sample import Sample, Sampled, sampled, taken
+from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.telling import best_guess, told_pairs
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, unfit, values_text, weighed
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, unfit, values_text, weighed, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
@@ -202,18 +202,18 @@ def sample_of(
     released: Iterable[str],
     exempt: Collection[str] = (),
     units: int = 1,
-    grouped: str | None = None,
+    grouped: Grouped | None = None,
 ) -> Sample | None:
     """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
 
     ``units``: how many blocks, splits and rank laws perturb something. ``grouped``: a column that is not released and
-    numbers households, where no variable has their role.
+    numbers households or persons, where no variable has their role.
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
     names = (*perturbed, *clear, *hidden_of(codebook, clear))
-    group = grouped if house is None and clear else None
-    return Sample(names, clear, house, grouped=group) if clear or house is not None or units > 1 else None
+    want = Sample(names, clear, house, grouped=None if house else grouped, ranged=weights_of(codebook, clear))
+    return want if clear or house is not None or units > 1 else None
 
 
 def find_in(
@@ -443,8 +443,8 @@ def _linked(
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
-    ordered = by_household(sample, sample.household or sample.grouped)
-    for one in torn_apart(links(columns_of(ordered, names)), units, clear, told, certain):
+    found = links(columns_of(sample, names, sample.numbering))
+    for one in torn_apart(found, units, clear, told, certain):
         states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
         is_open = one.is_certain and bool(one.clear) and not states
         yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open, is_exact=one.is_exact)

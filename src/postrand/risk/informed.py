@@ -202,9 +202,7 @@ def _after(
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
     people = table(truth.take(both))
-    attacks = [_Attack("matrix", household is not None)]
-    if isinstance(law, KeyLaw) and law.blend is None and occupied * each <= WORK:
-        attacks.append(_Attack("keys", household is not None))
+    attacks = [_Attack(knowledge, household is not None) for knowledge in knowledges(law, occupied, n)]
     shared = together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
         for attack in attacks:
@@ -267,6 +265,12 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     below = np.cumsum(np.exp(logs - logs.max()))
     low, high = k[np.searchsorted(below, below[-1] * np.array([0.025, 0.975]))]
     return int(low), int(high)
+
+
+def knowledges(law: Law, occupied: int, records: int) -> tuple[Knowledge, ...]:
+    """Return what the attackers know that are tried, of a file with so many ``occupied`` combinations of keys."""
+    both = isinstance(law, KeyLaw) and law.blend is None and occupied * comparisons(law, records) <= WORK
+    return ("matrix", "keys") if both else ("matrix",)
 
 
 def comparisons(law: Law, records: int) -> int:

@@ -11,7 +11,7 @@ from postrand.mechanism import Mechanism
 from postrand.risk.attack import link
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.expected import SURE, Summary, information, outermost
-from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons
+from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
 
 
@@ -41,19 +41,23 @@ class InformedMatches:
     def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
         """Return the summary of a release: the mean of the right links over draws of whole releases.
 
-        In large files the targets are a random sample of the persons, whose error is in the standard error.
+        It is that of the attacker who finds more, of those with the knowledges that ``informed`` tries. In large files
+        the targets are a random sample of the persons, whose error is in the standard error.
         """
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         outermost(law, self.members)  # refuses what is not known
         targets = self._targets(comparisons(law, n), draws, seed)
         people = table(self.keys.take(targets))
-        totals, spread = np.empty(draws), 0.0
+        known = knowledges(law, self.cells.counts.size, n)
+        totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
         for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
-            right = link(self.keys, drawn, law, targets=targets, people=people).correct
-            totals[d] = n * right.mean()
-            spread += float(right.var()) / draws
-        mean, between = float(totals.mean()), float(totals.var(ddof=1))
+            for a, knowledge in enumerate(known):
+                right = link(self.keys, drawn, law, knowledge, targets=targets, people=people).correct
+                totals[a, d] = n * right.mean()
+                spreads[a] += float(right.var()) / draws
+        best = int(totals.mean(axis=1).argmax())
+        mean, between, spread = float(totals[best].mean()), float(totals[best].var(ddof=1)), float(spreads[best])
         sampled = n * (n - targets.size) * spread / targets.size
         one = math.sqrt(between + mean + sampled)  # who is linked adds at most a Poisson variance
         stay = law.diagonal(self.cells.codes)

@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from postrand.codebook import coding
 from postrand.risk.linked_dates import days_of, same_time
 from postrand.risk.linked_sums import counts, sums
-from postrand.risk.sample import Sampled
+from postrand.risk.sample import MOST_MEMBERS, Sampled
 
 NEAR, NEAR_RARE = 0.99, 0.9
 """A near-function holds in this share of the records, and of those that do not have the most common value."""
 RECORDS_A_VALUE = 5
 """A column whose values have fewer records on average would be a function of everything by chance."""
-MOST_MEMBERS = 10
-"""So many records behind each other with one value are taken for one household, and count once."""
 MAX_COLUMNS, MAX_TRIED, MAX_CELLS = 200, 2_000, 4_000_000
 MOST_VALUES, MOST_PAIRED, RECORDS_A_PAIR = 20, 30, 50
 MOST_DUMMIES, MOST_STEPS = 64, 20_000
@@ -39,25 +37,32 @@ Kind = Literal["recode", "function", "near", "sum", "count", "dummies", "time"]
 class Column:
     """Hold the codes of a column, (n,), -1 where missing, how many there are, and its values if they are numbers.
 
-    Dates are numbers of days, and ``is_date``. Members of a household share its income, weight and region, whether or
-    not these have to do with each other. So records behind each other with one value count once in ``repeats``, unless
-    they are more than ``MOST_MEMBERS``.
+    Dates are numbers of days, and ``is_date``. ``household``, (n,), numbers the households from 0, -1 where a record
+    has no number; None where they are not known. Members of a household share its income, weight and region, whether or
+    not these have to do with each other. So those with one value count once in ``repeats``, unless they are more than
+    ``MOST_MEMBERS``. Where no household is known, all count: rather a link too many is said than one too few.
 
-    >>> Column(np.arange(900) // 9, 100).repeats, Column(np.arange(900) % 100, 100).repeats
-    (False, True)
+    >>> nines = np.arange(900) // 9
+    >>> Column(nines, 100).repeats, Column(nines, 100, household=nines).repeats
+    (True, False)
     """
 
     codes: Ints
     size: int
     numbers: NDArray[np.float64] | None = None
     is_date: bool = False
+    household: Ints | None = None
 
     @cached_property
     def repeats(self) -> bool:
         """Whether its values have records of different households enough to tell a function from chance."""
-        starts = np.flatnonzero(np.r_[True, self.codes[1:] != self.codes[:-1]])[: self.codes.size]
-        runs = np.diff(np.r_[starts, self.codes.size])[self.codes[starts] >= 0]
-        return bool(self.size * RECORDS_A_VALUE <= np.where(runs <= MOST_MEMBERS, 1, runs).sum())
+        wanted, there = self.size * RECORDS_A_VALUE, self.codes >= 0
+        if self.household is None or wanted > there.sum():
+            return bool(wanted <= there.sum())
+        members = there & (self.household >= 0)
+        _, held = np.unique(self.household[members] * self.size + self.codes[members], return_counts=True)
+        alone = (there & ~members).sum()  # without a number: households of their own
+        return bool(wanted <= alone + np.where(held <= MOST_MEMBERS, 1, held).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +124,27 @@ def gathered(links: Iterable[Link], alike: Callable[[Link], object]) -> Iterator
     yield from found.values()
 
 
-def by_household(sample: Sampled, household: str | None) -> Sampled:
-    """Return a sample with the records of each household behind each other; as it is where none is known."""
-    if household is None or household not in sample.table.column_names:
-        return sample
-    order = np.argsort(sample.codes(household)[0], kind="stable")
-    return replace(sample, table=sample.table.take(coding.from_numpy(order)))
-
-
-def columns_of(sample: Sampled, names: Sequence[str]) -> dict[str, Column]:
-    """Return sampled columns as codes and numbers."""
+def columns_of(sample: Sampled, names: Sequence[str], household: str | None = None) -> dict[str, Column]:
+    """Return sampled columns as codes and numbers; ``household`` is the column that numbers households, if one does."""
+    house = None
+    if household is not None and household in sample.table.column_names:
+        house, _ = _codes(sample, household)
     found = {}
     for name in names:
-        codes, size = sample.codes(name)
+        codes, size = _codes(sample, name)
         column = sample.table.column(name)
-        if column.null_count:  # their code comes first
-            codes, size = codes - 1, size - 1
         if size == 2 and _is_turned(column, codes):
             codes = np.where(codes < 0, codes, 1 - codes)
         numbers = _numbers(column)
         days = None if numbers is not None else _days(column)
-        found[name] = Column(codes, size, numbers if days is None else days, days is not None)
+        found[name] = Column(codes, size, numbers if days is None else days, days is not None, house)
     return found
+
+
+def _codes(sample: Sampled, name: str) -> tuple[Ints, int]:
+    """Return the codes of a column, -1 where it is missing, and how many there are."""
+    codes, size = sample.codes(name)
+    return (codes - 1, size - 1) if sample.table.column(name).null_count else (codes, size)  # missing comes first
 
 
 def links(columns: Mapping[str, Column]) -> tuple[Link, ...]:
@@ -277,7 +281,7 @@ def _out_of_order(x: NDArray[np.float64], y: Column, there: NDArray[np.bool_]) -
 def _screened(x: Column, y: Column) -> bool:
     """Whether a part of the records leaves it open that y is a function of x."""
     there = np.zeros(x.codes.size, dtype=bool)
-    there[:_SCREEN] = True
+    there[:: -(-there.size // _SCREEN)] = True  # not the first records, which one region or firm can be
     there &= (x.codes >= 0) & (y.codes >= 0)
     n = int(there.sum())
     if x.repeats and x.size * y.size <= MAX_CELLS and n:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Codes = NDArray[np.int8]
 SHARE = 0.99
 """A sum of two holds in this share of the records at least; one of more than two in all."""
 MAX_COLUMNS = 40
@@ -100,36 +101,69 @@ def counts(targets: Mapping[str, NDArray[np.float64]], dummies: Mapping[str, Int
     names = list(dummies)[:MAX_DUMMIES]
     if len(names) < 2:
         return {}
-    ones = np.stack([np.where(dummies[name] < 0, np.nan, dummies[name]) for name in names])
+    codes = np.array([dummies[name] for name in names], dtype=np.int8)
+    present = codes >= 0
     found = {}
     for target, values in list(targets.items())[:MAX_COLUMNS]:
         asked = np.isfinite(values)
         if asked.sum() < _LEAST_RECORDS or (values[asked] != np.rint(values[asked])).any():
             continue
-        beside = np.flatnonzero(np.isfinite(ones[:, asked]).mean(axis=1) >= _PRESENT)
-        # Which of dependent dummies is left out depends on their order: of two sums the shorter one is said.
-        both = [(order, _whole_sum(values, ones[order])) for order in (beside, beside[::-1])]
-        sums_ = [{int(order[j]): k for j, k in terms.items()} for order, terms in both if terms]
-        if sums_:
-            found[target] = {names[j]: k for j, k in sorted(min(sums_, key=len).items())}
+        beside = np.flatnonzero(np.count_nonzero(present & asked, axis=1) >= _PRESENT * asked.sum())
+        there = np.flatnonzero(asked & present[beside].all(axis=0))
+        if beside.size < 2 or there.size < max(_LEAST_RECORDS, 5 * beside.size):
+            continue
+        if terms := _whole_sum(values, codes, beside, there):
+            found[target] = {names[j]: k for j, k in sorted(terms.items())}
     return found
 
 
-def _whole_sum(values: NDArray[np.float64], ones: NDArray[np.float64]) -> dict[int, int]:
-    """Return the dummies whose sum by whole numbers is the target in all records; {} where there is none."""
-    there = np.flatnonzero(np.isfinite(values) & np.isfinite(ones).all(axis=0))
-    if len(ones) < 2 or there.size < max(_LEAST_RECORDS, 5 * len(ones)):
+def _whole_sum(values: NDArray[np.float64], codes: Codes, beside: Ints, there: Ints) -> dict[int, int]:
+    """Return which of the dummies ``beside`` make the target in all records; {} where none do.
+
+    ``there`` are the records that have all of them. A few of these rule out nearly every number that is no sum.
+    """
+    few = _spread(there, max(_SCREEN, 5 * beside.size))
+    design, moved = _design(codes, beside, few), values[few] - values[few[0]]
+    rest = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+    if np.abs(rest).max() > 1e-6 * (1 + np.abs(moved).max()):
         return {}
-    rare = [there[ones[j, there] == 1][:_OF_ONES] for j in range(len(ones))]
-    part = np.unique(np.concatenate([there[:: -(-there.size // _FITTED)], *rare]))
-    design = np.vstack([np.ones(part.size), ones[:, part]]).T
+    part = _spread(there, _FITTED)
+    rare = beside[(codes[np.ix_(beside, part)] == 1).sum(axis=1) < _OF_ONES]
+    ones = [there[codes[j, there] == 1][:_OF_ONES] for j in rare]
+    part = np.unique(np.concatenate([part, *ones]))
+    sums_ = []
+    # Which of dependent dummies is left out depends on their order: of two sums the shorter one is said.
+    for order in (beside, beside[::-1]):
+        terms, is_only = _fitted(values[part], _design(codes, order, part), order)
+        if terms and _holds(values, codes, terms):
+            sums_.append(terms)
+        if is_only:
+            break
+    return min(sums_, key=len, default={})
+
+
+def _spread(there: Ints, many: int) -> Ints:
+    """Return about so many of these records, from the first to the last."""
+    return there[:: -(-there.size // many)]
+
+
+def _design(codes: Codes, order: Ints, part: Ints) -> NDArray[np.float64]:
+    return np.vstack([np.ones(part.size), codes[np.ix_(order, part)]]).T
+
+
+def _fitted(values: NDArray[np.float64], design: NDArray[np.float64], order: Ints) -> tuple[dict[int, int], bool]:
+    """Return the dummies and whole numbers that least squares propose, and whether no others fit as well."""
     sizes = np.abs(np.diag(np.linalg.qr(design, mode="r")))
-    free = np.flatnonzero(sizes > _ROUNDING * part.size)  # those that do not follow from columns before them
-    weights = np.linalg.lstsq(design[:, free], values[part], rcond=None)[0]
+    free = np.flatnonzero(sizes > _ROUNDING * len(design))  # those that do not follow from columns before them
+    weights = np.linalg.lstsq(design[:, free], values, rcond=None)[0]
     whole = np.rint(weights).astype(np.int64)
-    terms = {int(j) - 1: int(k) for j, k in zip(free, whole, strict=True) if j and k}
-    if np.abs(weights - whole).max() > 1e-6 or len(terms) < 2 or max(map(abs, terms.values())) > MAX_WHOLE:
-        return {}
-    rest = values - sum(k * ones[j] for j, k in terms.items())
-    rest = rest[np.isfinite(rest)]
-    return terms if (rest == rest[0]).all() else {}
+    terms = {int(order[j - 1]): int(k) for j, k in zip(free, whole, strict=True) if j and k}
+    plain = np.abs(weights - whole).max() <= 1e-6 and len(terms) >= 2 and max(map(abs, terms.values())) <= MAX_WHOLE
+    return terms if plain else {}, free.size == design.shape[1]
+
+
+def _holds(values: NDArray[np.float64], codes: Codes, terms: Mapping[int, int]) -> bool:
+    """Whether the sum is the target, up to a constant, in all records that have its columns."""
+    asked = np.flatnonzero(np.isfinite(values) & (codes[list(terms)] >= 0).all(axis=0))
+    rest = values[asked] - np.array(list(terms.values())) @ codes[list(terms)][:, asked]
+    return bool((rest == rest[0]).all())

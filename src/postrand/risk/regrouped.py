@@ -6,6 +6,7 @@ records with this value are the household.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,11 +18,11 @@ from postrand.codebook import Codebook
 from postrand.risk.finding import Finding
 from postrand.risk.sample import Sampled
 from postrand.risk.shared import CONSTANT
-from postrand.risk.singled import MAX_ALONE, Codes
+from postrand.risk.singled import MAX_ALONE, Codes, joined
 
 ROUND = "round or calibrate the weight (rounding in [[recodes]])"
 GROUP = "group such columns (bands or groups in [[recodes]]), or drop them"
-SAMPLED = "measured on a sample, in which other households with the same values can be missing"
+SAMPLED = "measured on a sample, in which other records with the same values can be missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,16 @@ def regrouped(house: NDArray[np.int64], codes: Mapping[str, Codes]) -> Regrouped
         return None
     alone = {name: share(code) for name, code in shared.items()}
     best = max(alone, key=alone.__getitem__)
-    together = np.zeros(house.size, dtype=np.int64)
-    for code in shared.values():
-        _, together = np.unique(np.stack([together, code]), axis=1, return_inverse=True)
-        together = np.ravel(together).astype(np.int64)
+    together, _ = functools.reduce(joined, (codes[name] for name in shared))
     return Regrouped(best, alone[best], tuple(shared), share(together))
 
 
 def regrouping(sample: Sampled, codebook: Codebook) -> tuple[Finding, ...]:
-    """Return the finding that members are put together again although their household's number is not released."""
-    name = sample.grouped
-    if name is None or not sample.table.num_rows:
+    """Return the finding that records are put together again although the number that they share is not released."""
+    grouped = sample.grouped
+    if grouped is None or not sample.table.num_rows:
         return ()
+    name = grouped.name
     codes, _ = sample.codes(name)
     house = codes - 1 if sample.table.column(name).null_count else codes
     found = regrouped(house, {column: sample.codes(column) for column in sample.alone})
@@ -89,8 +88,12 @@ def regrouping(sample: Sampled, codebook: Codebook) -> tuple[Finding, ...]:
     weights = {v.name for v in codebook.with_role("weight")}
     adds = at_least(found.every) != at_least(found.share)
     names = found.columns if adds or found.share <= MAX_ALONE else (found.column,)
-    text = f"{name} seems to number households, and is not released, but the values of {found.column}, released "
-    text += f"unperturbed, put the members of {at_least(found.share)} of the households of several together again"
+    what, whom = {
+        "households": ("members", "households of several"),
+        "persons": ("records", "persons with several"),
+    }[grouped.whom]
+    text = f"{name} seems to number {grouped.whom}, and is not released, but the values of {found.column}, released "
+    text += f"unperturbed, put the {what} of {at_least(found.share)} of the {whom} together again"
     text += f", those of {', '.join(found.columns)} together {at_least(found.every)}" if adds else ""
     text += f" ({SAMPLED})" if not sample.is_whole else ""
     fix = ", ".join([ROUND] * bool(weights & {*names}) + [GROUP])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,20 @@ MAX_RECORDS = 100_000
 """So many records are compared with each other; of a larger file a sample, the same one at every call."""
 MAX_VALUES = 4_000_000
 """Different values of one column that are counted exactly; beyond, the sample serves."""
+MOST_MEMBERS = 10
+"""A column whose values have more records on average numbers no households or persons, whatever its name."""
 _MERGE = 1 << 20
 _SEED = 0x9E3779B97F4A7C15
 _NULL = -1
+_Part = tuple[pa.Table, list[NDArray[np.uint64]], dict[str, pa.Table | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Name a column that is not released and numbers households, or persons of several records, by its name."""
+
+    name: str
+    whom: Literal["households", "persons"] = "households"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,15 +43,23 @@ class Sampled:
     """Hold the sampled records by column, the number of ``records`` of the file, and what each value counts exactly.
 
     ``alone[name]`` is the number of records of the whole file whose value of a column no other record has; None where
-    the column has too many values to count. Missing values are one value. Whole households are sampled where
-    ``household`` names one, or else ``grouped``, a column that is not released.
+    the column has too many values to count. Missing values are one value. ``ranges`` are the least and the largest
+    number of the whole file, of columns of numbers for which they were wanted. Whole households are sampled where
+    ``household`` names one, or else ``grouped``, a column that is not released, of ``MOST_MEMBERS`` records a value at
+    most.
     """
 
     table: pa.Table
     records: int
     alone: dict[str, int | None]
     household: str | None = None
-    grouped: str | None = None
+    grouped: Grouped | None = None
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def numbering(self) -> str | None:
+        """The column that tells which records belong together, released or not."""
+        return self.household if self.grouped is None else self.grouped.name
 
     @property
     def is_whole(self) -> bool:
@@ -80,31 +100,42 @@ class Sampled:
 class Sample:
     """Want the columns ``names`` of ``most`` records, and how many values of those ``counted`` one record has.
 
+    ``ranged`` are those counted whose least and largest number are wanted too.
     Of a larger file those records are kept whose number, or whose household's, has the smallest keyed hash under a
-    public seed: the same ones at every call. See :class:`postrand.engines.wants.Want`; the answer is a ``Sampled``.
+    public seed: the same ones at every call. ``grouped`` serves where no household does and its values have few
+    records, so that the sample is not one of a few large groups. See :class:`postrand.engines.wants.Want`; the answer
+    is a ``Sampled``.
     """
 
     names: tuple[str, ...]
     counted: tuple[str, ...]
     household: str | None = None
     most: int = MAX_RECORDS
-    grouped: str | None = None
+    grouped: Grouped | None = None
+    ranged: tuple[str, ...] = ()
     numbered = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        house = [name for name in (self.household, self.grouped) if name is not None]
-        return tuple(dict.fromkeys([*self.names, *self.counted, *house]))
+        return tuple(dict.fromkeys([*self.names, *self.counted, *filter(None, self._ranked)]))
+
+    @property
+    def _ranked(self) -> list[str | None]:
+        """The columns whose values share a rank; None for records one by one, beside ``grouped`` too."""
+        return [self.household] if self.household is not None or self.grouped is None else [self.grouped.name, None]
 
     def check(self, source: Source, codebook: Codebook) -> None:
         """Nothing can be wrong."""
 
-    def part(self, piece: Piece) -> tuple[pa.Table, NDArray[np.uint64], dict[str, pa.Table | None]]:
-        """Return the records, their ranks, and how often each value of the counted columns occurs among them."""
+    def part(self, piece: Piece) -> _Part:
+        """Return the records, their ranks, and how often each value of the counted columns occurs among them.
+
+        The ranks are those of households, or of ``grouped`` and of the records one by one, or of these alone.
+        """
         records = pa.Table.from_batches([piece.batch.select(list(self.columns))])
         counts = {name: _value_counts(piece.column(name)) for name in self.counted}
-        return records, _ranks(piece.batch, piece.first, self.household or self.grouped), counts
+        return records, [_ranks(piece.batch, piece.first, name) for name in self._ranked], counts
 
     def tally(self, source: Source, codebook: Codebook | None = None) -> _Sampling:
         """Return what keeps the records of the smallest ranks."""
@@ -112,36 +143,96 @@ class Sample:
 
 
 class _Sampling:
-    """Keeps the records of the smallest ranks, and adds up the counts of values."""
+    """Keeps the records of the smallest ranks, of each kind of ranks, and adds up the counts of values."""
 
     def __init__(self, want: Sample, schema: pa.Schema) -> None:
         self._want, self._schema = want, schema
         self._counts = {name: _Counts() for name in want.counted}
-        self._parts: list[pa.Table] = []
-        self._ranks: list[NDArray[np.uint64]] = []
-        self._records, self._limit = 0, np.uint64(2**64 - 1)
+        self._ranges = {name: _Range() for name in want.ranged}
+        self._kept: list[_Kept] = []
+        self._records = 0
 
-    def add(self, part: tuple[pa.Table, NDArray[np.uint64], dict[str, pa.Table | None]]) -> None:
+    def add(self, part: _Part) -> None:
         """Add some records."""
-        records, rank, counts = part
+        records, ranks, counts = part
         for name, held in self._counts.items():
             held.add(counts[name])
-        kept = np.flatnonzero(rank <= self._limit)
-        self._records += rank.size
-        self._parts.append(records.take(coding.from_numpy(kept)))
-        self._ranks.append(rank[kept])
-        if sum(part.num_rows for part in self._parts) > 2 * self._want.most:
-            self._parts, self._ranks = _smallest(self._parts, self._ranks, self._want.most)
-            self._limit = self._ranks[0].max() if self._ranks[0].size else self._limit
+        for name, wide in self._ranges.items():
+            wide.add(counts[name])
+        self._records += records.num_rows
+        self._kept = self._kept or [_Kept(self._want.most) for _ in ranks]
+        for kept, rank in zip(self._kept, ranks, strict=True):
+            kept.add(records, rank)
 
     def found(self) -> Sampled:
         """Return the sample."""
-        parts, _ = _smallest(self._parts, self._ranks, self._want.most)
-        empty = {name: pa.nulls(0, self._schema.field(name).type) for name in self._want.columns}
-        table = parts[0] if parts else pa.table(empty)
-        alone = {name: counts.alone() for name, counts in self._counts.items()}
         want = self._want
-        return Sampled(table.unify_dictionaries(), self._records, alone, want.household, want.grouped)
+        tables = [kept.table() for kept in self._kept]
+        tables = tables or [pa.table({name: pa.nulls(0, self._schema.field(name).type) for name in want.columns})]
+        alone = {name: counts.alone() for name, counts in self._counts.items()}
+        grouped = want.grouped if want.household is None else None
+        if grouped is not None and not _are_small(tables[0].column(grouped.name)):
+            grouped = None
+        ranges = {name: held.found for name, held in self._ranges.items() if held.found is not None}
+        return Sampled(tables[-1 if grouped is None else 0], self._records, alone, want.household, grouped, ranges)
+
+
+@dataclass(slots=True)
+class _Range:
+    """Keep the least and the largest number of a column, infinite ones too; none where it has other values."""
+
+    least: float = math.inf
+    largest: float = -math.inf
+    is_other: bool = False
+
+    def add(self, part: pa.Table | None) -> None:
+        values = None if part is None else numbers(part["value"])
+        if values is None:
+            self.is_other = True
+        elif not np.isnan(values).all():
+            self.least = min(self.least, float(np.nanmin(values)))
+            self.largest = max(self.largest, float(np.nanmax(values)))
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        return None if self.is_other or self.least > self.largest else (self.least, self.largest)
+
+
+def numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
+    """Return a column as numbers, NaN for missing ones; None of text that is none."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return coding.to_floats(column.cast(pa.float64(), safe=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
+        return None
+
+
+def _are_small(numbers: pa.ChunkedArray) -> bool:
+    """Whether the values of a column have few records on average."""
+    held = numbers.drop_null()
+    return len(held) <= MOST_MEMBERS * len(pc.value_counts(held))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Keep the records of the ``most`` smallest ranks."""
+
+    most: int
+    parts: list[pa.Table] = field(default_factory=list)
+    ranks: list[NDArray[np.uint64]] = field(default_factory=list)
+    limit: np.uint64 = field(default_factory=lambda: np.uint64(2**64 - 1))
+
+    def add(self, records: pa.Table, rank: NDArray[np.uint64]) -> None:
+        kept = np.flatnonzero(rank <= self.limit)
+        self.parts.append(records.take(coding.from_numpy(kept)))
+        self.ranks.append(rank[kept])
+        if sum(part.num_rows for part in self.parts) > 2 * self.most:
+            self.parts, self.ranks = _smallest(self.parts, self.ranks, self.most)
+            self.limit = self.ranks[0].max() if self.ranks[0].size else self.limit
+
+    def table(self) -> pa.Table:
+        return _smallest(self.parts, self.ranks, self.most)[0][0].unify_dictionaries()
 
 
 def sampled(

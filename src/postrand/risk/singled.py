@@ -80,14 +80,14 @@ def combined(codes: Mapping[str, Codes]) -> dict[str, Best]:
         n = codes[first][0].size
         if not n:
             continue
-        joint, size = _joined(codes[first], codes[second])
+        joint, size = joined(codes[first], codes[second])
         counts = np.bincount(joint, minlength=size)
         single = counts[joint] == 1
         pairs[first, second] = float(single.mean())
         rest = np.flatnonzero(~single)  # who is single in two columns is so in three, and in nobody else's class
         few = (joint[rest], size)
         for third in names[names.index(second) + 1 :]:
-            both, wide = _joined(few, (codes[third][0][rest], codes[third][1]))
+            both, wide = joined(few, (codes[third][0][rest], codes[third][1]))
             further = int((np.bincount(both, minlength=wide) == 1).sum())
             triples[first, second, third] = float(single.mean()) + further / n
     adding = {own: share for own, share in triples.items() if _adds(own, share, pairs)}
@@ -112,7 +112,7 @@ def _best(shares: Mapping[tuple[str, ...], float], name: str) -> tuple[float | N
     return share, tuple(other for other in names if other != name)
 
 
-def _joined(left: Codes, right: Codes) -> Codes:
+def joined(left: Codes, right: Codes) -> Codes:
     """Return the combination of two columns as one, its codes packed where they would be too many."""
     joint, size = left[0] * right[1] + right[0], left[1] * right[1]
     if size <= _DENSE:

@@ -6,12 +6,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import coding
 from postrand.risk.reveals import PairReveal, told
-from postrand.risk.sample import Sampled
+from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
 
 MAX_CELLS = 100_000
@@ -85,13 +83,7 @@ def classes(sample: Sampled, name: str, is_coded: bool, bins: int) -> Codes | No
 
 def numbers_of(sample: Sampled, name: str) -> NDArray[np.float64] | None:
     """Return a column as numbers, NaN for missing ones; None of text that is none."""
-    column = sample.table.column(name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        return coding.to_floats(column.cast(pa.float64(), safe=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # text that is no number, or a type that has none
-        return None
+    return numbers(sample.table.column(name))
 
 
 def table_of(true: Codes, seen: Codes) -> NDArray[np.int64]:

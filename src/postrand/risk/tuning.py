@@ -18,14 +18,15 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.mechanism.units import Unit, Units
 from postrand.risk import loglinear
-from postrand.risk.cells import KeyCodes
+from postrand.risk.cells import KeyCodes, table
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.file import HouseholdWarning, household_numbers
 from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
 from postrand.risk.household_limits import HouseholdLimit
+from postrand.risk.informed import knowledges
 from postrand.risk.informed_matches import InformedMatches
-from postrand.risk.law import Members
+from postrand.risk.law import KeyLaw, Members
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.measure_names import KEYS_ALONE, learns, measure_named
@@ -78,7 +79,8 @@ class Tuning:
     """The level that was found, its mechanism, and the risk–utility map: every point tried, by level.
 
     ``needed`` is false where the unperturbed file meets the limit: ``level`` is then inf and ``mechanism`` None.
-    ``status`` says how the level was found, and what could not be decided.
+    ``status`` says how the level was found, and what could not be decided. ``of_two``: figures of the informed attacker
+    are the larger of two knowledges.
     """
 
     measure: str
@@ -87,6 +89,7 @@ class Tuning:
     mechanism: Mechanism | None
     points: tuple[Point, ...]
     status: str
+    of_two: bool = False
 
     @property
     def needed(self) -> bool:
@@ -111,7 +114,7 @@ class Tuning:
             numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
         lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
-        return "\n".join([*lines, f"{capital(KEYS_ALONE)}.", *learns({self.measure: self.level})])
+        return "\n".join([*lines, f"{capital(KEYS_ALONE)}.", *learns({self.measure: self.level}, self.of_two)])
 
 
 def tune(
@@ -137,7 +140,8 @@ def tune(
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
     are right. ``"correct_matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
-    that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases.
+    that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases, with the same
+    knowledges.
 
     For the others the curator has the unperturbed file, so that no model is fitted to released ones: given the file,
     ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.
@@ -302,7 +306,14 @@ class _Search:
         parts = [status, *self._undecided(level), *self._falls(grid)]
         points = tuple(self.points[at] for at in sorted(self.points))
         mechanism = self.made.get(level)
-        return Tuning(self.measure, self.bound, level, mechanism, points, "; ".join(parts))
+        of_two = mechanism is not None and self._has_two(mechanism)
+        return Tuning(self.measure, self.bound, level, mechanism, points, "; ".join(parts), of_two)
+
+    def _has_two(self, mechanism: Mechanism) -> bool:
+        """Return whether an informed attacker was tried with two knowledges."""
+        keys = self.matches.keys
+        law = KeyLaw.of(mechanism, keys.names, keys.shape)
+        return is_informed(self.measure) and len(knowledges(law, table(keys).counts.size, keys.records)) > 1
 
     def _undecided(self, level: float) -> list[str]:
         """Return the weaker levels that the draws cannot distinguish from the limit."""

@@ -194,11 +194,11 @@ def unfit(sample: Sampled, codebook: Codebook) -> Iterator[tuple[str, str]]:
 
 
 def require_weights(sample: Sampled, codebook: Codebook) -> None:
-    """Raise DataError with each unperturbed weight that is negative or infinite for a record, and so is no weight."""
+    """Raise DataError with each unperturbed weight that is negative or infinite for a record of the whole file."""
     problems = []
     for name in weights_of(codebook, list(sample.alone)):
-        values = _as_weights(sample, name)
-        if ((values < 0) | np.isinf(values)).any():
+        least, largest = sample.ranges.get(name, (0.0, 0.0))
+        if least < 0 or math.isinf(largest):
             what = "a weight is negative, perhaps a code for no answer, or infinite"
             fix = "make such values missing or correct them in the file, or give the column another role"
             problems.append(sentence(what, where=f"column {name!r}", fix=fix))

@@ -15,7 +15,7 @@ from postrand.formats import Source
 from postrand.plan.free_texts import identifying, named
 from postrand.plan.numbering import household_among
 from postrand.risk.findings import Finding, Findings, share_text, singling
-from postrand.risk.linked import by_household, columns_of, gathered, links
+from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
@@ -144,7 +144,7 @@ def _linked(
     Links of ``known`` pairs, of a changed and another column, are found already, unless they are exact.
     """
     names = sample.table.column_names
-    held = columns_of(by_household(sample, household_among(names)), names)
+    held = columns_of(sample, names, household_among(names))
     columns = {name: column for name, column in held.items() if not is_id(column)}
     for link in gathered(links(columns), lambda link: link.variables[0] in changed):
         about = tuple(name for name in link.names if name in changed)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from postrand.plan.numbering import household_among, is_name_of, is_number_of
 from postrand.plan.weighing import looks_carried
-from postrand.risk.linked import Column, Link, by_household, columns_of, gathered, links
+from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
 
@@ -52,8 +52,7 @@ def proposed(
     has to stay is one joint fact, and gets one block. Of other links a note tells.
     """
     looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
-    sample = by_household(sample, _household(drafts))
-    columns = columns_of(sample, [name for name in looked if name in sample.table.column_names])
+    columns = columns_of(sample, [name for name in looked if name in sample.table.column_names], _household(drafts))
     columns = {name: column for name, column in columns.items() if not is_id(column)}
     found = links(columns)
     parent = {link.variables[0]: link.of[0] for link in found if _is_exact(link) and len(link.of) == 1}
