@@ -38,6 +38,7 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
+from postrand.workflow.copies import check_fits, copied_as
 from postrand.workflow.leaving import of_averaged, of_suppressed
 from postrand.workflow.left_columns import alone_with, decided, warned, without
 from postrand.workflow.whole_columns import warn_of_formulas
@@ -66,7 +67,8 @@ def suppress_file(
 ) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
-    The records are in a new random order. Returns the claims, and notes on how the file is written. A ``codebook`` is
+    The records are in a new random order. A format that is only read becomes the one of :func:`formats.written_as`.
+    Returns the claims, and notes on how the file is written. A ``codebook`` is
     used as by :func:`postrand.alternatives.frames.suppress`.
 
     Raises
@@ -77,20 +79,23 @@ def suppress_file(
         If a column that stays as it is names or numbers persons, holds free text, singles out records or tells true
         values, and is not named in ``as_is``.
     ReleaseError
-        If the folder exists or cannot be written, or the file's format cannot be.
+        If the folder exists or cannot be written.
     """
     keys = keys_of(keys, codebook)
     used = [*keys, *([sensitive] if sensitive else [])]
     check_asked(keys, k, diversity, sensitive, seconds)
     source, whole = _described(file, codebook, used)
+    suffix = copied_as(file, source, out)
     table = without(whole, used, _still(drop, source, whole), as_is)
     to_arrow(table, used)  # a name that is not there is told before columns ask for decisions
+    check_fits(table, suffix)
     found = decided(table, source, used, as_is)
     stage(Stage.PERTURBING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     found = warned(of_suppressed(found, table, made.frame))
     notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used, keys), *_signs(source, codebook))
-    return _write(made, file, out, found, notes)
+    warn_of_formulas(file, made.frame.column_names, suffix)
+    return _write(made, out, suffix, found, notes)
 
 
 def microaggregate_file(
@@ -112,7 +117,9 @@ def microaggregate_file(
     """
     household = household_of(household, codebook)
     source, whole = _described(file, codebook, columns)
+    suffix = copied_as(file, source, out)
     read = without(whole, columns, _still(drop, source, whole), as_is)
+    check_fits(read, suffix)
     stage(Stage.PERTURBING)
     table = as_numbers(read, source, columns)
     numbered = table
@@ -130,7 +137,8 @@ def microaggregate_file(
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
     notes = (*_by_codebook(codebook, columns), *alone, rounded, *_signs(source, codebook))
-    return _write(Protected(frame, made.claims), file, out, found, notes)
+    warn_of_formulas(file, frame.column_names, suffix)
+    return _write(Protected(frame, made.claims), out, suffix, found, notes)
 
 
 def _described(
@@ -215,11 +223,9 @@ def recheck(folder: str | Path) -> Claims:
 
 
 def _write(
-    made: Protected, file: Path | formats.File, out: Path, found: Findings, notes: tuple[str, ...]
+    made: Protected, out: Path, suffix: str, found: Findings, notes: tuple[str, ...]
 ) -> tuple[Claims, tuple[str, ...]]:
-    warn_of_formulas(file, made.frame.column_names)
     notes = (*notes, SHUFFLED)
-    suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
     with appearing(out) as folder:
         plain, data = _shuffled(released(made.frame)), folder / f"data{suffix}"

@@ -27,6 +27,7 @@ from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
 from postrand.support.warned import warn
 from postrand.support.wordings import in_words
+from postrand.workflow.copies import check_fits, copied_as
 from postrand.workflow.left_columns import decided, warned, without
 
 
@@ -96,13 +97,14 @@ def anatomise_file(
     """
     place, out, key = _place(file), Path(out), as_release_key(release_key)
     source = formats.read(place)
+    suffix = copied_as(place, source, out)
     table = without(proofs.numbered(source), key_variables, drop, as_is)
+    check_fits(table, suffix)
     stage(Stage.PERTURBING)
     release = anatomise(table, key_variables, k, key)
     warned(decided(table, source, key_variables, as_is))
     method = {"model": proofs.ANATOMY, "k": k}
-    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]])
-    suffix = formats.path_of(place).suffix.lower()
+    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]], suffix)
     return _write(
         out, [release.keys, release.others], suffix, method, key_variables, {"key_is_private": key.is_private}
     )
@@ -120,7 +122,7 @@ def _by_ranks(
     keep_order: bool,
 ) -> dict[str, Any]:
     source, path = formats.read(file), formats.path_of(file)
-    table = proofs.numbered(source)
+    suffix, table = copied_as(file, source, out), proofs.numbered(source)
     problems = _problems(columns, table.column_names, path.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
@@ -137,6 +139,7 @@ def _by_ranks(
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
+    check_fits(table, suffix)
     warned(decided(table, source, columns, as_is))
     warn_of_codes(table, columns)
     stage(Stage.PERTURBING)
@@ -156,11 +159,11 @@ def _by_ranks(
             positions[present] = present[permutation(values, law, key, name=name)]
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
-    warn_of_formulas(file, table.column_names)
+    warn_of_formulas(file, table.column_names, suffix)
     facts = {} if form == "average" else {"key_is_private": key is None or key.is_private}
     if not keep_order:
         table, facts = _shuffled(table, as_release_key(key)), {**facts, "order_is_shuffled": True}
-    return _write(out, [table], path.suffix.lower(), proofs.law_method(law, form), columns, facts)
+    return _write(out, [table], suffix, proofs.law_method(law, form), columns, facts)
 
 
 def _place(file: str | Path | formats.File) -> Path | formats.File:
@@ -173,9 +176,9 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
     return table.take(np.argsort(words(order, np.arange(table.num_rows, dtype=np.uint64), 0)[:, 0]))
 
 
-def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
-    """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
-    source, suffix = formats.read(file), formats.path_of(file).suffix.lower()
+def warn_of_formulas(file: Path | formats.File, columns: Sequence[str], suffix: str) -> None:
+    """Warn of texts of these columns that a spreadsheet would take for formulas in a text file of this suffix."""
+    source = formats.read(file)
     own = [name for name in columns if name in source.schema.names]  # a recode's new column holds the codebook's labels
     if unsafe := formula_warning(source, own, suffix):
         warn(unsafe, FormulaWarning, stacklevel=4)
@@ -251,7 +254,7 @@ def _write(
     stage(Stage.WRITING)
     with appearing(out) as folder:
         for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
-            plain = proofs.released(table)
+            plain = proofs.written(table, suffix, method, columns)
             with formats.open_writer(folder / name, plain.schema) as writer:
                 proofs.write_table(plain, writer)
         certificate = proofs.write_proofs(folder, suffix, method, columns, facts)
