@@ -7,6 +7,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
@@ -223,6 +224,42 @@ def test_the_household_of_a_codebook_counts_and_one_without_a_number_is_refused(
         pr.microaggregate(table, ["pay", "home"], 2, household="home")
 
 
+@pytest.mark.parametrize("role", ["drop", "record_key", "household"])
+def test_a_household_number_that_is_not_released_is_counted_by(role, tmp_path):
+    homes, rng = np.repeat(np.arange(40), 2), np.random.default_rng(2)
+    pay = rng.permutation(40)[homes] + rng.random(80).round(2)
+    table = pa.table({"home": homes, "pay": pay})
+    book = Codebook((Variable("home", role, type="int64"), Variable("pay", "other", type="float64")))
+    made = pr.microaggregate(table, ["pay"], 2, household="home", codebook=book)
+    wanted = pr.microaggregate(table, ["pay"], 2, household="home")
+    assert made.frame["pay"].equals(wanted.frame["pay"])
+    assert made.claims == wanted.claims
+    assert made.frame.column_names == (["home", "pay"] if role == "household" else ["pay"])
+    assert type(pr.microaggregate(table.to_pandas(), ["pay"], 2, household="home", codebook=book).frame) is pd.DataFrame
+    pa.parquet.write_table(table, tmp_path / "homes.parquet")
+    entry = '[[variables]]\nname = "{}"\nrole = "{}"\ntype = "{}"\n'
+    (tmp_path / "codebook.toml").write_text(
+        entry.format("home", role, "int64") + entry.format("pay", "other", "double")
+    )
+    asked = ["microaggregate", str(tmp_path / "homes.parquet"), "--columns", "pay", "--k", "2", "--household", "home"]
+    asked += ["--codebook", str(tmp_path / "codebook.toml"), "--out", str(tmp_path / "out")]
+    for drop in (["--drop", "home"], *([[]] if role != "household" else [])):
+        told = CliRunner().invoke(main, [*asked, *drop])
+        assert told.exit_code == 0, told.output
+        held = pa.parquet.read_table(tmp_path / "out" / "data.parquet")
+        assert held.column_names == ["pay"]
+        np.testing.assert_allclose(sorted(held["pay"].to_pylist()), sorted(made.frame["pay"].to_pylist()), atol=1e-4)
+        assert pr.recheck(tmp_path / "out").household == "home"
+        shutil.rmtree(tmp_path / "out")
+
+
+def test_a_file_with_lists_beside_its_columns_is_read(tmp_path):
+    table = people(60, 1).append_column("visits", pa.array([[1, 2]] * 60))
+    pa.parquet.write_table(table, tmp_path / "survey.parquet")
+    suppress_file(tmp_path / "survey.parquet", tmp_path / "out", ["v0", "v1"], 3, drop=["*"])
+    assert pr.recheck(tmp_path / "out").records == 60
+
+
 @pytest.mark.filterwarnings("ignore:A group of equal values")
 @pytest.mark.filterwarnings("default:numbers that look like codes")
 def test_codes_for_no_answer_are_told_before_they_are_averaged(tmp_path):
@@ -290,6 +327,11 @@ def test_missing_numbers_stay_missing():
         pr.microaggregate(table, ["pay"], 2, together=True)
 
 
+def with_lists(table):
+    visits = pa.array([[n] for n in range(table.num_rows)])
+    return table.append_column("visits", visits).append_column("n", pa.array(np.arange(table.num_rows)))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
@@ -300,6 +342,18 @@ def test_missing_numbers_stay_missing():
         (lambda t: pr.suppress(t, ["v0"], 3, sensitive="s", diversity=9), DataError, "too few values"),
         (lambda t: pr.microaggregate(t, ["v0"], 3), DataError, "not a number"),
         (lambda t: pr.microaggregate(t, ["none"], 3), DataError, "no column"),
+        (lambda t: pr.microaggregate(t, None, 3), UsageError, "must be a list"),
+        (lambda t: pr.microaggregate(t, 5, 3, household="s"), UsageError, "must be a list"),
+        (lambda t: pr.suppress(t, np.array(["v0", "v1"]), 3), UsageError, "must be a list"),
+        (lambda t: pr.microaggregate(t, ["v0"], 1, household=5), UsageError, "household is not the name of a column"),
+        (lambda t: pr.microaggregate(t, ["v0"], 3, household=["s"]), UsageError, "household is not the name"),
+        (lambda t: pr.suppress(t, ["v0"], 3, sensitive=["s"]), UsageError, "sensitive column is not the name"),
+        (lambda t: pr.suppress(t, ["v0"], 3, codebook="codebook.toml"), UsageError, "not a Codebook"),
+        (lambda t: pr.microaggregate(t, ["v0"], 3, codebook=5), UsageError, "not a Codebook"),
+        (lambda t: pr.microaggregate(with_lists(t), ["n"], 3, household="visits"), DataError, "lists or records"),
+        (lambda t: pr.microaggregate(with_lists(t), ["visits"], 3), DataError, "lists or records"),
+        (lambda t: pr.suppress(with_lists(t), ["v0", "visits"], 3), DataError, "lists or records"),
+        (lambda t: pr.suppress(with_lists(t), ["v0"], 3, sensitive="visits"), DataError, "lists or records"),
     ],
 )
 def test_what_cannot_be_done_is_refused(call, error, said):

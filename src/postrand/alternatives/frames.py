@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.alternatives.by_codebook import by_codebook, keys_of, placed
+from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, placed, without_household
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import SECONDS, fewest
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -19,10 +19,10 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.data.frames import like, names_of, to_arrow
-from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence, shown
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.singled import MAX_ALONE
-from postrand.support.inputs import finite
+from postrand.support.inputs import finite, is_names
 from postrand.support.warned import warn
 
 MAX_KEYS = 20
@@ -79,6 +79,7 @@ def suppress(
     names = [*keys, *([sensitive] if sensitive is not None else [])]
     frame = frame if codebook is None else by_codebook(frame, codebook, names)
     table = to_arrow(frame, names)
+    _check_flat(table)
     coded = {name: codes_of(table.column(name)) for name in names}
     codes = key_codes({name: coded[name] for name in keys})
     values = np.zeros(codes.records, dtype=np.int64) if sensitive is None else np.asarray(coded[sensitive][0])
@@ -145,17 +146,21 @@ def microaggregate(
     Each released value of pay is that of at least 2 records. pay: mean squared change 1.7% of its variance.
     """
     household = household_of(household, codebook)
-    frame = frame if codebook is None else by_codebook(frame, codebook, columns)
+    check_asked(columns, k, household=household)
+    frame = frame if codebook is None else by_codebook(frame, codebook, columns, household)
     warn_of_codes(frame, columns, codebook)
     made = averaged(frame, columns, k, together, household)
     warn_of_exact(made.claims)
-    return made
+    return Protected(without_household(made.frame, household, codebook), made.claims)
 
 
 def averaged(frame: Any, columns: Sequence[str], k: int, together: bool, household: str | None) -> Protected:
-    """Return a frame with averages, and its claims, as :func:`microaggregate` does, and warn of nothing."""
-    check_asked(columns, k, household=household)
+    """Return a frame with averages, and its claims, as :func:`microaggregate` does, and warn of nothing.
+
+    What is asked is valid; see :func:`check_asked`.
+    """
     table = to_arrow(frame, [*columns, *([household] if household else [])])
+    _check_flat(table)
     held = {name: _numbers(table.column(name), name, together) for name in columns}
     units = _units(table.column(household), household) if household else np.arange(table.num_rows)
     there = {name: np.isfinite(values) for name, values in held.items()}
@@ -200,14 +205,6 @@ _SHARED = (
 )
 
 
-def household_of(named: str | None, codebook: Codebook | None) -> str | None:
-    """Return the column with the number of the household: the one that is named, or else the codebook's."""
-    if named is not None:
-        return named
-    own = () if codebook is None else codebook.with_role("household")
-    return own[0].name if own else None
-
-
 def _units(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     codes = codes_of(column)[0]
     if (codes < 0).any():
@@ -240,23 +237,33 @@ def check_asked(
     household: str | None = None,
 ) -> None:
     """Raise UsageError with all that is not valid of what is asked, before a file is looked at."""
-    problems = []
-    if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
-        problems.append(sentence("columns must be a list of names", got=repr(names), wanted='["sex", "age"]'))
-    elif len(names) > MAX_KEYS:
-        problems.append(sentence("there are too many columns", got=len(names), wanted=f"<= {MAX_KEYS}"))
+    problems, columns = [], names if is_names(names) else ()
+    if not columns:
+        problems.append(sentence("columns must be a list of names", got=shown(names, repr), wanted='["sex", "age"]'))
+    elif len(columns) > MAX_KEYS:
+        problems.append(sentence("there are too many columns", got=len(columns), wanted=f"<= {MAX_KEYS}"))
     for what, number in (("k", k), ("the diversity", diversity)):
         if type(number) is not int or number < 2:
             problems.append(sentence(f"{what} is not valid", got=number, wanted="a whole number >= 2"))
     if not finite(seconds) > 0:
         fix = "give a time for the search: --seconds 60"
         problems.append(sentence("the seconds are not valid", got=seconds, wanted="a finite number > 0", fix=fix))
-    if sensitive is not None and sensitive in names:
-        problems.append(sentence("the sensitive column is one of the keys", got=sensitive, fix="name another column"))
-    if household is not None and household in names:
-        what = "the number of the household is one of the columns"
-        problems.append(sentence(what, got=household, fix="name another column"))
+    for what, one, other in (
+        ("the sensitive column", sensitive, "keys"),
+        ("the number of the household", household, "columns"),
+    ):
+        if one is not None and not (isinstance(one, str) and one):
+            problems.append(sentence(f"{what} is not the name of a column", got=shown(one, repr)))
+        elif one in columns:
+            problems.append(sentence(f"{what} is one of the {other}", got=one, fix="name another column"))
     raise_all(UsageError, problems)
+
+
+def _check_flat(table: pa.Table) -> None:
+    """Raise DataError with every column of lists or records, whose values are not compared."""
+    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
+    what, fix = "a column of lists or records has no values to compare", "name another column"
+    raise_all(DataError, [sentence(what, where=f"column {name!r}", fix=fix) for name in nested])
 
 
 def _check_enough(records: int, k: int, values: NDArray[np.int64], diversity: int) -> None:

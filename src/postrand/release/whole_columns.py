@@ -70,9 +70,9 @@ def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> p
 
 
 def table_of(source: formats.Source) -> pa.Table:
-    """Return the records of a source as :func:`read_table` does those of a file."""
+    """Return the records of a source as :func:`read_table` does those of a file; no lists or records."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
-    fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
+    fields = [field.with_metadata(source.schema.field(field.name).metadata) for field in table.schema]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
 
 

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import __version__, formats
-from postrand.alternatives.by_codebook import by_codebook, keys_of, told
+from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, told, without_household
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import (
     Protected,
     averaged,
     check_asked,
-    household_of,
     suppress,
     warn_of_codes,
     warn_of_exact,
@@ -116,9 +115,11 @@ def microaggregate_file(
     ``codebook`` says what is a number, that is a point. The column ``household`` can be in ``drop``.
     """
     household = household_of(household, codebook)
-    source, whole = _described(file, codebook, columns)
+    check_asked(columns, k, household=household)
+    source, whole = _described(file, codebook, columns, household)
     suffix = copied_as(file, source, out)
-    read = without(whole, columns, _still(drop, source, whole), as_is)
+    held = without_household(whole, household, codebook)
+    read = without(held, columns, _still(drop, source, held), as_is)
     check_fits(read, suffix)
     stage(Stage.PERTURBING)
     table = as_numbers(read, source, columns)
@@ -142,13 +143,13 @@ def microaggregate_file(
 
 
 def _described(
-    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str]
+    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str], household: str | None = None
 ) -> tuple[formats.Source, pa.Table]:
     """Return the source of a file, and its columns as the codebook describes them."""
     source = open_records(file, codebook)
     table = table_of(source)
     if codebook is not None:
-        table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used)
+        table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used, household)
     return source, table
 
 
