@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import json
 import shutil
@@ -13,8 +14,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from click.testing import CliRunner
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import postrand as pr
+from postrand.alternatives import partition
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import fewest, greedy
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -139,6 +143,7 @@ def least_change(values, k):
     """The least squared change of all partitions into runs of at least k sorted values."""
     ordered = sorted(values)
 
+    @functools.cache
     def best(start):
         if start == len(ordered):
             return 0.0
@@ -162,22 +167,58 @@ def test_groups_of_one_column_change_least(seed, k):
     assert change == pytest.approx(least_change(values, k), rel=1e-6)
 
 
+def least_of_households(values, homes, k):
+    """The least squared change of all runs of sorted values with k households each: every cut is tried."""
+    order = np.lexsort((homes, values))
+    x, home = values[order], homes[order]
+
+    @functools.cache
+    def best(start):
+        ends = [end for end in range(start + 1, x.size + 1) if np.unique(home[start:end]).size >= k]
+        if start == x.size:
+            return 0.0
+        return min((x[start:e].var() * (e - start) + best(e) for e in ends), default=np.inf)
+
+    return best(0)
+
+
+def check_households(values, homes, k):
+    groups = optimal_groups(values, k, homes)
+    assert min(np.unique(homes[groups == one]).size for one in range(groups.max() + 1)) >= k
+    change = ((means_of(values, groups) - values) ** 2).sum()
+    assert change == pytest.approx(least_of_households(values, homes, k), abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("k", [2, 3])
 def test_groups_of_households_change_least_of_all_runs_with_k_of_them(seed, k):
     rng = np.random.default_rng(seed)
     homes = np.sort(rng.integers(0, 6, 12))
     values = np.round(rng.lognormal(size=12) * 10) if seed % 2 else rng.lognormal(size=6)[homes]
-    groups = optimal_groups(values, k, homes)
-    assert min(np.unique(homes[groups == one]).size for one in range(groups.max() + 1)) >= k
-    order = np.lexsort((homes, values))
-    x, home = values[order], homes[order]
+    check_households(values, homes, k)
 
-    def best(start):
-        ends = [end for end in range(start + 1, 13) if np.unique(home[start:end]).size >= k]
-        return 0.0 if start == 12 else min((x[start:e].var() * (e - start) + best(e) for e in ends), default=np.inf)
 
-    assert ((means_of(values, groups) - values) ** 2).sum() == pytest.approx(best(0), abs=1e-9)
+PERSONS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(1, 5)), min_size=2, max_size=7)
+
+
+@given(PERSONS, st.integers(2, 3), st.sampled_from([(4096, 1 << 20), (2, 3), (5, 16)]))
+def test_equal_values_of_a_household_change_least_too(persons, k, sizes):
+    """Each entry is a value, a household, and how often it has that value: runs inside equal values are tried too."""
+    values = np.repeat([float(value) for value, _, _ in persons], [times for *_, times in persons])
+    homes = np.repeat([home for _, home, _ in persons], [times for *_, times in persons])
+    assume(np.unique(homes).size >= k)
+    with pytest.MonkeyPatch.context() as patch:  # so that few starts at a time are looked at
+        patch.setattr(partition, "_BLOCK", sizes[0])
+        patch.setattr(partition, "_ROOM", sizes[1])
+        check_households(values, homes, k)
+        plain = optimal_groups(values, k)
+    assert ((means_of(values, plain) - values) ** 2).sum() == pytest.approx(least_change(values, k), abs=1e-9)
+
+
+def test_many_equal_values_of_one_household_are_three_to_cut_between():
+    homes, values = np.repeat(np.arange(4), [1, 500, 1, 1]), np.repeat([0.0, 5.0, 6.0], [501, 1, 1])
+    assert partition._begins(values, homes).tolist() == [0, 1, 2, 500, 501, 502]
+    check_households(values, homes, 2)
 
 
 @pytest.mark.parametrize("together", [False, True])
