@@ -34,6 +34,7 @@ from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings, _together
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.progress import Stage, listening
 from postrand.workflow.alternative_files import suppress_file
 from postrand.workflow.leaving import of_averaged, of_suppressed
 
@@ -237,7 +238,7 @@ def test_a_value_that_a_household_shares_is_averaged_with_those_of_others(togeth
     assert made.claims.exact["income"] == 0.0
     classes = made.frame.group_by(columns).aggregate([("home", "count_distinct")])
     assert min(classes["home_count_distinct"].to_pylist()) >= 3
-    assert "3 households" in made.claims.holds[0]
+    assert "3 households or persons (by home)" in made.claims.holds[0]
     claims = Claims.from_dict(json.loads(json.dumps(made.claims.to_dict())))
     claims.check(made.frame)
     claims.check(made.frame.drop_columns(["home"]))  # who has no numbers counts records
@@ -257,9 +258,9 @@ def test_the_household_of_a_codebook_counts_and_one_without_a_number_is_refused(
     table = pa.table({"home": [1, 1, 1, 2, 2, 3], "pay": [5.0, 5.0, 5.0, 6.0, 6.0, 9.0]})
     book = Codebook((Variable("home", "household", type="int64"),))
     assert pr.microaggregate(table, ["pay"], 2, codebook=book).frame["pay"].to_pylist() == [5.25] * 4 + [7.5] * 2
-    with pytest.raises(DataError, match="fewer households than k"):
+    with pytest.raises(DataError, match="fewer households or persons than k"):
         pr.microaggregate(table, ["pay"], 4, household="home")
-    with pytest.raises(DataError, match="no number of its household"):
+    with pytest.raises(DataError, match="no number of its household or person"):
         pr.microaggregate(pa.table({"home": [1, None], "pay": [1.0, 2.0]}), ["pay"], 2, household="home")
     with pytest.raises(UsageError, match="number of the household is one of the columns"):
         pr.microaggregate(table, ["pay", "home"], 2, household="home")
@@ -658,3 +659,74 @@ def test_two_columns_that_settle_a_value_together_need_a_decision_as_in_a_plan(t
         "the true values of ill follow from two columns together that stay as they are, left and right" in told.stderr
     )
     assert CliRunner().invoke(main, [*asked, "--as-is", "left,right"]).exit_code == 0
+
+
+def test_texts_are_of_the_columns_that_leave_and_a_recoded_name_is_told(tmp_path):
+    rows = "\n".join(f"{n % 2},{1950 + n % 40},{n % 7}" for n in range(280))
+    (tmp_path / "t.csv").write_text(f"sex,born,w\n{rows}\n")
+    (tmp_path / "codebook.toml").write_text(
+        """
+[[recodes]]
+variable = "decade"
+from = "born"
+bands = [1950, 1970]
+[[recodes]]
+variable = "w"
+rounding = 2
+[[variables]]
+name = "sex"
+role = "key"
+type = "int64"
+categories = [0, 1]
+[[variables]]
+name = "decade"
+role = "key"
+categories = ["1950-1969", "1970+"]
+[[variables]]
+name = "w"
+role = "other"
+type = "int64"
+"""
+    )
+    run, asked = CliRunner(), [str(tmp_path / "t.csv"), "--codebook", str(tmp_path / "codebook.toml")]
+    for drop, is_told in (("w", False), (None, True)):
+        out = tmp_path / f"out{is_told}"
+        made = run.invoke(main, ["suppress", *asked, "--out", str(out), *(["--drop", drop] if drop else [])])
+        assert made.exit_code == 0, made.output
+        told = (out / "claims.txt").read_text()
+        assert "decade: Recoded from born" in told
+        assert ("w: Recoded from w" in told) is is_told
+        assert "Households and persons are not counted" in told
+    for words in (["suppress", "--keys", "sex,born"], ["microaggregate", "--columns", "born"]):
+        refused = run.invoke(main, [words[0], *asked, *words[1:], "--drop", "*", "--out", str(tmp_path / "no")])
+        assert refused.exit_code == 2
+        assert "column 'born' is recoded into 'decade', as the codebook tells. Next: name 'decade'" in refused.stderr
+    with pytest.raises(UsageError, match="'born' is recoded into 'decade'"):
+        pr.suppress(pl.read_csv(tmp_path / "t.csv"), ["born"], codebook=load_codebook(tmp_path / "codebook.toml"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["suppress", "--keys", "v0,v1"], Stage.SUPPRESSING),
+        (["microaggregate", "--columns", "n"], Stage.GROUPING),
+        (["average", "--columns", "n", "--blocks", "20"], Stage.GROUPING),
+        (["permute", "--columns", "n", "--blocks", "20"], Stage.PERTURBING),
+    ],
+)
+def test_progress_says_what_is_done(words, said, tmp_path):
+    table = people(400, 1).append_column("n", pa.array(np.arange(400) ** 2))
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    steps = []
+    with listening(steps.append):
+        options = [words[0], str(tmp_path / "t.parquet"), *words[1:], "--drop", "*", "--out", str(tmp_path / "out")]
+        made = CliRunner().invoke(main, options)
+    assert made.exit_code == 0, made.output
+    assert [*dict.fromkeys(step.stage for step in steps)][:2] == [said, Stage.WRITING]
+
+
+def test_a_named_column_of_lists_is_told_as_one(tmp_path):
+    pa.parquet.write_table(with_lists(people(60, 1)), tmp_path / "t.parquet")
+    asked = ["microaggregate", str(tmp_path / "t.parquet"), "--columns", "n", "--household", "visits", "--drop", "*"]
+    refused = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "out")])
+    assert "column 'visits': a column of lists or records has no values to compare" in refused.stderr

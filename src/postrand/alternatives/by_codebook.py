@@ -48,7 +48,7 @@ def by_codebook(frame: Any, codebook: Codebook, used: Collection[str], household
     Raises
     ------
     UsageError
-        If a column that is used is not released.
+        If a column that is used is not released, or is another one after a recode.
     DataError
         If a column cannot be recoded, or a value of a used one is not in the codebook.
 
@@ -59,20 +59,31 @@ def by_codebook(frame: Any, codebook: Codebook, used: Collection[str], household
     >>> by_codebook(pa.table({"id": [1, 2], "sick": ["yes", "n.a."]}), book, ["sick"]).to_pydict()
     {'sick': ['yes', None]}
     """
-    left = _left(codebook)
-    fix = "give it another role in the codebook, or name other columns"
-    what = "a column is used, and the codebook does not release it"
-    wrong = [
-        sentence(what, where=f"column {name!r}", got=codebook[name].role, fix=fix) for name in left if name in used
-    ]
-    raise_all(UsageError, wrong)
-    frame = recode(frame, codebook)
+    check_used(codebook, used, household)
+    left, frame = _left(codebook), recode(frame, codebook)
     names = names_of(frame)
     for name in used:
         if name in names and name in codebook and codebook[name].missing_codes:
             column = to_arrow(frame, [name]).column(0)
             frame = placed(frame, name, _without_codes(column, codebook[name]))
     return _select(frame, [name for name in names if name == household or name not in left])
+
+
+def check_used(codebook: Codebook, used: Collection[str], household: str | None = None) -> None:
+    """Raise UsageError with every column that is used and not released, or is another one after a recode."""
+    fix = "give it another role in the codebook, or name other columns"
+    what = "a column is used, and the codebook does not release it"
+    problems = [
+        sentence(what, where=f"column {name!r}", got=codebook[name].role, fix=fix)
+        for name in _left(codebook)
+        if name in used
+    ]
+    for name in [*used, *filter(None, [household])]:
+        made = [one.variable for one in codebook.recodes if one.source == name]
+        if made and name not in codebook:
+            what = f"column {name!r} is recoded into {' and '.join(map(repr, made))}, as the codebook tells"
+            problems.append(sentence(what, fix=f"name {' or '.join(map(repr, made))} in its place"))
+    raise_all(UsageError, problems)
 
 
 def without_household(frame: Any, household: str | None, codebook: Codebook | None) -> Any:
@@ -85,10 +96,9 @@ def _select(frame: Any, kept: list[str]) -> Any:
     return frame if kept == names_of(frame) else with_columns(frame, pa.table({}), kept)
 
 
-def told(codebook: Codebook, used: Collection[str]) -> tuple[str, ...]:
-    """Return in sentences what a codebook did to the columns of a file."""
-    kept = [one for one in codebook.recodes if one.variable not in _left(codebook)]
-    recoded = [f"{one.variable}: {one.in_words()}" for one in kept]
+def told(codebook: Codebook, used: Collection[str], left: Collection[str]) -> tuple[str, ...]:
+    """Return in sentences what a codebook did to the columns that leave, ``left``; ``used`` are some of them."""
+    recoded = [f"{one.variable}: {one.in_words()}" for one in codebook.recodes if one.variable in left]
     coded = [name for name in used if name in codebook and codebook[name].missing_codes]
     return (*recoded, *([f"Codes for no answer are missing values: {', '.join(coded)}."] if coded else []))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, placed, without_household
-from postrand.alternatives.claims import Claims, codes_of, key_codes
+from postrand.alternatives.claims import HOUSEHOLDS, Claims, codes_of, key_codes
 from postrand.alternatives.fewest import SECONDS, fewest
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
 from postrand.alternatives.patterns import choices_of
@@ -79,7 +79,7 @@ def suppress(
     names = [*keys, *([sensitive] if sensitive is not None else [])]
     frame = frame if codebook is None else by_codebook(frame, codebook, names)
     table = to_arrow(frame, names)
-    _check_flat(table)
+    check_flat(table.schema, table.column_names)
     coded = {name: codes_of(table.column(name)) for name in names}
     codes = key_codes({name: coded[name] for name in keys})
     values = np.zeros(codes.records, dtype=np.int64) if sensitive is None else np.asarray(coded[sensitive][0])
@@ -113,29 +113,30 @@ def microaggregate(
     household: str | None = None,
     codebook: Codebook | None = None,
 ) -> Protected:
-    """Replace numbers by the means of groups of at least ``k`` records, or households, that are alike.
+    """Replace numbers by the means of groups of at least ``k`` records, households or persons that are alike.
 
     Each column alone has the groups with the least squared change; missing values stay. ``together`` groups the records
     by all columns at once (MDAV), so that their combinations are those of at least k records; it loses more. Means of
     columns do not change. Nothing is drawn. A ``codebook`` is used as by :func:`suppress`; codes for no answer of the
     columns stay missing.
 
-    Members of a household have the same income of the household, and would be a group with no other in it. With
-    ``household``, the column with its number, groups are of at least ``k`` households; a codebook's variable with this
-    role is taken without. Groups of several columns are then of whole households, by their means.
+    Members of a household have the same income of the household, and would be a group with no other in it; so do the
+    records of a person. With ``household``, the column with the number of either, groups are of at least ``k`` of them;
+    a codebook's variable with this role is taken without. Groups of several columns are then of whole households or
+    persons, by their means.
 
     Raises
     ------
     UsageError
         If k or the columns are not valid.
     DataError
-        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values or households;
-        values are missing and columns go ``together``; or a record has no number of its household.
+        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values, households
+        or persons; values are missing and columns go ``together``; or a record has no number of its household.
 
     Warns
     -----
     UnperturbedWarning
-        If more than one in a hundred averages is the true value, and households are not known.
+        If more than one in a hundred averages is the true value, and neither households nor persons are known.
 
     Examples
     --------
@@ -160,11 +161,11 @@ def averaged(frame: Any, columns: Sequence[str], k: int, together: bool, househo
     What is asked is valid; see :func:`check_asked`.
     """
     table = to_arrow(frame, [*columns, *([household] if household else [])])
-    _check_flat(table)
+    check_flat(table.schema, table.column_names)
     held = {name: _numbers(table.column(name), name, together) for name in columns}
     units = _units(table.column(household), household) if household else np.arange(table.num_rows)
     there = {name: np.isfinite(values) for name, values in held.items()}
-    what = "households" if household else "records"
+    what = HOUSEHOLDS if household else "records"
     found = {name: np.unique(units[kept]).size for name, kept in there.items()}
     raise_all(DataError, [_few(k, f"column {name!r}", what) for name, number in found.items() if number < k])
     groups = _groups_together(np.stack(list(held.values()), axis=1), units, k) if together else None
@@ -194,21 +195,21 @@ def warn_of_codes(frame: Any, columns: Sequence[str], codebook: Codebook | None 
 
 
 def warn_of_exact(claims: Claims) -> None:
-    """Warn if more than one in a hundred averages is the true value, and households are not known."""
+    """Warn if more than one in a hundred averages is the true value, and neither households nor persons are known."""
     if claims.household is None and max((claims.exact or {}).values(), default=0.0) > MAX_ALONE:
         warn(f"{claims.told_exactly} {_SHARED}", UnperturbedWarning, stacklevel=4)
 
 
 _SHARED = (
-    "Next: where members of a household share such a value, name the column with its number, so that groups are of "
-    "households (household, --household); else choose a larger k"
+    "Next: where members of a household, or records of a person, share such a value, name the column with its number, "
+    "so that groups are of households or persons (household, --household); else choose a larger k"
 )
 
 
 def _units(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     codes = codes_of(column)[0]
     if (codes < 0).any():
-        what = "a record has no number of its household"
+        what = "a record has no number of its household or person"
         raise DataError(sentence(what, where=f"column {name!r}", fix="give it one, or leave the record out"))
     return np.asarray(np.unique(codes, return_inverse=True)[1])
 
@@ -259,9 +260,9 @@ def check_asked(
     raise_all(UsageError, problems)
 
 
-def _check_flat(table: pa.Table) -> None:
-    """Raise DataError with every column of lists or records, whose values are not compared."""
-    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
+def check_flat(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raise DataError with every column of these names that has lists or records, whose values are not compared."""
+    nested = [name for name in names if name in schema.names and pa.types.is_nested(schema.field(name).type)]
     what, fix = "a column of lists or records has no values to compare", "name another column"
     raise_all(DataError, [sentence(what, where=f"column {name!r}", fix=fix) for name in nested])
 

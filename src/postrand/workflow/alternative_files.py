@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import __version__, formats
-from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, told, without_household
+from postrand.alternatives.by_codebook import by_codebook, check_used, household_of, keys_of, told, without_household
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import (
     Protected,
     averaged,
     check_asked,
+    check_flat,
     suppress,
     warn_of_codes,
     warn_of_exact,
@@ -89,10 +90,10 @@ def suppress_file(
     to_arrow(table, used)  # a name that is not there is told before columns ask for decisions
     check_fits(table, suffix)
     found = decided(table, source, used, as_is)
-    stage(Stage.PERTURBING)
+    stage(Stage.SUPPRESSING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     found = warned(of_suppressed(found, table, made.frame))
-    notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used, keys), *_signs(source, codebook))
+    notes = (*_by_codebook(codebook, used, made.frame), *alone_with(made.frame, used, keys), *_signs(source, codebook))
     warn_of_formulas(file, made.frame.column_names, suffix)
     return _write(made, out, suffix, found, notes)
 
@@ -121,7 +122,7 @@ def microaggregate_file(
     held = without_household(whole, household, codebook)
     read = without(held, columns, _still(drop, source, held), as_is)
     check_fits(read, suffix)
-    stage(Stage.PERTURBING)
+    stage(Stage.GROUPING)
     table = as_numbers(read, source, columns)
     numbered = table
     if household in whole.column_names and household not in table.column_names:
@@ -137,7 +138,7 @@ def microaggregate_file(
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
-    notes = (*_by_codebook(codebook, columns), *alone, rounded, *_signs(source, codebook))
+    notes = (*_by_codebook(codebook, columns, frame), *alone, rounded, *_signs(source, codebook))
     warn_of_formulas(file, frame.column_names, suffix)
     return _write(Protected(frame, made.claims), out, suffix, found, notes)
 
@@ -146,7 +147,10 @@ def _described(
     file: Path | formats.File, codebook: Codebook | None, used: Sequence[str], household: str | None = None
 ) -> tuple[formats.Source, pa.Table]:
     """Return the source of a file, and its columns as the codebook describes them."""
+    if codebook is not None:
+        check_used(codebook, used, household)
     source = open_records(file, codebook)
+    check_flat(source.schema, [*used, *filter(None, [household])])
     table = table_of(source)
     if codebook is not None:
         table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used, household)
@@ -159,8 +163,8 @@ def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list
     return [name for name in drop if name not in left]
 
 
-def _by_codebook(codebook: Codebook | None, used: Sequence[str]) -> tuple[str, ...]:
-    return () if codebook is None else told(codebook, used)
+def _by_codebook(codebook: Codebook | None, used: Sequence[str], frame: pa.Table) -> tuple[str, ...]:
+    return () if codebook is None else told(codebook, used, frame.column_names)
 
 
 def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:

@@ -100,7 +100,7 @@ def anatomise_file(
     suffix = copied_as(place, source, out)
     table = without(proofs.numbered(source), key_variables, drop, as_is)
     check_fits(table, suffix)
-    stage(Stage.PERTURBING)
+    stage(Stage.GROUPING)
     release = anatomise(table, key_variables, k, key)
     warned(decided(table, source, key_variables, as_is))
     method = {"model": proofs.ANATOMY, "k": k}
@@ -142,7 +142,7 @@ def _by_ranks(
     check_fits(table, suffix)
     warned(decided(table, source, columns, as_is))
     warn_of_codes(table, columns)
-    stage(Stage.PERTURBING)
+    stage(Stage.GROUPING if form == "average" else Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
         if ranked.warning:
