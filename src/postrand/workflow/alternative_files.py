@@ -38,10 +38,9 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
-from postrand.workflow.copies import check_fits, copied_as
+from postrand.workflow.copies import check_fits, copied_as, warn_of_formulas
 from postrand.workflow.leaving import of_averaged, of_suppressed
 from postrand.workflow.left_columns import alone_with, decided, warned, without
-from postrand.workflow.whole_columns import warn_of_formulas
 
 SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."
 SCHEMA = "postrand/alternative/1"

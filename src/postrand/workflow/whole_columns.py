@@ -15,7 +15,6 @@ from postrand.alternatives.frames import warn_of_codes
 from postrand.columns.anatomy import anatomise, content_of
 from postrand.columns.source import numbers, order_problems
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
-from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.ranks import PermutationModel, RankLaw, average, permutation, permutation_model
 from postrand.ranks.apply import not_averaged
 from postrand.ranks.column import Form, RankedColumn, RankWarning
@@ -27,8 +26,9 @@ from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
 from postrand.support.warned import warn
 from postrand.support.wordings import in_words
-from postrand.workflow.copies import check_fits, copied_as
+from postrand.workflow.copies import check_fits, copied_as, warn_of_formulas
 from postrand.workflow.left_columns import decided, warned, without
+from postrand.workflow.same_order import check_order
 
 
 def permute_columns(
@@ -176,14 +176,6 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
     return table.take(np.argsort(words(order, np.arange(table.num_rows, dtype=np.uint64), 0)[:, 0]))
 
 
-def warn_of_formulas(file: Path | formats.File, columns: Sequence[str], suffix: str) -> None:
-    """Warn of texts of these columns that a spreadsheet would take for formulas in a text file of this suffix."""
-    source = formats.read(file)
-    own = [name for name in columns if name in source.schema.names]  # a recode's new column holds the codebook's labels
-    if unsafe := formula_warning(source, own, suffix):
-        warn(unsafe, FormulaWarning, stacklevel=4)
-
-
 def column_distances(
     original: str | Path | formats.File,
     released: str | Path | formats.File,
@@ -200,14 +192,26 @@ def column_distances(
     UsageError
         If a column is in one file only, or is repeated.
     DataError
-        If the files do not contain the same records, a column has no value in common, or a value is not a finite
-        number.
+        If the files do not contain the same records, or not in the same order; a column has no value in common; or a
+        value is not a finite number.
+
+    Warns
+    -----
+    OrderWarning
+        If other columns show that the order differs.
     """
-    pair = [_in_order(_place(path), columns, record_key) for path in (original, released)]
+    places = [_place(path) for path in (original, released)]
+    tables = [proofs.numbered(formats.read(place)) for place in places]
+    pair = [
+        _in_order(table, columns, record_key, formats.path_of(place).name)
+        for table, place in zip(tables, places, strict=True)
+    ]
     keys = [None if record_key is None else table[record_key] for table in pair]
     if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
         fix = "" if record_key else "name a record key"
         raise DataError(sentence("the files do not contain the same records", fix=fix))
+    if record_key is None:
+        check_order(places, tables, columns)
     found = {}
     for name in columns:
         both = pc.and_(*(pc.is_valid(table[name]) for table in pair))
@@ -215,16 +219,15 @@ def column_distances(
     return found
 
 
-def _in_order(file: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
-    """Return a file's columns, sorted by the text of the record key if there is one."""
-    table, path = proofs.numbered(formats.read(file)), formats.path_of(file)
+def _in_order(table: pa.Table, columns: Sequence[str], record_key: str | None, where: str) -> pa.Table:
+    """Return the columns of a file, sorted by the text of the record key if there is one."""
     if record_key is None:
-        raise_all(UsageError, _problems(columns, table.column_names, path.name))
+        raise_all(UsageError, _problems(columns, table.column_names, where))
         return table.select(columns)
-    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, where))
     keys = table[record_key].cast(pa.string())
     if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
-        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=where))
     table = table.select(columns).append_column(record_key, keys)
     return table.take(pc.sort_indices(keys))
 
