@@ -2,18 +2,24 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import json
+import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 from click.testing import CliRunner
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import postrand as pr
+from postrand.alternatives import partition
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import fewest, greedy
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -29,6 +35,7 @@ from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings, _together
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.progress import Stage, listening
 from postrand.workflow.alternative_files import suppress_file
 from postrand.workflow.leaving import of_averaged, of_suppressed
 
@@ -138,6 +145,7 @@ def least_change(values, k):
     """The least squared change of all partitions into runs of at least k sorted values."""
     ordered = sorted(values)
 
+    @functools.cache
     def best(start):
         if start == len(ordered):
             return 0.0
@@ -161,22 +169,58 @@ def test_groups_of_one_column_change_least(seed, k):
     assert change == pytest.approx(least_change(values, k), rel=1e-6)
 
 
+def least_of_households(values, homes, k):
+    """The least squared change of all runs of sorted values with k households each: every cut is tried."""
+    order = np.lexsort((homes, values))
+    x, home = values[order], homes[order]
+
+    @functools.cache
+    def best(start):
+        ends = [end for end in range(start + 1, x.size + 1) if np.unique(home[start:end]).size >= k]
+        if start == x.size:
+            return 0.0
+        return min((x[start:e].var() * (e - start) + best(e) for e in ends), default=np.inf)
+
+    return best(0)
+
+
+def check_households(values, homes, k):
+    groups = optimal_groups(values, k, homes)
+    assert min(np.unique(homes[groups == one]).size for one in range(groups.max() + 1)) >= k
+    change = ((means_of(values, groups) - values) ** 2).sum()
+    assert change == pytest.approx(least_of_households(values, homes, k), abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("k", [2, 3])
 def test_groups_of_households_change_least_of_all_runs_with_k_of_them(seed, k):
     rng = np.random.default_rng(seed)
     homes = np.sort(rng.integers(0, 6, 12))
     values = np.round(rng.lognormal(size=12) * 10) if seed % 2 else rng.lognormal(size=6)[homes]
-    groups = optimal_groups(values, k, homes)
-    assert min(np.unique(homes[groups == one]).size for one in range(groups.max() + 1)) >= k
-    order = np.lexsort((homes, values))
-    x, home = values[order], homes[order]
+    check_households(values, homes, k)
 
-    def best(start):
-        ends = [end for end in range(start + 1, 13) if np.unique(home[start:end]).size >= k]
-        return 0.0 if start == 12 else min((x[start:e].var() * (e - start) + best(e) for e in ends), default=np.inf)
 
-    assert ((means_of(values, groups) - values) ** 2).sum() == pytest.approx(best(0), abs=1e-9)
+PERSONS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(1, 5)), min_size=2, max_size=7)
+
+
+@given(PERSONS, st.integers(2, 3), st.sampled_from([(4096, 1 << 20), (2, 3), (5, 16)]))
+def test_equal_values_of_a_household_change_least_too(persons, k, sizes):
+    """Each entry is a value, a household, and how often it has that value: runs inside equal values are tried too."""
+    values = np.repeat([float(value) for value, _, _ in persons], [times for *_, times in persons])
+    homes = np.repeat([home for _, home, _ in persons], [times for *_, times in persons])
+    assume(np.unique(homes).size >= k)
+    with pytest.MonkeyPatch.context() as patch:  # so that few starts at a time are looked at
+        patch.setattr(partition, "_BLOCK", sizes[0])
+        patch.setattr(partition, "_ROOM", sizes[1])
+        check_households(values, homes, k)
+        plain = optimal_groups(values, k)
+    assert ((means_of(values, plain) - values) ** 2).sum() == pytest.approx(least_change(values, k), abs=1e-9)
+
+
+def test_many_equal_values_of_one_household_are_three_to_cut_between():
+    homes, values = np.repeat(np.arange(4), [1, 500, 1, 1]), np.repeat([0.0, 5.0, 6.0], [501, 1, 1])
+    assert partition._begins(values, homes).tolist() == [0, 1, 2, 500, 501, 502]
+    check_households(values, homes, 2)
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -195,7 +239,7 @@ def test_a_value_that_a_household_shares_is_averaged_with_those_of_others(togeth
     assert made.claims.exact["income"] == 0.0
     classes = made.frame.group_by(columns).aggregate([("home", "count_distinct")])
     assert min(classes["home_count_distinct"].to_pylist()) >= 3
-    assert "3 households" in made.claims.holds[0]
+    assert "3 households or persons (by home)" in made.claims.holds[0]
     claims = Claims.from_dict(json.loads(json.dumps(made.claims.to_dict())))
     claims.check(made.frame)
     claims.check(made.frame.drop_columns(["home"]))  # who has no numbers counts records
@@ -215,12 +259,48 @@ def test_the_household_of_a_codebook_counts_and_one_without_a_number_is_refused(
     table = pa.table({"home": [1, 1, 1, 2, 2, 3], "pay": [5.0, 5.0, 5.0, 6.0, 6.0, 9.0]})
     book = Codebook((Variable("home", "household", type="int64"),))
     assert pr.microaggregate(table, ["pay"], 2, codebook=book).frame["pay"].to_pylist() == [5.25] * 4 + [7.5] * 2
-    with pytest.raises(DataError, match="fewer households than k"):
+    with pytest.raises(DataError, match="fewer households or persons than k"):
         pr.microaggregate(table, ["pay"], 4, household="home")
-    with pytest.raises(DataError, match="no number of its household"):
+    with pytest.raises(DataError, match="no number of its household or person"):
         pr.microaggregate(pa.table({"home": [1, None], "pay": [1.0, 2.0]}), ["pay"], 2, household="home")
     with pytest.raises(UsageError, match="number of the household is one of the columns"):
         pr.microaggregate(table, ["pay", "home"], 2, household="home")
+
+
+@pytest.mark.parametrize("role", ["drop", "record_key", "household"])
+def test_a_household_number_that_is_not_released_is_counted_by(role, tmp_path):
+    homes, rng = np.repeat(np.arange(40), 2), np.random.default_rng(2)
+    pay = rng.permutation(40)[homes] + rng.random(80).round(2)
+    table = pa.table({"home": homes, "pay": pay})
+    book = Codebook((Variable("home", role, type="int64"), Variable("pay", "other", type="float64")))
+    made = pr.microaggregate(table, ["pay"], 2, household="home", codebook=book)
+    wanted = pr.microaggregate(table, ["pay"], 2, household="home")
+    assert made.frame["pay"].equals(wanted.frame["pay"])
+    assert made.claims == wanted.claims
+    assert made.frame.column_names == (["home", "pay"] if role == "household" else ["pay"])
+    assert type(pr.microaggregate(table.to_pandas(), ["pay"], 2, household="home", codebook=book).frame) is pd.DataFrame
+    pa.parquet.write_table(table, tmp_path / "homes.parquet")
+    entry = '[[variables]]\nname = "{}"\nrole = "{}"\ntype = "{}"\n'
+    (tmp_path / "codebook.toml").write_text(
+        entry.format("home", role, "int64") + entry.format("pay", "other", "double")
+    )
+    asked = ["microaggregate", str(tmp_path / "homes.parquet"), "--columns", "pay", "--k", "2", "--household", "home"]
+    asked += ["--codebook", str(tmp_path / "codebook.toml"), "--out", str(tmp_path / "out")]
+    for drop in (["--drop", "home"], *([[]] if role != "household" else [])):
+        told = CliRunner().invoke(main, [*asked, *drop])
+        assert told.exit_code == 0, told.output
+        held = pa.parquet.read_table(tmp_path / "out" / "data.parquet")
+        assert held.column_names == ["pay"]
+        np.testing.assert_allclose(sorted(held["pay"].to_pylist()), sorted(made.frame["pay"].to_pylist()), atol=1e-4)
+        assert pr.recheck(tmp_path / "out").household == "home"
+        shutil.rmtree(tmp_path / "out")
+
+
+def test_a_file_with_lists_beside_its_columns_is_read(tmp_path):
+    table = people(60, 1).append_column("visits", pa.array([[1, 2]] * 60))
+    pa.parquet.write_table(table, tmp_path / "survey.parquet")
+    suppress_file(tmp_path / "survey.parquet", tmp_path / "out", ["v0", "v1"], 3, drop=["*"])
+    assert pr.recheck(tmp_path / "out").records == 60
 
 
 @pytest.mark.filterwarnings("ignore:A group of equal values")
@@ -290,6 +370,11 @@ def test_missing_numbers_stay_missing():
         pr.microaggregate(table, ["pay"], 2, together=True)
 
 
+def with_lists(table):
+    visits = pa.array([[n] for n in range(table.num_rows)])
+    return table.append_column("visits", visits).append_column("n", pa.array(np.arange(table.num_rows)))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
@@ -300,6 +385,18 @@ def test_missing_numbers_stay_missing():
         (lambda t: pr.suppress(t, ["v0"], 3, sensitive="s", diversity=9), DataError, "too few values"),
         (lambda t: pr.microaggregate(t, ["v0"], 3), DataError, "not a number"),
         (lambda t: pr.microaggregate(t, ["none"], 3), DataError, "no column"),
+        (lambda t: pr.microaggregate(t, None, 3), UsageError, "must be a list"),
+        (lambda t: pr.microaggregate(t, 5, 3, household="s"), UsageError, "must be a list"),
+        (lambda t: pr.suppress(t, np.array(["v0", "v1"]), 3), UsageError, "must be a list"),
+        (lambda t: pr.microaggregate(t, ["v0"], 1, household=5), UsageError, "household is not the name of a column"),
+        (lambda t: pr.microaggregate(t, ["v0"], 3, household=["s"]), UsageError, "household is not the name"),
+        (lambda t: pr.suppress(t, ["v0"], 3, sensitive=["s"]), UsageError, "sensitive column is not the name"),
+        (lambda t: pr.suppress(t, ["v0"], 3, codebook="codebook.toml"), UsageError, "not a Codebook"),
+        (lambda t: pr.microaggregate(t, ["v0"], 3, codebook=5), UsageError, "not a Codebook"),
+        (lambda t: pr.microaggregate(with_lists(t), ["n"], 3, household="visits"), DataError, "lists or records"),
+        (lambda t: pr.microaggregate(with_lists(t), ["visits"], 3), DataError, "lists or records"),
+        (lambda t: pr.suppress(with_lists(t), ["v0", "visits"], 3), DataError, "lists or records"),
+        (lambda t: pr.suppress(with_lists(t), ["v0"], 3, sensitive="visits"), DataError, "lists or records"),
     ],
 )
 def test_what_cannot_be_done_is_refused(call, error, said):
@@ -563,3 +660,92 @@ def test_two_columns_that_settle_a_value_together_need_a_decision_as_in_a_plan(t
         "the true values of ill follow from two columns together that stay as they are, left and right" in told.stderr
     )
     assert CliRunner().invoke(main, [*asked, "--as-is", "left,right"]).exit_code == 0
+
+
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
+def test_a_guess_that_is_a_little_better_is_not_said_to_settle_values(tmp_path):
+    """In one combination of two columns, 3 of 100 records, pay is nearly known; elsewhere both tell nothing."""
+    rng, n = np.random.default_rng(4), 4000
+    one, two, pay = rng.integers(0, 6, n), rng.integers(0, 6, n), rng.integers(0, 4, n) * 250
+    pay[(one == 0) & (two == 0)] = 0
+    table = {"pay": pay, "one": [f"a{x}" for x in one], "two": [f"b{x}" for x in two]}
+    pl.DataFrame(table).write_csv(tmp_path / "s.csv")
+    asked = ["microaggregate", str(tmp_path / "s.csv"), "--columns", "pay", "--k", "3", "--out", str(tmp_path / "out")]
+    made = CliRunner().invoke(main, asked)
+    assert made.exit_code == 0, made.output
+    lines = (tmp_path / "out" / "claims.txt").read_text().splitlines()
+    (said,) = [line for line in lines if "two columns together" in line]
+    assert said.startswith("the true values of pay can be guessed better from two columns together that stay as they")
+    best, blind = map(int, re.search(r"is right in about (\d+), without in about (\d+)", said).groups())
+    assert best < blind + 10
+
+
+def test_texts_are_of_the_columns_that_leave_and_a_recoded_name_is_told(tmp_path):
+    rows = "\n".join(f"{n % 2},{1950 + n % 40},{n % 7}" for n in range(280))
+    (tmp_path / "t.csv").write_text(f"sex,born,w\n{rows}\n")
+    (tmp_path / "codebook.toml").write_text(
+        """
+[[recodes]]
+variable = "decade"
+from = "born"
+bands = [1950, 1970]
+[[recodes]]
+variable = "w"
+rounding = 2
+[[variables]]
+name = "sex"
+role = "key"
+type = "int64"
+categories = [0, 1]
+[[variables]]
+name = "decade"
+role = "key"
+categories = ["1950-1969", "1970+"]
+[[variables]]
+name = "w"
+role = "other"
+type = "int64"
+"""
+    )
+    run, asked = CliRunner(), [str(tmp_path / "t.csv"), "--codebook", str(tmp_path / "codebook.toml")]
+    for drop, is_told in (("w", False), (None, True)):
+        out = tmp_path / f"out{is_told}"
+        made = run.invoke(main, ["suppress", *asked, "--out", str(out), *(["--drop", drop] if drop else [])])
+        assert made.exit_code == 0, made.output
+        told = (out / "claims.txt").read_text()
+        assert "decade: Recoded from born" in told
+        assert ("w: Recoded from w" in told) is is_told
+        assert "Households and persons are not counted" in told
+    for words in (["suppress", "--keys", "sex,born"], ["microaggregate", "--columns", "born"]):
+        refused = run.invoke(main, [words[0], *asked, *words[1:], "--drop", "*", "--out", str(tmp_path / "no")])
+        assert refused.exit_code == 2
+        assert "column 'born' is recoded into 'decade', as the codebook tells. Next: name 'decade'" in refused.stderr
+    with pytest.raises(UsageError, match="'born' is recoded into 'decade'"):
+        pr.suppress(pl.read_csv(tmp_path / "t.csv"), ["born"], codebook=load_codebook(tmp_path / "codebook.toml"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["suppress", "--keys", "v0,v1"], Stage.SUPPRESSING),
+        (["microaggregate", "--columns", "n"], Stage.GROUPING),
+        (["average", "--columns", "n", "--blocks", "20"], Stage.GROUPING),
+        (["permute", "--columns", "n", "--blocks", "20"], Stage.PERTURBING),
+    ],
+)
+def test_progress_says_what_is_done(words, said, tmp_path):
+    table = people(400, 1).append_column("n", pa.array(np.arange(400) ** 2))
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    steps = []
+    with listening(steps.append):
+        options = [words[0], str(tmp_path / "t.parquet"), *words[1:], "--drop", "*", "--out", str(tmp_path / "out")]
+        made = CliRunner().invoke(main, options)
+    assert made.exit_code == 0, made.output
+    assert [*dict.fromkeys(step.stage for step in steps)][:2] == [said, Stage.WRITING]
+
+
+def test_a_named_column_of_lists_is_told_as_one(tmp_path):
+    pa.parquet.write_table(with_lists(people(60, 1)), tmp_path / "t.parquet")
+    asked = ["microaggregate", str(tmp_path / "t.parquet"), "--columns", "n", "--household", "visits", "--drop", "*"]
+    refused = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "out")])
+    assert "column 'visits': a column of lists or records has no values to compare" in refused.stderr

@@ -5,11 +5,13 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import subprocess
 from html import unescape
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -26,6 +28,7 @@ from postrand.release.whole_columns import page, released, write_table
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.randomness import ReleaseKey
 from postrand.support.wordings import in_words
+from postrand.workflow.same_order import OrderWarning
 from postrand.workflow.whole_columns import anatomise_file, average_columns, column_distances, permute_columns
 from tests.browser import browsing, faults, opened
 from tests.release_case import edit, rehash
@@ -354,6 +357,59 @@ def test_files_that_cannot_be_compared_are_refused(file, tmp_path, columns, reco
     pq.write_table(change(survey()), tmp_path / "other.parquet")
     with pytest.raises(error, match=message):
         column_distances(file, tmp_path / "other.parquet", columns, record_key)
+
+
+@pytest.mark.parametrize("make", ["permute", "microaggregate", "anatomise", "protect"])
+@pytest.mark.filterwarnings("ignore::postrand.risk.reveals.UnperturbedWarning")
+def test_distances_of_a_release_that_was_shuffled_are_refused(tmp_path, make):
+    rng, place = np.random.default_rng(2), tmp_path / "survey.parquet"
+    pq.write_table(pa.table({"age": rng.integers(0, 60, 300), "sex": rng.choice(["f", "m"], 300)}), place)
+    options = {
+        "permute": ["--columns", "age", "--blocks", "20"],
+        "microaggregate": ["--columns", "age"],
+        "anatomise": ["--keys", "age", "--k", "4"],
+    }
+    data = tmp_path / "out" / ("keys.parquet" if make == "anatomise" else "data.parquet")
+    if make == "protect":
+        assert call("init", place, "--keys", "sex", "--other", "age", "--out", tmp_path)[0] == 0
+        assert call("protect", "--plan", tmp_path / "plan.toml", "--out", tmp_path / "out", "--seed", "1")[0] == 0
+    else:
+        assert call(make, place, *options[make], "--out", tmp_path / "out")[0] == 0
+    for pair in ((place, data), (data, place)):
+        with pytest.raises(
+            DataError, match=r"not in the same order: the records of this one were shuffled.*--keep-order"
+        ):
+            column_distances(*pair, ["age"])
+
+
+def test_distances_in_the_order_of_the_file_are_measured_without_a_word(file, tmp_path):
+    permute_columns(file, tmp_path / "out", ["age", "pay"], RankBand(6), KEY, as_is=["id", "w"], keep_order=True)
+    found = column_distances(file, tmp_path / "out" / "data.parquet", ["age"])
+    assert found["age"].distances.max() <= 12
+    shutil.copy(tmp_path / "out" / "data.parquet", tmp_path / "alone.parquet")  # away from what is said of it
+    column_distances(file, tmp_path / "alone.parquet", ["age"])
+
+
+def test_other_columns_that_agree_in_values_only_show_another_order(file, tmp_path):
+    table = survey()
+    pq.write_table(table.take(np.random.default_rng(3).permutation(RECORDS)), tmp_path / "other.parquet")
+    with pytest.warns(OrderWarning, match="same values of id, pay, ill, w, but not record by record.*--record-key"):
+        column_distances(file, tmp_path / "other.parquet", ["age"])
+    column_distances(file, tmp_path / "other.parquet", ["age"], "id")  # which tells the records
+
+
+@pytest.mark.filterwarnings("default::postrand.workflow.same_order.OrderWarning")
+def test_another_order_is_told_on_the_command_line_too(tmp_path):
+    table = survey()
+    one = pa.table({"age": table["age"], "ill": table["ill"]})
+    pq.write_table(one, tmp_path / "one.parquet")
+    pa.csv.write_csv(one.take(np.arange(RECORDS)[::-1]), tmp_path / "back.csv")
+    said = CliRunner().invoke(
+        main, ["distances", *map(str, (tmp_path / "one.parquet", tmp_path / "back.csv")), "--columns", "age"]
+    )
+    assert "do not seem to be in the same order" in said.stderr
+    pq.write_table(one.set_column(1, "ill", pa.array(["no"] * RECORDS)), tmp_path / "changed.parquet")
+    column_distances(tmp_path / "one.parquet", tmp_path / "changed.parquet", ["age"])  # whose values were changed
 
 
 def call(*arguments):

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import encode, from_numpy
+from postrand.codebook.variable import Role
 from postrand.data.frames import like, names_of, to_arrow, with_columns
 from postrand.data.recoded import recode
-from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence, shown
+from postrand.support.inputs import is_names
 
 LEFT_OUT = ("drop", "record_key")
 """Roles that such a file does not hold."""
@@ -20,19 +22,33 @@ LEFT_OUT = ("drop", "record_key")
 
 def keys_of(keys: Sequence[str], codebook: Codebook | None) -> Sequence[str]:
     """Return the key variables: those that are named, or else those of the codebook with this role."""
-    return keys or ([] if codebook is None else [variable.name for variable in codebook.with_role("key")])
+    own = _with_role(codebook, "key")
+    return own if keys is None or (is_names(keys) and not keys) else keys
 
 
-def by_codebook(frame: Any, codebook: Codebook, used: Collection[str]) -> Any:
+def household_of(named: str | None, codebook: Codebook | None) -> str | None:
+    """Return the column with the number of the household: the one that is named, or else the codebook's."""
+    own = _with_role(codebook, "household")
+    return named if named is not None or not own else own[0]
+
+
+def _with_role(codebook: Codebook | None, role: Role) -> list[str]:
+    if not isinstance(codebook, Codebook | None):
+        raise UsageError(sentence("not a Codebook", got=shown(codebook, repr), fix="use Codebook.from_dict"))
+    return [] if codebook is None else [variable.name for variable in codebook.with_role(role)]
+
+
+def by_codebook(frame: Any, codebook: Codebook, used: Collection[str], household: str | None = None) -> Any:
     """Return a frame as the codebook describes it: recoded, and without the columns that are not released.
 
+    The column ``household`` stays, to be counted by: :func:`without_household` takes it out where it is not released.
     In the columns ``used``, codes for no answer are missing: they count as one value with the other missing ones, and
     as none of a sensitive variable.
 
     Raises
     ------
     UsageError
-        If a column that is used is not released.
+        If a column that is used is not released, or is another one after a recode.
     DataError
         If a column cannot be recoded, or a value of a used one is not in the codebook.
 
@@ -43,27 +59,46 @@ def by_codebook(frame: Any, codebook: Codebook, used: Collection[str]) -> Any:
     >>> by_codebook(pa.table({"id": [1, 2], "sick": ["yes", "n.a."]}), book, ["sick"]).to_pydict()
     {'sick': ['yes', None]}
     """
-    left = _left(codebook)
-    fix = "give it another role in the codebook, or name other columns"
-    what = "a column is used, and the codebook does not release it"
-    wrong = [
-        sentence(what, where=f"column {name!r}", got=codebook[name].role, fix=fix) for name in left if name in used
-    ]
-    raise_all(UsageError, wrong)
-    frame = recode(frame, codebook)
+    check_used(codebook, used, household)
+    left, frame = _left(codebook), recode(frame, codebook)
     names = names_of(frame)
     for name in used:
         if name in names and name in codebook and codebook[name].missing_codes:
             column = to_arrow(frame, [name]).column(0)
             frame = placed(frame, name, _without_codes(column, codebook[name]))
-    kept = [name for name in names if name not in left]
-    return frame if kept == names else with_columns(frame, pa.table({}), kept)
+    return _select(frame, [name for name in names if name == household or name not in left])
 
 
-def told(codebook: Codebook, used: Collection[str]) -> tuple[str, ...]:
-    """Return in sentences what a codebook did to the columns of a file."""
-    kept = [one for one in codebook.recodes if one.variable not in _left(codebook)]
-    recoded = [f"{one.variable}: {one.in_words()}" for one in kept]
+def check_used(codebook: Codebook, used: Collection[str], household: str | None = None) -> None:
+    """Raise UsageError with every column that is used and not released, or is another one after a recode."""
+    fix = "give it another role in the codebook, or name other columns"
+    what = "a column is used, and the codebook does not release it"
+    problems = [
+        sentence(what, where=f"column {name!r}", got=codebook[name].role, fix=fix)
+        for name in _left(codebook)
+        if name in used
+    ]
+    for name in [*used, *filter(None, [household])]:
+        made = [one.variable for one in codebook.recodes if one.source == name]
+        if made and name not in codebook:
+            what = f"column {name!r} is recoded into {' and '.join(map(repr, made))}, as the codebook tells"
+            problems.append(sentence(what, fix=f"name {' or '.join(map(repr, made))} in its place"))
+    raise_all(UsageError, problems)
+
+
+def without_household(frame: Any, household: str | None, codebook: Codebook | None) -> Any:
+    """Return the frame without the column ``household``, if the codebook does not release it."""
+    left = [] if codebook is None else _left(codebook)
+    return _select(frame, [name for name in names_of(frame) if name != household or name not in left])
+
+
+def _select(frame: Any, kept: list[str]) -> Any:
+    return frame if kept == names_of(frame) else with_columns(frame, pa.table({}), kept)
+
+
+def told(codebook: Codebook, used: Collection[str], left: Collection[str]) -> tuple[str, ...]:
+    """Return in sentences what a codebook did to the columns that leave, ``left``; ``used`` are some of them."""
+    recoded = [f"{one.variable}: {one.in_words()}" for one in codebook.recodes if one.variable in left]
     coded = [name for name in used if name in codebook and codebook[name].missing_codes]
     return (*recoded, *([f"Codes for no answer are missing values: {', '.join(coded)}."] if coded else []))
 

@@ -22,7 +22,9 @@ _NOT = (
     "Who knows others of a class can leave them out. Two such files of the same persons can be compared, and classes "
     "that overlap then single persons out.",
 )
-_ONE_HOUSEHOLD = "Households are not counted: the records of a class can be the members of one."
+HOUSEHOLDS = "households or persons"
+"""What a column of numbers counts, where several records have the same number."""
+_ONE_HOUSEHOLD = "Households and persons are not counted: the records of a class can be those of one."
 _NOT_OF_SUPPRESSION = (
     "A class in which all have one value of a variable tells this value of each of its members, and nearly so where "
     "one value is frequent.",
@@ -51,7 +53,7 @@ class Claims:
     share of all key values that must be suppressed at least for these claims, as far as that is proven.
 
     After microaggregation, ``exact`` is the share of each column's values whose group has equal values only, so that
-    the average is the true value. With ``household``, the column with its number, ``k`` counts households.
+    the average is the true value. With ``household``, the column with its number, ``k`` counts households, or persons.
     """
 
     method: Method
@@ -85,7 +87,7 @@ class Claims:
             return tuple(found)
         return tuple(
             f"Each released {'value' if len(names) == 1 else 'combination'} of {', '.join(names)} is that of at least "
-            f"{self.k} {'records' if self.household is None else 'households'}."
+            f"{self.k} {'records' if self.household is None else f'{HOUSEHOLDS} (by {self.household})'}."
             for names in self.classes
         )
 
@@ -157,7 +159,9 @@ class Claims:
             and self.household in held
             and _values(cells, there, held[self.household]) < self.k
         ):
-            yield sentence("a combination of values is that of too few households", where=where, wanted=f">= {self.k}")
+            yield sentence(
+                f"a combination of values is that of too few {HOUSEHOLDS}", where=where, wanted=f">= {self.k}"
+            )
         if self.sensitive is not None and _values(cells, there, held[self.sensitive]) < self.diversity:
             what = f"a combination of values has too few values of {self.sensitive!r}"
             yield sentence(what, where=where, wanted=f">= {self.diversity}")

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.alternatives.by_codebook import by_codebook, keys_of, placed
-from postrand.alternatives.claims import Claims, codes_of, key_codes
+from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, placed, without_household
+from postrand.alternatives.claims import HOUSEHOLDS, Claims, codes_of, key_codes
 from postrand.alternatives.fewest import SECONDS, fewest
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
 from postrand.alternatives.patterns import choices_of
@@ -19,10 +19,10 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
 from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.data.frames import like, names_of, to_arrow
-from postrand.errors import DataError, UsageError, raise_all, sentence
+from postrand.errors import DataError, UsageError, raise_all, sentence, shown
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.singled import MAX_ALONE
-from postrand.support.inputs import finite
+from postrand.support.inputs import finite, is_names
 from postrand.support.warned import warn
 
 MAX_KEYS = 20
@@ -79,6 +79,7 @@ def suppress(
     names = [*keys, *([sensitive] if sensitive is not None else [])]
     frame = frame if codebook is None else by_codebook(frame, codebook, names)
     table = to_arrow(frame, names)
+    check_flat(table.schema, table.column_names)
     coded = {name: codes_of(table.column(name)) for name in names}
     codes = key_codes({name: coded[name] for name in keys})
     values = np.zeros(codes.records, dtype=np.int64) if sensitive is None else np.asarray(coded[sensitive][0])
@@ -112,29 +113,30 @@ def microaggregate(
     household: str | None = None,
     codebook: Codebook | None = None,
 ) -> Protected:
-    """Replace numbers by the means of groups of at least ``k`` records, or households, that are alike.
+    """Replace numbers by the means of groups of at least ``k`` records, households or persons that are alike.
 
     Each column alone has the groups with the least squared change; missing values stay. ``together`` groups the records
     by all columns at once (MDAV), so that their combinations are those of at least k records; it loses more. Means of
     columns do not change. Nothing is drawn. A ``codebook`` is used as by :func:`suppress`; codes for no answer of the
     columns stay missing.
 
-    Members of a household have the same income of the household, and would be a group with no other in it. With
-    ``household``, the column with its number, groups are of at least ``k`` households; a codebook's variable with this
-    role is taken without. Groups of several columns are then of whole households, by their means.
+    Members of a household have the same income of the household, and would be a group with no other in it; so do the
+    records of a person. With ``household``, the column with the number of either, groups are of at least ``k`` of them;
+    a codebook's variable with this role is taken without. Groups of several columns are then of whole households or
+    persons, by their means.
 
     Raises
     ------
     UsageError
         If k or the columns are not valid.
     DataError
-        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values or households;
-        values are missing and columns go ``together``; or a record has no number of its household.
+        If a column is not there, has a value that is not a finite number, or fewer than ``k`` values, households
+        or persons; values are missing and columns go ``together``; or a record has no number of its household.
 
     Warns
     -----
     UnperturbedWarning
-        If more than one in a hundred averages is the true value, and households are not known.
+        If more than one in a hundred averages is the true value, and neither households nor persons are known.
 
     Examples
     --------
@@ -145,21 +147,25 @@ def microaggregate(
     Each released value of pay is that of at least 2 records. pay: mean squared change 1.7% of its variance.
     """
     household = household_of(household, codebook)
-    frame = frame if codebook is None else by_codebook(frame, codebook, columns)
+    check_asked(columns, k, household=household)
+    frame = frame if codebook is None else by_codebook(frame, codebook, columns, household)
     warn_of_codes(frame, columns, codebook)
     made = averaged(frame, columns, k, together, household)
     warn_of_exact(made.claims)
-    return made
+    return Protected(without_household(made.frame, household, codebook), made.claims)
 
 
 def averaged(frame: Any, columns: Sequence[str], k: int, together: bool, household: str | None) -> Protected:
-    """Return a frame with averages, and its claims, as :func:`microaggregate` does, and warn of nothing."""
-    check_asked(columns, k, household=household)
+    """Return a frame with averages, and its claims, as :func:`microaggregate` does, and warn of nothing.
+
+    What is asked is valid; see :func:`check_asked`.
+    """
     table = to_arrow(frame, [*columns, *([household] if household else [])])
+    check_flat(table.schema, table.column_names)
     held = {name: _numbers(table.column(name), name, together) for name in columns}
     units = _units(table.column(household), household) if household else np.arange(table.num_rows)
     there = {name: np.isfinite(values) for name, values in held.items()}
-    what = "households" if household else "records"
+    what = HOUSEHOLDS if household else "records"
     found = {name: np.unique(units[kept]).size for name, kept in there.items()}
     raise_all(DataError, [_few(k, f"column {name!r}", what) for name, number in found.items() if number < k])
     groups = _groups_together(np.stack(list(held.values()), axis=1), units, k) if together else None
@@ -189,29 +195,21 @@ def warn_of_codes(frame: Any, columns: Sequence[str], codebook: Codebook | None 
 
 
 def warn_of_exact(claims: Claims) -> None:
-    """Warn if more than one in a hundred averages is the true value, and households are not known."""
+    """Warn if more than one in a hundred averages is the true value, and neither households nor persons are known."""
     if claims.household is None and max((claims.exact or {}).values(), default=0.0) > MAX_ALONE:
         warn(f"{claims.told_exactly} {_SHARED}", UnperturbedWarning, stacklevel=4)
 
 
 _SHARED = (
-    "Next: where members of a household share such a value, name the column with its number, so that groups are of "
-    "households (household, --household); else choose a larger k"
+    "Next: where members of a household, or records of a person, share such a value, name the column with its number, "
+    "so that groups are of households or persons (household, --household); else choose a larger k"
 )
-
-
-def household_of(named: str | None, codebook: Codebook | None) -> str | None:
-    """Return the column with the number of the household: the one that is named, or else the codebook's."""
-    if named is not None:
-        return named
-    own = () if codebook is None else codebook.with_role("household")
-    return own[0].name if own else None
 
 
 def _units(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     codes = codes_of(column)[0]
     if (codes < 0).any():
-        what = "a record has no number of its household"
+        what = "a record has no number of its household or person"
         raise DataError(sentence(what, where=f"column {name!r}", fix="give it one, or leave the record out"))
     return np.asarray(np.unique(codes, return_inverse=True)[1])
 
@@ -240,23 +238,33 @@ def check_asked(
     household: str | None = None,
 ) -> None:
     """Raise UsageError with all that is not valid of what is asked, before a file is looked at."""
-    problems = []
-    if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
-        problems.append(sentence("columns must be a list of names", got=repr(names), wanted='["sex", "age"]'))
-    elif len(names) > MAX_KEYS:
-        problems.append(sentence("there are too many columns", got=len(names), wanted=f"<= {MAX_KEYS}"))
+    problems, columns = [], names if is_names(names) else ()
+    if not columns:
+        problems.append(sentence("columns must be a list of names", got=shown(names, repr), wanted='["sex", "age"]'))
+    elif len(columns) > MAX_KEYS:
+        problems.append(sentence("there are too many columns", got=len(columns), wanted=f"<= {MAX_KEYS}"))
     for what, number in (("k", k), ("the diversity", diversity)):
         if type(number) is not int or number < 2:
             problems.append(sentence(f"{what} is not valid", got=number, wanted="a whole number >= 2"))
     if not finite(seconds) > 0:
         fix = "give a time for the search: --seconds 60"
         problems.append(sentence("the seconds are not valid", got=seconds, wanted="a finite number > 0", fix=fix))
-    if sensitive is not None and sensitive in names:
-        problems.append(sentence("the sensitive column is one of the keys", got=sensitive, fix="name another column"))
-    if household is not None and household in names:
-        what = "the number of the household is one of the columns"
-        problems.append(sentence(what, got=household, fix="name another column"))
+    for what, one, other in (
+        ("the sensitive column", sensitive, "keys"),
+        ("the number of the household", household, "columns"),
+    ):
+        if one is not None and not (isinstance(one, str) and one):
+            problems.append(sentence(f"{what} is not the name of a column", got=shown(one, repr)))
+        elif one in columns:
+            problems.append(sentence(f"{what} is one of the {other}", got=one, fix="name another column"))
     raise_all(UsageError, problems)
+
+
+def check_flat(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raise DataError with every column of these names that has lists or records, whose values are not compared."""
+    nested = [name for name in names if name in schema.names and pa.types.is_nested(schema.field(name).type)]
+    what, fix = "a column of lists or records has no values to compare", "name another column"
+    raise_all(DataError, [sentence(what, where=f"column {name!r}", fix=fix) for name in nested])
 
 
 def _check_enough(records: int, k: int, values: NDArray[np.int64], diversity: int) -> None:

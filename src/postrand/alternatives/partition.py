@@ -7,16 +7,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_BLOCK, _ROOM = 1 << 12, 1 << 20
+"""Starts of runs whose changes are computed at a time, and the most changes."""
 
 
 def optimal_groups(values: Floats, k: int, units: Ints | None = None) -> Ints:
     """Return the groups, (n,), with the least ``Σ (x_i − mean of its group)²`` of runs of sorted values.
 
     Each run has at least k values; with ``units``, (n,), such as the household of each value, those of at least k of
-    them. Let ``e(i)`` be the first end of such a run from i on. A run that reaches ``e(e(i))`` can be cut at ``e(i)``
-    and changes less, so ``D(j) = min_i D(i) + SSE(i, j)`` over ``e(i) <= j < e(e(i))``: k to 2k − 1 values without
-    units (Hansen and Mukherjee 2003), where runs are the best of all groups. Time O(nk) for units of few values each.
-    There must be k values, or units.
+    them, k >= 2. Let ``e(i)`` be the first end of such a run from i on. A run that reaches ``e(e(i))`` can be cut at
+    ``e(i)`` and changes less, so ``D(j) = min_i D(i) + SSE(i, j)`` over ``e(i) <= j < e(e(i))``: k to 2k − 1 values
+    without units (Hansen and Mukherjee 2003), where runs are the best of all groups. Time O(nk) for units of few
+    different values each. There must be k values, or units.
 
     >>> pay = np.array([1.0, 9.0, 1.5, 2.0, 8.0])
     >>> optimal_groups(pay, 2).tolist()
@@ -24,33 +26,81 @@ def optimal_groups(values: Floats, k: int, units: Ints | None = None) -> Ints:
     >>> optimal_groups(pay, 2, np.array([0, 1, 0, 0, 1])).tolist()
     [0, 0, 0, 0, 0]
     """
-    n = values.size
     order = np.argsort(values, kind="stable") if units is None else np.lexsort((units, values))
     x = values[order]
-    ends = _first_ends(np.arange(n) if units is None else units[order], k)
-    best, come = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
-    best[0] = 0.0
-    sizes = np.arange(1.0, n + 1)
-    for i in range(n):
-        end = ends[i]
-        if end > n or best[i] == np.inf:
-            continue
-        last = min(ends[end], n + 1) - 1
-        run = x[i:last] - x[i]  # from the first of the run, so that no digits are lost in a dense column
-        change = (np.cumsum(run * run) - np.cumsum(run) ** 2 / sizes[: run.size])[end - i - 1 :]
-        total = best[i] + np.maximum(change, 0.0)
-        less = total < best[end : last + 1]
-        best[end : last + 1][less], come[end : last + 1][less] = total[less], i
-    groups, j, starts = np.zeros(n, dtype=np.int64), n, []
-    while j > 0:
-        j = int(come[j])
-        starts.append(j)
-    groups[starts[:-1]] = 1
-    groups[order] = np.cumsum(groups)
+    if units is None:
+        begins, ends = np.arange(x.size), np.arange(k, x.size + k + 1)
+    else:
+        begins = _begins(x, units[order])
+        ends = _first_ends(units[order][begins], k)
+    sizes = np.diff(begins, append=x.size)
+    starts = _best_starts(x[begins], sizes.astype(np.float64), np.minimum(ends, begins.size + 1))
+    first = np.zeros(begins.size, dtype=np.int64)
+    first[starts[1:]] = 1
+    groups = np.empty(x.size, dtype=np.int64)
+    groups[order] = np.repeat(np.cumsum(first), sizes)
     return groups
 
 
-def _first_ends(units: Ints, k: int) -> list[int]:
+def _begins(x: Floats, units: Ints) -> Ints:
+    """Return the places of sorted values, (m,), at which runs may begin: of equal values of a unit, at three at most.
+
+    In a run of n others, whose mean is d away, m equal values add ``n m d² / (n + m)`` to the change: concave in m. So
+    two runs that share them change least at an end: one has them all, or all but the one that counts the unit.
+    """
+    new = np.append(True, (np.diff(x) != 0) | (np.diff(units) != 0))
+    return np.flatnonzero(new | np.append(False, new[:-1]) | np.append(new[1:], True))
+
+
+def _best_starts(x: Floats, sizes: Floats, ends: Ints) -> list[int]:
+    """Return where the best runs begin, in order; value i stands for ``sizes[i]``, and ``ends`` are the ``e(i)``."""
+    n, stops = x.size, np.append(ends, ends[-1])[ends]
+    best, come = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
+    best[0], at = 0.0, 0
+    while at < n and ends[at] <= n:
+        most = int((stops[at : at + _BLOCK] - np.arange(at, min(at + _BLOCK, n + 1))).max())
+        upto = min(at + max(1, _ROOM // most), at + _BLOCK, n)
+        change = _changes(x, sizes, at, upto, most)
+        for row, end, stop in zip(range(upto - at), ends[at:upto].tolist(), stops[at:upto].tolist(), strict=True):
+            part, least = best[end:stop], change[row, end - at - row - 1 : stop - at - row - 1]
+            least += best[at + row]
+            np.minimum(part, least, out=part)
+        _note(come, best, change, at, ends[at:upto], stops[at:upto])
+        at = upto
+    starts, j = [], n
+    while j > 0:
+        j = int(come[j])
+        starts.append(j)
+    return starts[::-1]
+
+
+def _note(come: Ints, best: Floats, totals: Floats, first: int, ends: Ints, stops: Ints) -> None:
+    """Note at each end that has its least, so far, from one of these starts, which it is: the last of several."""
+    places = np.arange(first, first + ends.size)
+    fewest = int((ends - places).min())
+    reached = places[:, None] + np.arange(fewest, totals.shape[1] + 1)
+    least = totals[:, fewest - 1 :] == best[np.minimum(reached, best.size - 1)]
+    rows, columns = np.nonzero(least & (reached >= ends[:, None]) & (reached < stops[:, None]))
+    come[reached[rows, columns]] = first + rows
+
+
+def _changes(x: Floats, sizes: Floats, first: int, upto: int, most: int) -> Floats:
+    """Return ``SSE(i, i + t + 1)`` for i from ``first`` to ``upto``, (upto − first, most), of any values past the end.
+
+    Values are taken from the first of the run, so that no digits are lost in a dense column.
+    """
+    places = np.minimum(np.arange(first, upto)[:, None] + np.arange(most), x.size - 1)
+    return _from_first(x[places] - x[first:upto, None], sizes[places])
+
+
+def _from_first(run: Floats, sizes: Floats) -> Floats:
+    """Return the sums of squares about their mean of the first 1, 2, … values, along the last axis."""
+    total = np.cumsum(sizes * run, axis=-1)
+    squares = np.cumsum(sizes * run * run, axis=-1)
+    return np.asarray(np.maximum(squares - total * total / np.cumsum(sizes, axis=-1), 0.0))
+
+
+def _first_ends(units: Ints, k: int) -> Ints:
     """Return the smallest end of a run from each place, (n + 1,), that has k units; n + 1 where there is none."""
     n, end, held = units.size, 0, 0
     own = np.unique(units, return_inverse=True)[1].tolist()
@@ -63,7 +113,7 @@ def _first_ends(units: Ints, k: int) -> list[int]:
         found.append(end if held >= k else n + 1)
         count[own[start]] -= 1
         held -= not count[own[start]]
-    return [*found, n + 1]
+    return np.array([*found, n + 1])
 
 
 def mdav_groups(points: Floats, k: int) -> Ints:

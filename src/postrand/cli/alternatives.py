@@ -58,7 +58,9 @@ def suppress(
 @_CODEBOOK
 @_K
 @click.option(
-    "--household", metavar="NUMBER", help="Column with the number of the household: groups are of K households."
+    "--household",
+    metavar="NUMBER",
+    help="Column with the number of the household, or of the person: groups are of K of them.",
 )
 @click.option("--together", is_flag=True, help="Group the records by all columns at once (MDAV), not by each alone.")
 @left_options
@@ -67,10 +69,11 @@ def suppress(
 def microaggregate(
     file: Path, columns: str, codebook: Path | None, k: int, left: Any, out: Path, reading: Any, **search: Any
 ) -> Result:
-    """Replace numbers by the means of groups of at least K records, or households.
+    """Replace numbers by the means of groups of at least K records, households or persons.
 
     Each column alone gets the groups that change it least. Members of a household share its income, and would be a
-    group of their own: name the column with its number, --household (which --drop can leave out). The folder states
+    group of their own, and so would the records of a person: name the column with the number of either, --household
+    (which --drop can leave out). The folder states
     what holds and what does not. There is no differential privacy. Groups of a fixed size, with checks of what their
     averages show: 'postrand average'. Columns that stay as they are and name persons or single out records, or tell
     averaged values, need a decision: --drop or --as-is. Records are in a new random order. With a --codebook, the file

@@ -75,6 +75,7 @@ __all__ = [
     "Writer",
     "detected",
     "each_part",
+    "first_file",
     "format_of",
     "formats",
     "has_limits",
@@ -207,6 +208,11 @@ def place_of(path: Path, given: ReadSettings = USUAL) -> Path | File:
 def path_of(place: Path | File) -> Path:
     """Return the path of what :func:`placed` returned."""
     return place.path if isinstance(place, File) else place
+
+
+def first_file(place: Path | File, source: Source) -> Path:
+    """Return the path of the file that a source was opened from, of several files that of the first."""
+    return source.files[0] if isinstance(source, PartsSource) else path_of(place)
 
 
 def moved(place: Path | File, path: Path) -> Path | File:

@@ -20,6 +20,7 @@ from postrand.columns.audit import check_against
 from postrand.columns.source import as_numbers, check_released, numbers
 from postrand.engines.base import released_schema
 from postrand.errors import ReleaseError, SpecificationError, UncheckedError, UsageError, raise_all, sentence
+from postrand.formats.csv import writes_formulas
 from postrand.ranks.column import FORMS, Form, RankedColumn
 from postrand.ranks.laws import RANK_LAWS, RankLaw
 from postrand.ranks.values import released_level
@@ -69,9 +70,9 @@ def read_table(path: Path | formats.File, codebook: Codebook | None = None) -> p
 
 
 def table_of(source: formats.Source) -> pa.Table:
-    """Return the records of a source as :func:`read_table` does those of a file."""
+    """Return the records of a source as :func:`read_table` does those of a file; no lists or records."""
     table = pa.Table.from_batches(list(source.batches())).unify_dictionaries().combine_chunks()
-    fields = [field.with_metadata(own.metadata) for field, own in zip(table.schema, source.schema, strict=True)]
+    fields = [field.with_metadata(source.schema.field(field.name).metadata) for field in table.schema]
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
 
 
@@ -97,6 +98,18 @@ def released(table: pa.Table) -> pa.Table:
     schema = released_schema(table, table.column_names)
     fields = [field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def written(table: pa.Table, suffix: str, method: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
+    """Return a table as the files of a folder have it: in a text file, all but the method's own numbers are texts.
+
+    Read again, they are texts, and the bytes are compared with those of what was read.
+    """
+    table, own = released(table), _numbers_of(method, columns)
+    if not writes_formulas(suffix):
+        return table
+    fields = [f if f.name in own or coding.is_text(f.type) else f.with_type(pa.string()) for f in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def write_table(table: pa.Table, writer: formats.Writer) -> None:
@@ -367,19 +380,20 @@ def _bytes(root: Path, manifest: Mapping[str, Any], certificate: Mapping[str, An
 
     def compare() -> None:
         for path in (root / name for name in names):
-            table = _typed(released(read_table(path)), certificate)
+            table = released(read_table(path))
+            own = _numbers_of(certificate["method"], certificate["columns"])
+            table = table.cast(pa.schema([f.with_type(own.get(f.name, f.type)) for f in table.schema]))
             with formats.open_comparison(path, table.schema) as writer:
                 write_table(table, writer)
 
     settled(compare, library_of(root, names[0]), manifest["written_with"])
 
 
-def _typed(table: pa.Table, certificate: Mapping[str, Any]) -> pa.Table:
-    """Return a table in which the method's numbers are numbers, also if the format stores text."""
-    averaged = certificate["columns"] if certificate["method"].get("form") == "average" else []
-    wanted = {CLASS_COLUMN: pa.int64()} if certificate["method"]["model"] == ANATOMY else {}
-    wanted |= dict.fromkeys(averaged, pa.float64())
-    return table.cast(pa.schema([field.with_type(wanted.get(field.name, field.type)) for field in table.schema]))
+def _numbers_of(method: Mapping[str, Any], columns: Sequence[str]) -> dict[str, pa.DataType]:
+    """Return the types of the method's own numbers, by column, which are numbers also if the format stores text."""
+    averaged = columns if method.get("form") == "average" else []
+    classes = {CLASS_COLUMN: pa.int64()} if method["model"] == ANATOMY else {}
+    return {**classes, **dict.fromkeys(averaged, pa.float64())}
 
 
 def _with_file(

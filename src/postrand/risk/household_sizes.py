@@ -23,8 +23,8 @@ class HouseholdSizes:
     """Hold which share of the records are in households that no other one is like: confidential.
 
     ``alone``: no other household has their size. ``share``: nor, of this size, the same values of the unperturbed
-    ``columns`` in its members, at most two columns; those with which the share is largest. ``every``: of all columns,
-    also of those that single out too many records alone.
+    ``columns`` in its members, at most two columns; those with which the share is largest. ``rest``: of all columns
+    that do not single out too many records alone, of which other findings tell; ``every``: of all columns.
     """
 
     name: str
@@ -32,11 +32,12 @@ class HouseholdSizes:
     columns: tuple[str, ...]
     share: float
     every: float
+    rest: float
 
     @property
     def is_much(self) -> bool:
-        """Whether a curator is warned."""
-        return max(self.alone, self.share, self.every) > MAX_ALONE
+        """Whether a curator is warned: for what the size adds, and not for what a column singles out alone."""
+        return max(self.alone, self.share, self.rest) > MAX_ALONE
 
 
 def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSizes | None:
@@ -56,23 +57,24 @@ def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSiz
     own = np.where(there, 0, np.arange(numbers.size, dtype=np.uint64) + np.uint64(1))
     _, house = np.unique(np.stack([numbers, own]), axis=1, return_inverse=True)
     others = [one for one in singled if one.name != sample.household]
-    tried = [one.name for one in others if not one.is_much][:MAX_COLUMNS]
     codes = {one.name: sample.codes(one.name) for one in others}
-    return compared(sample.household, np.ravel(house).astype(np.int64), codes, tried)
+    rest = [one.name for one in others if not one.is_much]
+    return compared(sample.household, np.ravel(house).astype(np.int64), codes, rest)
 
 
 def compared(
-    name: str, house: NDArray[np.int64], codes: Mapping[str, Codes], tried: Sequence[str] | None = None
+    name: str, house: NDArray[np.int64], codes: Mapping[str, Codes], rest: Sequence[str] | None = None
 ) -> HouseholdSizes:
     """Return the same for the place of each record's household (n,), and the codes of columns.
 
-    ``tried`` are the columns of which one and two are combined, None for all.
+    ``rest`` are the columns of which the first ``MAX_COLUMNS`` are combined, one and two of them; None for all.
 
     >>> house = np.array([0, 0, 1, 2, 2, 3])
     >>> found = compared("hh", house, {"roof": (np.array([0, 0, 0, 1, 1, 0]), 2)})
     >>> found.alone, found.columns, round(found.share, 3)
     (0.0, ('roof',), 0.667)
     """
+    rest = [*codes] if rest is None else rest
     random = np.random.default_rng(_SEED)
     words = {key: random.integers(0, 2**64, size, dtype=np.uint64)[code] for key, (code, size) in codes.items()}
     sizes = np.bincount(house)
@@ -87,8 +89,8 @@ def compared(
         _, place, many = np.unique(held, return_inverse=True, return_counts=True)
         return float(sizes[many[np.ravel(place)] == 1].sum() / house.size)
 
-    sets = [own for k in (1, 2) for own in itertools.combinations(codes if tried is None else tried, k)]
+    sets = [own for k in (1, 2) for own in itertools.combinations(rest[:MAX_COLUMNS], k)]
     found = {own: share(own) for own in sets}
     best = max(found, key=lambda own: (found[own], -len(own)), default=())
     alone = share(())
-    return HouseholdSizes(name, alone, best, found.get(best, alone), share(tuple(codes)))
+    return HouseholdSizes(name, alone, best, found.get(best, alone), share(tuple(codes)), share(rest))

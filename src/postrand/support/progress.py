@@ -31,6 +31,8 @@ class Stage(StrEnum):
     DESIGNING = "designing the matrices"
     SINGLING = "measuring the unperturbed variables"
     PERTURBING = "perturbing"
+    SUPPRESSING = "searching for the fewest values to suppress"
+    GROUPING = "grouping the records"
     WRITING = "writing"
     VERIFYING = "verifying"
     RISK = "measuring the risk"

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import __version__, formats
-from postrand.alternatives.by_codebook import by_codebook, keys_of, told
+from postrand.alternatives.by_codebook import by_codebook, check_used, household_of, keys_of, told, without_household
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import (
     Protected,
     averaged,
     check_asked,
-    household_of,
+    check_flat,
     suppress,
     warn_of_codes,
     warn_of_exact,
@@ -38,9 +38,9 @@ from postrand.risk.findings import Findings
 from postrand.support.inputs import read_bytes
 from postrand.support.progress import Stage, stage
 from postrand.support.system import open_plain
+from postrand.workflow.copies import check_fits, copied_as, warn_of_formulas
 from postrand.workflow.leaving import of_averaged, of_suppressed
 from postrand.workflow.left_columns import alone_with, decided, warned, without
-from postrand.workflow.whole_columns import warn_of_formulas
 
 SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."
 SCHEMA = "postrand/alternative/1"
@@ -66,7 +66,8 @@ def suppress_file(
 ) -> tuple[Claims, tuple[str, ...]]:
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
-    The records are in a new random order. Returns the claims, and notes on how the file is written. A ``codebook`` is
+    The records are in a new random order. A format that is only read becomes the one of :func:`formats.written_as`.
+    Returns the claims, and notes on how the file is written. A ``codebook`` is
     used as by :func:`postrand.alternatives.frames.suppress`.
 
     Raises
@@ -77,20 +78,23 @@ def suppress_file(
         If a column that stays as it is names or numbers persons, holds free text, singles out records or tells true
         values, and is not named in ``as_is``.
     ReleaseError
-        If the folder exists or cannot be written, or the file's format cannot be.
+        If the folder exists or cannot be written.
     """
     keys = keys_of(keys, codebook)
     used = [*keys, *([sensitive] if sensitive else [])]
     check_asked(keys, k, diversity, sensitive, seconds)
     source, whole = _described(file, codebook, used)
+    suffix = copied_as(file, source, out)
     table = without(whole, used, _still(drop, source, whole), as_is)
     to_arrow(table, used)  # a name that is not there is told before columns ask for decisions
+    check_fits(table, suffix)
     found = decided(table, source, used, as_is)
-    stage(Stage.PERTURBING)
+    stage(Stage.SUPPRESSING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     found = warned(of_suppressed(found, table, made.frame))
-    notes = (*_by_codebook(codebook, used), *alone_with(made.frame, used, keys), *_signs(source, codebook))
-    return _write(made, file, out, found, notes)
+    notes = (*_by_codebook(codebook, used, made.frame), *alone_with(made.frame, used, keys), *_signs(source, codebook))
+    warn_of_formulas(file, made.frame.column_names, suffix)
+    return _write(made, out, suffix, found, notes)
 
 
 def microaggregate_file(
@@ -111,9 +115,13 @@ def microaggregate_file(
     ``codebook`` says what is a number, that is a point. The column ``household`` can be in ``drop``.
     """
     household = household_of(household, codebook)
-    source, whole = _described(file, codebook, columns)
-    read = without(whole, columns, _still(drop, source, whole), as_is)
-    stage(Stage.PERTURBING)
+    check_asked(columns, k, household=household)
+    source, whole = _described(file, codebook, columns, household)
+    suffix = copied_as(file, source, out)
+    held = without_household(whole, household, codebook)
+    read = without(held, columns, _still(drop, source, held), as_is)
+    check_fits(read, suffix)
+    stage(Stage.GROUPING)
     table = as_numbers(read, source, columns)
     numbered = table
     if household in whole.column_names and household not in table.column_names:
@@ -129,18 +137,22 @@ def microaggregate_file(
         frame = frame.set_column(frame.column_names.index(name), name, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
-    notes = (*_by_codebook(codebook, columns), *alone, rounded, *_signs(source, codebook))
-    return _write(Protected(frame, made.claims), file, out, found, notes)
+    notes = (*_by_codebook(codebook, columns, frame), *alone, rounded, *_signs(source, codebook))
+    warn_of_formulas(file, frame.column_names, suffix)
+    return _write(Protected(frame, made.claims), out, suffix, found, notes)
 
 
 def _described(
-    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str]
+    file: Path | formats.File, codebook: Codebook | None, used: Sequence[str], household: str | None = None
 ) -> tuple[formats.Source, pa.Table]:
     """Return the source of a file, and its columns as the codebook describes them."""
+    if codebook is not None:
+        check_used(codebook, used, household)
     source = open_records(file, codebook)
+    check_flat(source.schema, [*used, *filter(None, [household])])
     table = table_of(source)
     if codebook is not None:
-        table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used)
+        table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used, household)
     return source, table
 
 
@@ -150,8 +162,8 @@ def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list
     return [name for name in drop if name not in left]
 
 
-def _by_codebook(codebook: Codebook | None, used: Sequence[str]) -> tuple[str, ...]:
-    return () if codebook is None else told(codebook, used)
+def _by_codebook(codebook: Codebook | None, used: Sequence[str], frame: pa.Table) -> tuple[str, ...]:
+    return () if codebook is None else told(codebook, used, frame.column_names)
 
 
 def _rounded(averages: pa.ChunkedArray, true: pa.ChunkedArray, decimal: str) -> pa.Array:
@@ -215,11 +227,9 @@ def recheck(folder: str | Path) -> Claims:
 
 
 def _write(
-    made: Protected, file: Path | formats.File, out: Path, found: Findings, notes: tuple[str, ...]
+    made: Protected, out: Path, suffix: str, found: Findings, notes: tuple[str, ...]
 ) -> tuple[Claims, tuple[str, ...]]:
-    warn_of_formulas(file, made.frame.column_names)
     notes = (*notes, SHUFFLED)
-    suffix = formats.path_of(file).suffix.lower()
     stage(Stage.WRITING)
     with appearing(out) as folder:
         plain, data = _shuffled(released(made.frame)), folder / f"data{suffix}"

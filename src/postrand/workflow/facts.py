@@ -39,8 +39,7 @@ def data_name(plan: Plan, source: Source, engine: Engine) -> tuple[str, str]:
     """
     if plan.release.target is not None:
         return f"{DATA}.parquet", ".parquet"  # which becomes the table, and is gone
-    path = Path("table.parquet") if isinstance(plan.source, Table) else formats.path_of(plan.source)
-    path = source.files[0] if isinstance(source, PartsSource) else path
+    path = Path("table.parquet") if isinstance(plan.source, Table) else formats.first_file(plan.source, source)
     suffix = formats.written_as(path) if plan.release.format == "same" else f".{plan.release.format}"
     kind = engines().get(engine.name)
     several = isinstance(source, PartsSource) or (kind is not None and kind.writes_folder)

@@ -16,7 +16,7 @@ from postrand.plan.free_texts import identifying, named
 from postrand.plan.numbering import household_among
 from postrand.risk.findings import Finding, Findings, share_text, singling
 from postrand.risk.linked import columns_of, gathered, links
-from postrand.risk.reveals import UnperturbedWarning
+from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.risk.singled_together import singled_by_all
@@ -124,12 +124,18 @@ def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_i
         held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
         if held:
             names = [pair.clear for pair in held]
-            text = f"true values of {name} follow from columns that stay as they are, {', '.join(names)}"
+            text = f"true values of {name} {_how(held)} columns that stay as they are, {', '.join(names)}"
             yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
     for both, found in joint:  # as a plan's findings: two together that all but settle a value need a decision too
-        text = f"{TRUE} {found.perturbed} follow from two columns together that stay as they are, {' and '.join(both)}"
+        two = f"two columns together that stay as they are, {' and '.join(both)}"
+        text = f"{TRUE} {found.perturbed} {_how([found])} {two}"
         is_open = found.is_certain and not {*both} <= {*as_is}
         yield Finding("linked", both, (found.perturbed,), f"{text}: {found.in_words}", is_open=is_open)
+
+
+def _how(held: Sequence[PairReveal]) -> str:
+    """Return how true values come from columns: they follow only where a plan would have to decide."""
+    return "follow from" if any(pair.is_certain for pair in held) else "can be guessed better from"
 
 
 def _linked(

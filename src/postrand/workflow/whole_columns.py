@@ -15,7 +15,6 @@ from postrand.alternatives.frames import warn_of_codes
 from postrand.columns.anatomy import anatomise, content_of
 from postrand.columns.source import numbers, order_problems
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
-from postrand.formats.csv import FormulaWarning, formula_warning
 from postrand.ranks import PermutationModel, RankLaw, average, permutation, permutation_model
 from postrand.ranks.apply import not_averaged
 from postrand.ranks.column import Form, RankedColumn, RankWarning
@@ -27,7 +26,9 @@ from postrand.support.progress import Stage, stage
 from postrand.support.randomness import ReleaseKey, as_release_key, derive, words
 from postrand.support.warned import warn
 from postrand.support.wordings import in_words
+from postrand.workflow.copies import check_fits, copied_as, warn_of_formulas
 from postrand.workflow.left_columns import decided, warned, without
+from postrand.workflow.same_order import check_order
 
 
 def permute_columns(
@@ -96,13 +97,14 @@ def anatomise_file(
     """
     place, out, key = _place(file), Path(out), as_release_key(release_key)
     source = formats.read(place)
+    suffix = copied_as(place, source, out)
     table = without(proofs.numbered(source), key_variables, drop, as_is)
-    stage(Stage.PERTURBING)
+    check_fits(table, suffix)
+    stage(Stage.GROUPING)
     release = anatomise(table, key_variables, k, key)
     warned(decided(table, source, key_variables, as_is))
     method = {"model": proofs.ANATOMY, "k": k}
-    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]])
-    suffix = formats.path_of(place).suffix.lower()
+    warn_of_formulas(place, [*key_variables, *release.others.column_names[1:]], suffix)
     return _write(
         out, [release.keys, release.others], suffix, method, key_variables, {"key_is_private": key.is_private}
     )
@@ -120,7 +122,7 @@ def _by_ranks(
     keep_order: bool,
 ) -> dict[str, Any]:
     source, path = formats.read(file), formats.path_of(file)
-    table = proofs.numbered(source)
+    suffix, table = copied_as(file, source, out), proofs.numbered(source)
     problems = _problems(columns, table.column_names, path.name)
     if law.least < 2:
         problems.append(sentence("runs of one rank protect nothing", got=options.describe(law), wanted=">= 2"))
@@ -137,9 +139,10 @@ def _by_ranks(
     alike = [problem for name in columns for problem in order_problems(name, table[name], held[name], orders)]
     raise_all(DataError, [*filter(None, shown), *alike])
     table = without(table, columns, drop, as_is)
+    check_fits(table, suffix)
     warned(decided(table, source, columns, as_is))
     warn_of_codes(table, columns)
-    stage(Stage.PERTURBING)
+    stage(Stage.GROUPING if form == "average" else Stage.PERTURBING)
     for name in columns:
         ranked = RankedColumn(name, law, form, held[name].size, levels[name])
         if ranked.warning:
@@ -156,11 +159,11 @@ def _by_ranks(
             positions[present] = present[permutation(values, law, key, name=name)]
             column = column.take(positions)
         table = table.set_column(table.column_names.index(name), field, column)
-    warn_of_formulas(file, table.column_names)
+    warn_of_formulas(file, table.column_names, suffix)
     facts = {} if form == "average" else {"key_is_private": key is None or key.is_private}
     if not keep_order:
         table, facts = _shuffled(table, as_release_key(key)), {**facts, "order_is_shuffled": True}
-    return _write(out, [table], path.suffix.lower(), proofs.law_method(law, form), columns, facts)
+    return _write(out, [table], suffix, proofs.law_method(law, form), columns, facts)
 
 
 def _place(file: str | Path | formats.File) -> Path | formats.File:
@@ -171,14 +174,6 @@ def _shuffled(table: pa.Table, key: ReleaseKey) -> pa.Table:
     """Return the records in a random order; another table, or another key, has another one."""
     order = derive(key, "order of whole columns", content_of(table)).order
     return table.take(np.argsort(words(order, np.arange(table.num_rows, dtype=np.uint64), 0)[:, 0]))
-
-
-def warn_of_formulas(file: Path | formats.File, columns: Sequence[str]) -> None:
-    """Warn of texts of these columns that a spreadsheet would take for formulas, where the file is text."""
-    source, suffix = formats.read(file), formats.path_of(file).suffix.lower()
-    own = [name for name in columns if name in source.schema.names]  # a recode's new column holds the codebook's labels
-    if unsafe := formula_warning(source, own, suffix):
-        warn(unsafe, FormulaWarning, stacklevel=4)
 
 
 def column_distances(
@@ -197,14 +192,26 @@ def column_distances(
     UsageError
         If a column is in one file only, or is repeated.
     DataError
-        If the files do not contain the same records, a column has no value in common, or a value is not a finite
-        number.
+        If the files do not contain the same records, or not in the same order; a column has no value in common; or a
+        value is not a finite number.
+
+    Warns
+    -----
+    OrderWarning
+        If other columns show that the order differs.
     """
-    pair = [_in_order(_place(path), columns, record_key) for path in (original, released)]
+    places = [_place(path) for path in (original, released)]
+    tables = [proofs.numbered(formats.read(place)) for place in places]
+    pair = [
+        _in_order(table, columns, record_key, formats.path_of(place).name)
+        for table, place in zip(tables, places, strict=True)
+    ]
     keys = [None if record_key is None else table[record_key] for table in pair]
     if pair[0].num_rows != pair[1].num_rows or keys[0] != keys[1]:
         fix = "" if record_key else "name a record key"
         raise DataError(sentence("the files do not contain the same records", fix=fix))
+    if record_key is None:
+        check_order(places, tables, columns)
     found = {}
     for name in columns:
         both = pc.and_(*(pc.is_valid(table[name]) for table in pair))
@@ -212,16 +219,15 @@ def column_distances(
     return found
 
 
-def _in_order(file: Path | formats.File, columns: Sequence[str], record_key: str | None) -> pa.Table:
-    """Return a file's columns, sorted by the text of the record key if there is one."""
-    table, path = proofs.numbered(formats.read(file)), formats.path_of(file)
+def _in_order(table: pa.Table, columns: Sequence[str], record_key: str | None, where: str) -> pa.Table:
+    """Return the columns of a file, sorted by the text of the record key if there is one."""
     if record_key is None:
-        raise_all(UsageError, _problems(columns, table.column_names, path.name))
+        raise_all(UsageError, _problems(columns, table.column_names, where))
         return table.select(columns)
-    raise_all(UsageError, _problems([*columns, record_key], table.column_names, path.name))
+    raise_all(UsageError, _problems([*columns, record_key], table.column_names, where))
     keys = table[record_key].cast(pa.string())
     if pc.count_distinct(keys, mode="all").as_py() < table.num_rows or keys.null_count:
-        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=path.name))
+        raise DataError(sentence(f"record key {record_key!r} is missing or repeated", where=where))
     table = table.select(columns).append_column(record_key, keys)
     return table.take(pc.sort_indices(keys))
 
@@ -251,7 +257,7 @@ def _write(
     stage(Stage.WRITING)
     with appearing(out) as folder:
         for name, table in zip(proofs.names_of(method, suffix), tables, strict=True):
-            plain = proofs.released(table)
+            plain = proofs.written(table, suffix, method, columns)
             with formats.open_writer(folder / name, plain.schema) as writer:
                 proofs.write_table(plain, writer)
         certificate = proofs.write_proofs(folder, suffix, method, columns, facts)
