@@ -17,7 +17,7 @@ from postrand.errors import SpecificationError, UsageError
 from postrand.estimate import offer
 from postrand.estimate.survey_design import SurveyWarning, set_aside
 from postrand.release import rebuild_report
-from postrand.report.html import counted_words
+from postrand.report.captions import counted_words
 from tests.fixtures.releases.make import write_villages
 
 KEPT = Path(__file__).parent / "fixtures" / "releases" / "3" / "surveyed"
