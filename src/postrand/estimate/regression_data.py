@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -235,6 +236,20 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
             )
         )
     return response, tuple(needed)
+
+
+def amounts_of(formula: str) -> list[str]:
+    """Return the covariates that enter a formula otherwise than by category.
+
+    >>> amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
+    ['age', 'pay']
+    """
+    from formulaic import Formula
+
+    factors = {str(factor.expr) for term in Formula(formula).rhs for factor in term.factors}
+    taken = [text for text in factors if not text.startswith("C(")]
+    covariates = variables_of(formula)[1]
+    return [n for n in covariates if any(n == t or re.search(rf"\b{re.escape(n)}\b", t) for t in taken)]
 
 
 def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:
