@@ -189,7 +189,7 @@ def _after(step: Recoding, found: Mapping[float, str]) -> dict[float, str]:
     """Return what a step makes of numbers that stand for more; none where it gives names."""
     if not found:
         return {}
-    import pyarrow as pa
+    import pyarrow as pa  # reading a codebook does not need it
 
     made = [step.to_arrow(pa.array([value]))[0].as_py() for value in found] if step.reads == "numbers" else []
     return {value: word for value, word in zip(made, found.values(), strict=False) if not isinstance(value, str)}
