@@ -57,6 +57,7 @@ def test_plans_have_the_unit_that_is_asked_for(tmp_path):
         "All records of a household with up to 4 members together: epsilon = 7.5: of 100 guesses" in said
     )  # 1.5 + 4 x 1.5
     assert "for plans that protect households" not in said.lower()
+    assert "tenure: in a block of its own, drawn once for a household" in said
     made = pr.run(plans[0], tmp_path / "out", release_key=b"k" * 32)
     levels = made.mechanism.units.bounds
     assert levels["household"] == 4

@@ -78,7 +78,7 @@ def test_every_entry_of_a_certificate():
 
 
 def test_a_certificate_shows_five_sentences_and_counts_the_others():
-    for number, shown, more in ((5, 5, []), (6, 6, []), (8, 5, ["and 3 more claims"])):
+    for number, shown, more in ((5, 5, []), (6, 6, []), (8, 5, ["and 3 more statements"])):
         found = certify(Mechanism({"a": RR2}), [DP(1.0 + k) for k in range(number)])
         assert repr(found).splitlines() == ["Certificate:", *found.sentences[:shown], *more]
 

@@ -17,7 +17,7 @@ import pytest
 from postrand import completion, formats, load_plan, release, run
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.not_released import shown_codebook
-from postrand.engines.base import labelled
+from postrand.codebook.perturbed_labels import labelled
 from postrand.errors import ReleaseError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
@@ -137,7 +137,7 @@ def test_folders_of_columns_say_what_was_done(form: str, tmp_path: Path) -> None
 def labelled_release(folder: Path, suffix: str, labels: dict[str, str]) -> Path:
     """Write a release whose columns have these labels in the data file."""
     table, law = drawn(300, 1.0)
-    held = labelled(table.schema, labels)
+    held = labelled(table.schema, {name: {b"label": text.encode()} for name, text in labels.items()})
 
     def write(path: Path) -> None:
         with formats.open_writer(path, held) as writer:

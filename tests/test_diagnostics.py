@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,13 @@ from postrand.completion.diagnostics import diagnose
 from postrand.completion.diagnostics_tables import Seen, expected, law_axis
 from postrand.completion.diagnostics_unbiased import compare, jackknife, overall, unbiased
 from postrand.completion.predictive import combined, predict
+from postrand.completion.readme import completed_readme
 from postrand.estimate.evidence import evidence_of
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, moved_told
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mixture import Draw, Evidence, Fit, Law, Settings
+from postrand.report.completed_values import completed_view
 from tests.evidence_cases import CASES, frame_of, released_records
 from tests.mixture_cases import SIZES, draw_released, mixture_table, mixture_truth, release, response, split
 
@@ -294,6 +298,21 @@ def test_a_table_of_few_unperturbed_records_is_marked():
     found = diagnose(as_fit(evidence, [wide(true_draw())] * 4))
     assert all(one.on_model for one in found.rests_on_model)
     assert any("fewer than 500" in text for text in found.warnings)
+
+
+def test_numbers_moved_in_rank_are_told_wherever_copies_are():
+    """The test of the words that a release has; its completed.json stays as it is, to be made again."""
+    kept = Path(__file__).parent / "fixtures" / "releases" / "3" / "completed" / "completed.json"
+    told = json.loads(kept.read_text("utf-8"))
+    (said,) = moved_told(told["diagnostics"]["approximated"])
+    assert "pay were exchanged or averaged among neighbours in rank" in said
+    assert "standard errors are too small" in said
+    assert said in " ".join(completed_readme(told).split())
+    assert said in completed_view(told, "data.csv")["warnings"]
+    rng = np.random.default_rng(12)
+    fit = as_fit(release(mixture_truth(500, rng), split(), rng), [wide(independent_draw())] * 4)
+    assert said in str(diagnose(fit, approximated={"pay": TAKEN_FOR_TRUE}))
+    assert "in rank" not in str(diagnose(fit, approximated={"age": "by 10 classes of equal size"}))
 
 
 def test_what_is_said_and_kept():

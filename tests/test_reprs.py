@@ -52,7 +52,7 @@ def test_a_certificate_is_shown_by_its_claims():
     one = pr.certify(MECHANISM, [pr.DifferentialPrivacy(1.5)])
     assert repr(one) == "\n".join(["Certificate:", *one.sentences])
     claims = [pr.Claim(pr.DifferentialPrivacy(1.5), ("sex", "area"))] * 9
-    assert repr(pr.certify(MECHANISM, claims)).splitlines()[-1] == "and 4 more claims"
+    assert repr(pr.certify(MECHANISM, claims)).splitlines()[-1] == "and 4 more statements"
 
 
 def test_long_lists_are_cut():

@@ -17,7 +17,7 @@ from postrand.errors import SpecificationError, UsageError
 from postrand.estimate import offer
 from postrand.estimate.survey_design import SurveyWarning, set_aside
 from postrand.release import rebuild_report
-from postrand.report.html import counted_words
+from postrand.report.captions import counted_words
 from tests.fixtures.releases.make import write_villages
 
 KEPT = Path(__file__).parent / "fixtures" / "releases" / "3" / "surveyed"
@@ -178,9 +178,13 @@ def test_the_caption_names_what_is_recorded_and_is_silent_where_nothing_is():
     assert counted_words(Codebook(variables, survey=design)).startswith(" Standard errors are those of a simple random")
 
 
-def test_the_report_counts_the_claims_that_protect_prints(tmp_path):
-    for kept in ("surveyed", "housed"):
+def test_the_report_counts_the_claims_of_its_table_and_what_protect_prints_beside_them(tmp_path):
+    for kept, further in (("surveyed", False), ("housed", True)):
         page = rebuild_report(KEPT.parent / kept, tmp_path / f"{kept}.html").read_text()
-        many = len(pr.read_release(KEPT.parent / kept).certificate_sentences)
-        assert f"<dt>Privacy claims</dt><dd>{many}</dd>" in page
-    assert many > len(pr.read_release(KEPT.parent / "housed").certificate["claims"])
+        found = pr.read_release(KEPT.parent / kept)
+        claims, printed = len(found.certificate["claims"]), len(found.certificate_sentences)
+        table = page[page.index('aria-label="Privacy claims"') : page.index('id="limits"')]
+        assert table[: table.index("</table>")].count('<th scope="row">') == claims
+        assert f"<dt>Privacy claims</dt><dd>{claims}</dd>" in page
+        said = f"<dt>Further statements of the guarantee</dt><dd>{printed - claims}</dd>"
+        assert (said in page) == (printed > claims) == further

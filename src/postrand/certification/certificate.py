@@ -85,7 +85,7 @@ class Certificate:
     def __repr__(self) -> str:
         more = unshown(len(self.sentences), _SHOWN)
         lines = self.sentences[: len(self.sentences) - more]
-        return "\n".join(["Certificate:", *lines, *([f"and {more} more claims"] if more else [])])
+        return "\n".join(["Certificate:", *lines, *([f"and {more} more statements"] if more else [])])
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -96,6 +96,11 @@ class Certificate:
         file = () if self.file is None else wordings.file_level(self.file.to_dict())
         series = () if self.series is None else series_words.series(self.series.to_dict())
         return (*claims, *ranked, *wordings.unit_levels(self.units), *file, *series)
+
+    @property
+    def further(self) -> int:
+        """The number of sentences beside those of claims: of ranked columns, of persons and households, of the file."""
+        return len(self.sentences) - len(self.claims)
 
     @property
     def claim_texts(self) -> tuple[str, ...]:

@@ -91,10 +91,15 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
         from postrand.formats.excel import write_tables
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
-    notes = (functools.partial(weighting, asked), clustering, setting_aside, fitting)
+    names = {*_listed(asked), *getattr(result, "perturbed", ())}  # of a formula, and of --by
+    notes = (functools.partial(weighting, asked), functools.partial(clustering, names), setting_aside, fitting)
     noted = [note(question, release.mechanism, given) for note in notes]
     noted = [text for text in noted if text]
     return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
+
+
+def _listed(asked: str) -> Iterable[str]:
+    return map(str.strip, asked.split(","))
 
 
 def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
@@ -112,28 +117,24 @@ def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str
     if not names or "replicates" in given or given.get("method") in ("likelihood", "model"):
         return ""
     name = names[0]
-    ranked = {column.variable for column in mechanism.numerical} & {*map(str.strip, asked.split(","))}
+    ranked = {column.variable for column in mechanism.numerical} & {*_listed(asked)}
     if ranked:
         why = "was released by a rank law, and no weighted figure can be corrected for it"
         return f"Note: every record counts once; {', '.join(sorted(ranked))} {why}"
     return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"
 
 
-def clustering(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
-    """Return that standard errors take members of a household as drawn one by one; "" where they do not."""
+def clustering(names: Iterable[str], question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return that standard errors take records of a household or person as drawn one by one; "" where they do not."""
+    from postrand.estimate.alike import drawn_alone
+
     if "psu" not in {option.name for option in question.options} or {"psu", "replicates"} & {*given}:
         return ""
-    recorded = question.recorded(mechanism, given)
-    book = mechanism.codebook
-    names = [] if book is None else [v.name for v in book.with_role("household")]
-    if not names or given.get("method") in ("likelihood", "model"):
+    if setting_aside(question, mechanism, given):  # which tells of clusters
         return ""
-    if recorded is not None and (recorded.psu or recorded.replicates):
-        return ""
-    return (
-        f"Note: standard errors take each record as drawn by itself; members of a household are alike, so that errors "
-        f"are often larger: --psu {names[0]}"
-    )
+    psu = "" if given.get("method") in ("likelihood", "model") else ": --psu {}"
+    told = drawn_alone(mechanism, names, question.recorded(mechanism, given), psu)
+    return f"Note: {told}" if told else ""
 
 
 def setting_aside(question: Any, mechanism: Any, given: Mapping[str, str]) -> str:

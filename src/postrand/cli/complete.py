@@ -74,10 +74,11 @@ def complete(
 
 def _found(told: dict[str, Any]) -> list[str]:
     """Return what the tests of the model found, line by line."""
-    failed = [f"- {text}" for text in told["problems"]]
-    noted = [f"- {text}" for text in told["warnings"]]
     from postrand.estimate.by_model import FAILED
+    from postrand.estimate.evidence_variables import moved_told
 
+    failed = [f"- {text}" for text in told["problems"]]
+    noted = [f"- {text}" for text in (*told["warnings"], *moved_told(told["diagnostics"]["approximated"]))]
     return [
         *(["", f"{FAILED}:", *failed] if failed else []),
         *(["", "Read these, too:", *noted] if noted else []),

@@ -1,17 +1,24 @@
-"""Labels of perturbed columns in files of statistical programs: they say that the values are perturbed.
+"""Labels in files of statistical programs: those of the codebook, and that the values of a column are perturbed.
 
-Who opens such a file sees the label of a column, and perhaps nothing else of the release.
+Who opens such a file sees the labels of a column and its values, and perhaps nothing else of the release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
+
 from postrand.codebook.codebook import Codebook
+from postrand.codebook.coding import is_text
+from postrand.codebook.not_released import METADATA_KEY
 from postrand.codebook.variable import Variable
 
 MARK = "(perturbed)"
+LABEL, VALUES = b"label", b"value_labels"
+"""Of a column's metadata: its label, and those of its values as JSON by their texts."""
 
 
 def marked_label(variable: Variable) -> str:
@@ -27,6 +34,63 @@ def marked_labels(codebook: Codebook, perturbed: Collection[str], room: int) -> 
     """Return the marked labels of perturbed variables, by name, that have at most ``room`` bytes."""
     labels = {v.name: marked_label(v) for v in codebook.variables if v.name in perturbed}
     return {name: text for name, text in labels.items() if len(text.encode()) <= room}
+
+
+def value_labels(variable: Variable) -> dict[str, str]:
+    """Return the labels of a variable's categories that say more than the category, by its text.
+
+    >>> value_labels(Variable("days", role="other", categories=(29, 30), labels=("29", "30 and more"), type="int64"))
+    {'30': '30 and more'}
+    """
+    pairs = zip(map(str, variable.categories), variable.labels, strict=False)
+    return {text: label for text, label in pairs if label != text}
+
+
+def published_labels(
+    codebook: Codebook, perturbed: Collection[str] = (), room: int = 0
+) -> dict[str, dict[bytes, bytes]]:
+    """Return what the metadata of columns say by the codebook, in a file for people: labels of columns and of values.
+
+    The label of one that is ``perturbed`` says so, where it then has at most ``room`` bytes.
+    """
+    marks, found = marked_labels(codebook, perturbed, room), dict[str, dict[bytes, bytes]]()
+    for variable in codebook.variables:
+        labels = value_labels(variable)
+        said = {
+            LABEL: marks.get(variable.name, variable.label),
+            VALUES: json.dumps(labels, ensure_ascii=False) if labels else "",
+        }
+        if kept := {key: text.encode() for key, text in said.items() if text}:
+            found[variable.name] = kept
+    return found
+
+
+def labelled(schema: pa.Schema, labels: Mapping[str, Mapping[bytes, bytes]]) -> pa.Schema:
+    """Return the schema with these labels of columns and of values, by name.
+
+    A value that a column of this type does not read back gets none. Variables of a split have theirs already.
+    """
+    return pa.schema([_with_labels(f, labels.get(f.name, {})) for f in schema], schema.metadata)
+
+
+def _with_labels(field: pa.Field, labels: Mapping[bytes, bytes]) -> pa.Field:
+    own, said = field.metadata or {}, dict(labels)
+    more = json.loads(said.pop(VALUES, b"{}"))
+    if METADATA_KEY not in own:
+        values = json.loads(own.get(VALUES, b"{}"))
+        values |= {text: label for text, label in more.items() if _comes_back(text, field.type)}
+        said |= {VALUES: json.dumps(values, ensure_ascii=False).encode()} if values else {}
+    return field.with_metadata({**own, **said}) if said else field
+
+
+def _comes_back(text: str, of: pa.DataType) -> bool:
+    """Whether a file of numbers gives this text of a category back; texts are as they are."""
+    if is_text(of):
+        return True
+    try:
+        return str(int(text) if pa.types.is_integer(of) else float(text)) == text
+    except ValueError:
+        return False
 
 
 def as_labelled(variable: Variable, label: str | None) -> Variable:

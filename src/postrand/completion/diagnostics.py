@@ -18,7 +18,7 @@ from postrand.completion.diagnostics_tables import Places, Seen, expected
 from postrand.completion.diagnostics_unbiased import ENOUGH, Compared, compare, largest, overall
 from postrand.completion.predictive import LEVEL, Predicted, combined, predict
 from postrand.completion.totals_cost import Cost
-from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, moved_told
 from postrand.mixture import Fit
 from postrand.support.showing import show_whole, unshown
 from postrand.support.worth_basis import BASES
@@ -326,7 +326,7 @@ class Diagnostics:
             )
         lines += self.totals.sentences if self.totals is not None else ()
         lines += [f"Problem: {text}" for text in self.problems]
-        lines += [f"Warning: {text}" for text in self.warnings]
+        lines += [f"Warning: {text}" for text in (*self.warnings, *moved_told(self.approximated))]
         return "\n".join(lines if self.problems else [*lines, "Nothing speaks against using the copies."])
 
     _repr_pretty_ = show_whole

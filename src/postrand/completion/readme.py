@@ -10,6 +10,7 @@ from typing import Any
 from postrand import formats
 from postrand.codebook.survey_design import SurveyDesign, survey_from_dict
 from postrand.completion import survey_recipes
+from postrand.estimate.evidence_variables import moved_told
 from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.support.showing import few
 
@@ -96,7 +97,8 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
     else:
         lines.append(wrapped("No test of the model failed" + (", but read what follows." if told["warnings"] else ".")))
     if told["warnings"]:
-        lines += ["", "Read these, too:", *numbered(told["warnings"])]
+        moved = moved_told(told["diagnostics"]["approximated"])
+        lines += ["", "Read these, too:", *numbered([*told["warnings"], *moved])]
     more = (
         "What the release itself does not show rests on the model, such as tables of many variables. Compare important "
         "results with estimates from the release alone: postrand estimate."

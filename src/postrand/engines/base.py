@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import is_partly, released_field, released_variable
-from postrand.codebook.perturbed_labels import as_labelled
+from postrand.codebook.perturbed_labels import LABEL, VALUES, as_labelled, labelled
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -37,28 +37,21 @@ class FolderSink:
     """A sink that writes a new folder of files; a cluster's executors write them themselves.
 
     The folder must be at the same path on every machine. ``sizes``: records of each file where one process writes.
-    ``labels`` replace those of columns, by name.
+    ``labels`` are what the metadata of columns say, by name; see :func:`labelled`.
     """
 
     folder: Path
     suffix: str = ".parquet"
     sizes: tuple[int, ...] = (0,)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[bytes, bytes]] = field(default_factory=dict)
 
     def __call__(self, schema: pa.Schema) -> AbstractContextManager[Writer]:
         """Open the folder for one writer; see :func:`postrand.formats.open_parts`."""
         return formats.open_parts(self.folder, self.suffix, self.sizes, labelled(schema, self.labels))
 
 
-def labelled(schema: pa.Schema, labels: Mapping[str, str]) -> pa.Schema:
-    """Return the schema with these labels of columns, by name."""
-    said = {name: {**(schema.field(name).metadata or {}), _LABEL: text} for name, text in labels.items()}
-    return pa.schema([f.with_metadata(said.get(f.name, f.metadata)) for f in schema], schema.metadata)
-
-
-_LABEL, _VALUES = b"label", b"value_labels"
 PUBLIC_METADATA = frozenset(
-    (_LABEL, _VALUES, b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
+    (LABEL, VALUES, b"missing_codes", b"missing_ranges", b"format", b"measure", b"lettered_missing")
 )
 """What a column's own metadata may carry into a release; labels only as the codebook publishes them."""
 
@@ -220,7 +213,7 @@ def released_schema(
         field, variable = source.schema.field(name), None if codebook is None else codebook[name]
         is_fresh = fresh is not None and fresh.name == name
         if variable is not None and name in perturbed:
-            variable = as_labelled(variable, (field.metadata or {}).get(_LABEL, b"").decode("utf-8", "replace"))
+            variable = as_labelled(variable, (field.metadata or {}).get(LABEL, b"").decode("utf-8", "replace"))
         if variable is not None and name in partly:
             fields.append(released_field(variable if is_partly(variable) else released_variable(variable)))
             continue
@@ -233,7 +226,7 @@ def public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
     """Keep of a field's metadata what a release may say: the confidential file may have written anything there."""
     kept = {key: text for key, text in (field.metadata or {}).items() if key in PUBLIC_METADATA}
     if variable is not None:
-        published = {_LABEL: variable.label, **({_VALUES: _labels(kept, variable)} if variable.is_categorical else {})}
+        published = {LABEL: variable.label, **({VALUES: _labels(kept, variable)} if variable.is_categorical else {})}
         kept = {key: published.get(key, text) for key, text in kept.items() if published.get(key, text)}
     return field.remove_metadata().with_metadata(kept) if kept else field.remove_metadata()
 
@@ -241,7 +234,7 @@ def public_field(field: pa.Field, variable: Variable | None) -> pa.Field:
 def _labels(metadata: Mapping[bytes, bytes], variable: Variable) -> str:
     """Return the codebook's labels of the values that the file labels, in the file's order, as JSON."""
     try:
-        found = json.loads(metadata.get(_VALUES, b"{}"))
+        found = json.loads(metadata.get(VALUES, b"{}"))
     except (ValueError, RecursionError):
         return ""
     texts = dict(zip(map(str, variable.categories), variable.labels, strict=False))

@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 
 from postrand import formats
 from postrand.codebook import Codebook
+from postrand.codebook.perturbed_labels import labelled
 from postrand.columns.recoded import needed_for, unrecoded
 from postrand.data.households import Renumbering
 from postrand.engines import spark_tasks as tasks
-from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, labelled, released_schema
+from postrand.engines.base import Engine, EngineKind, FolderSink, Sink, check_columns, released_schema
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.local import LocalEngine
 from postrand.engines.records import Perturber

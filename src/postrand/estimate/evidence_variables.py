@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from postrand.codebook import Codebook
+from postrand.support.showing import few
 
 Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
 TAKEN_FOR_TRUE = "released values are taken for true ones"
 """The note of a column that was released by ranks."""
+
+
+def moved_told(approximated: Mapping[str, str]) -> list[str]:
+    """Return what analyses of copies leave aside, if values of columns moved in rank; ``approximated``: notes by name.
+
+    >>> moved_told({"pay": TAKEN_FOR_TRUE})[0][:67]
+    'The values of pay were exchanged or averaged among neighbours in ra'
+    >>> moved_told({"age": "in bins"})
+    []
+    """
+    ranked = [name for name, why in approximated.items() if why == TAKEN_FOR_TRUE]
+    if not ranked:
+        return []
+    return [
+        f"The values of {few(ranked)} were exchanged or averaged among neighbours in rank, in every copy alike, and no "
+        "analysis counts how far: in groups, with weights and in models, standard errors are too small, and relations "
+        "with other variables are changed. A mean over all records, without weights, is right."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.nominal import nominal_warnings, quantity_warnings
+from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import Estimate
 from postrand.estimate.survey_design import design_of, refuse_design
@@ -201,9 +201,16 @@ def _result(
 
 
 def estimate_of(
-    records: Records, mechanism: Mechanism, variables: Sequence[str], what: str, value: Array, law: Any
+    records: Records,
+    mechanism: Mechanism,
+    variables: Sequence[str],
+    what: str,
+    value: Array,
+    law: Any,
+    reached: Array | None = None,
 ) -> Estimate:
-    """Return the result of a group statistic."""
+    """Return the result of a group statistic, which ``what`` names; ``reached`` as for :func:`limit_warnings`."""
+    book = mechanism.codebook
     groups = records.layout.variables
     method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
     return Estimate(
@@ -216,7 +223,11 @@ def estimate_of(
         dropped=records.dropped,
         method=method,
         perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
-        notes=(*nominal_warnings(mechanism.codebook, variables), *quantity_warnings(mechanism.codebook, records.clear)),
+        notes=(
+            *nominal_warnings(book, variables),
+            *quantity_warnings(book, records.clear),
+            *limit_warnings(book, variables, what.split()[0], reached),
+        ),
     )
 
 

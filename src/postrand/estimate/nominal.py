@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import from_numpy
 from postrand.codebook.no_answer import counted
 from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.errors import sentence
+from postrand.recoding.base import spelt
+from postrand.recoding.limits import stands_for
 from postrand.support.showing import capital, unshown
 
 _SHOWN = 3
@@ -61,6 +64,48 @@ def quantity_warnings(codebook: Codebook | None, values: Mapping[str, Any]) -> t
         return ()
     fix = "leave out the records that have them, or ask for a release whose codebook says which values are missing"
     return (sentence(capital(quantities_told(found)), fix=f"if they mean no answer, {fix}"),)
+
+
+def limit_warnings(codebook: Codebook | None, names: Iterable[str], what: str, reached: Any = None) -> tuple[str, ...]:
+    """Return a sentence for each variable of which a recoded limit, such as 30 for 30 and more, is taken for a number.
+
+    ``what`` is calculated from them: a mean, total, ratio or regression. Of a quantile, ``reached`` are its values with
+    the ends of their intervals, and only a limit that they reach is told.
+    """
+    asked, found = set(names), list[str]()
+    for recode in () if codebook is None else codebook.recodes:
+        limits = recode.stand_for_more if recode.variable in asked else {}
+        if reached is not None:
+            limits = {limit: word for limit, word in limits.items() if _reaches(np.asarray(reached), limit, word)}
+        if limits:
+            assert codebook is not None
+            table = recode.variable in codebook and codebook[recode.variable].is_categorical
+            effect = _quantile(limits) if what == "quantile" else _effect(what, limits, recode.variable, table)
+            found.append(f"{recode.variable}: {stands_for(limits)} (recoded). {effect}")
+    return tuple(found)
+
+
+def _reaches(values: NDArray[np.float64], limit: float, word: str) -> bool:
+    """Whether one of these values is the limit or beyond it; one without an end is told of as such."""
+    held = values[np.isfinite(values)]
+    return bool((held >= limit if word == "more" else held <= limit).any())
+
+
+def _quantile(limits: Mapping[float, str]) -> str:
+    """Return what a quantile at a limit means."""
+    ends = " and one of ".join(f"{spelt(limit)} means {spelt(limit)} or {word}" for limit, word in limits.items())
+    return f"So a quantile of {ends}."
+
+
+def _effect(what: str, limits: Mapping[float, str], name: str, table: bool) -> str:
+    """Return what limits do to a result, and what they leave as it is."""
+    effect = "; that of the true numbers can differ"
+    if what in ("mean", "total") and len(limits) == 1:
+        low = "more" in limits.values()
+        effect = ", too low if true numbers are higher" if low else ", too high if true numbers are lower"
+    ends = " and ".join(f"{'below' if word == 'more' else 'above'} {spelt(limit)}" for limit, word in limits.items())
+    right = f"A table of {name} and quantiles {ends} are" if table else f"Quantiles {ends} are"
+    return f"So this {what} is that of the recoded numbers{effect}. {right} not affected."
 
 
 def _column(values: Any) -> pa.Array | pa.ChunkedArray:

@@ -89,7 +89,8 @@ def quantile(
     law = QuantileLaw(records, variable, chances, *solve(records, variable, chances, FLAG_LEVEL))
     single = listed(q) is None
     value = law.values.reshape(records.layout.shape if single else (*records.layout.shape, len(chances)))
-    found = estimate_of(records, mechanism, (variable,), f"quantile of {variable}", value, law)
+    reached = np.stack([law.values, law.low, law.high])
+    found = estimate_of(records, mechanism, (variable,), f"quantile of {variable}", value, law, reached)
     if single:
         return found
     labels = (*found.labels, tuple(f"{one:g}" for one in chances))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, n
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
 from postrand.support.extras import require
+from postrand.support.showing import few
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -237,6 +239,20 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
     return response, tuple(needed)
 
 
+def amounts_of(formula: str) -> list[str]:
+    """Return the covariates that enter a formula otherwise than by category.
+
+    >>> amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
+    ['age', 'pay']
+    """
+    from formulaic import Formula
+
+    factors = {str(factor.expr) for term in Formula(formula).rhs for factor in term.factors}
+    taken = [text for text in factors if not text.startswith("C(")]
+    covariates = variables_of(formula)[1]
+    return [n for n in covariates if any(n == t or re.search(rf"\b{re.escape(n)}\b", t) for t in taken)]
+
+
 def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:
     book = mechanism.codebook
     if book is not None and name in book:
@@ -318,17 +334,22 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
 
 
 def _numbers(variable: Variable) -> Array:
-    absent = variable.missing == "category" or variable.missing_codes
-    numbers = [] if absent else category_numbers(variable)
-    if not numbers:
-        raise DataError(
-            sentence(
-                "a response of this family needs categories that are all numbers, and none that means no answer",
-                where=variable.name,
-                fix="use family 'multinomial', or ask for means by group, which leave out who did not answer",
-            )
-        )
-    return np.array(numbers, dtype=np.float64)
+    numbers = category_numbers(variable)
+    keep, wanted = "", "categories that are all numbers, and none that means no answer"
+    if numbers and variable.missing == "category":
+        what, keep = f"missing is a category of {variable.name}", "missing = 'keep'"
+    elif numbers and variable.missing_codes:
+        what = f"categories of {variable.name} mean no answer: {few(list(map(str, variable.missing_codes)))}"
+        keep = "a recode that makes them missing, and missing = 'keep'"
+    elif numbers:
+        return np.array(numbers, dtype=np.float64)
+    else:
+        what = f"categories of {variable.name} are no numbers"
+    fix = "use family 'multinomial', or ask for means by group" + ", which leave out who did not answer" * bool(keep)
+    alone = "(where it is perturbed, in a block of its own)"
+    fix += f"; in the codebook of the next release, write {keep} {alone}" if keep else ""
+    what = f"{what}, so it cannot be the response of this family"
+    raise DataError(sentence(what, where=variable.name, wanted=wanted, fix=fix))
 
 
 def _floats(table: pa.Table, name: str) -> Array:

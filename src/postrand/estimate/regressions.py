@@ -13,10 +13,10 @@ from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
-from postrand.estimate.nominal import nominal_warnings, quantity_warnings
+from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
-from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, prefixes, problem_of, read
+from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, amounts_of, prefixes, problem_of, read
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
@@ -148,12 +148,14 @@ def regression(
 def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     """Return the warnings of a response whose codes only name categories, which some families do not calculate with.
 
-    And of codes for no answer in unperturbed numbers, on either side of the formula.
+    And of codes for no answer in unperturbed numbers, and of limits that stand for more, on either side of the formula.
     """
-    named = nominal_warnings(data.book, [data.response]) if data.family in ("linear", "poisson") else ()
+    amount = [data.response] if data.family in ("linear", "poisson") else []
+    named = nominal_warnings(data.book, amount)
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
-    return (*named, *quantity_warnings(mechanism.codebook, numbers))
+    limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
+    return (*named, *quantity_warnings(mechanism.codebook, numbers), *limits)
 
 
 def _solved(data: Data) -> Fit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from postrand import formats
 from postrand.codebook import Codebook
 from postrand.codebook.coding import arrow_type, category_values
 from postrand.codebook.not_released import released_field, released_variable
+from postrand.codebook.perturbed_labels import labelled, published_labels
 from postrand.codebook.variable import RELEASED_ROLES, Variable
 from postrand.errors import PostrandError
 from postrand.plan.values import ReleaseOptions
@@ -30,9 +30,7 @@ def format_problems(
     roles = (*RELEASED_ROLES, "record_key") if release.release_ids else RELEASED_ROLES
     variables = codebook.with_role(*roles)
     try:
-        # Labels are written where the file has them, which is certain only of the programs' own files.
-        labelled = file is not None and formats.is_known(file) and formats.has_limits(formats.written_as(file))
-        schema = pa.schema([_field(v, v.name in shown, labelled) for v in variables])
+        schema = labelled(pa.schema([_field(v, v.name in shown) for v in variables]), published_labels(codebook))
         values = {v.name: values_to_try(v, v.name in shown) for v in variables if v.is_categorical}
     except PostrandError:
         return  # another problem of the codebook, which is told by itself
@@ -47,13 +45,10 @@ def _suffix(release: ReleaseOptions, file: Path | None) -> str:
     return formats.written_as(file) if file is not None and formats.is_known(file) else ""
 
 
-def _field(variable: Variable, is_shown: bool, labelled: bool) -> pa.Field:
+def _field(variable: Variable, is_shown: bool) -> pa.Field:
     if is_shown:
         return released_field(released_variable(variable))
-    labels = dict(zip(map(str, variable.categories), variable.labels, strict=False))
-    said = {"label": variable.label, "value_labels": json.dumps(labels) if labels else ""}
-    kept = {key: text for key, text in said.items() if text and labelled}
-    return pa.field(variable.name, arrow_type(variable.type), metadata=kept or None)
+    return pa.field(variable.name, arrow_type(variable.type))
 
 
 def values_to_try(variable: Variable, is_shown: bool) -> pa.Array:

@@ -100,11 +100,16 @@ class Bands:
         return (*([self.below] if self.below else []), *self._names())
 
     def in_words(self) -> str:
-        """Return the bands."""
+        """Return the bands.
+
+        >>> Bands((15, 30), below="child").in_words()
+        "bands from each edge to below the next: 15, 30 and more; all below 15 are 'child'"
+        """
         of = f" of {self.unit}s" if self.unit else ""
         origin = f", from the quantiles of {self.table}" if self.table else ""
         edges = ", ".join(self._edge(edge) for edge in self._edges())
-        return f"bands{of} from each edge to below the next: {edges} and more{origin}"
+        below = f"; all below {self._edge(self._edges()[0])} are {self.below!r}" if self.below else ""
+        return f"bands{of} from each edge to below the next: {edges} and more{below}{origin}"
 
     def _edges(self) -> NDArray[np.float64]:
         return np.array([_place(edge, self.unit) for edge in self.bands])

@@ -29,8 +29,8 @@ class Recoding(Protocol):
 
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
     files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
-    meaning, has ``labels_of(values) -> texts``, and ``stand_for_more``, those values. One that looks at the file has
-    ``settled(counts) -> kind``.
+    meaning, has ``labels_of(values) -> texts``, and ``stand_for_more``, those values, each with what it stands for:
+    ``more`` or ``less``. One that looks at the file has ``settled(counts) -> kind``.
     """
 
     name: ClassVar[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,13 +53,14 @@ class Limits:
         return ()
 
     @property
-    def stand_for_more(self) -> tuple[float, ...]:
+    def stand_for_more(self) -> dict[float, str]:
         """The limits: they stand for more than themselves.
 
         >>> Limits(top=9999).stand_for_more
-        (9999,)
+        {9999: 'more'}
         """
-        return tuple(limit for limit in (self.bottom, self.top) if limit is not None)
+        ends = ((self.bottom, "less"), (self.top, "more"))
+        return {limit: word for limit, word in ends if limit is not None}
 
     def labels_of(self, values: Sequence[float]) -> list[str]:
         """Return a text for each category of the result: the limits stand for more than themselves.
@@ -67,14 +68,30 @@ class Limits:
         >>> Limits(top=85).labels_of([84, 85])
         ['84', '85 and more']
         """
-        said = {self.bottom: "and less", self.top: "and more"}
-        return [f"{spelt(value)} {said[value]}" if value in said else spelt(value) for value in values]
+        said = self.stand_for_more
+        return [beyond(value, said[value]) if value in said else spelt(value) for value in values]
 
     def in_words(self) -> str:
         """Return the limits."""
-        said = [] if self.bottom is None else [f"{spelt(self.bottom)} stands for {spelt(self.bottom)} and less"]
-        said += [] if self.top is None else [f"{spelt(self.top)} stands for {spelt(self.top)} and more"]
-        return f"top and bottom coding: {', '.join(said)}"
+        return f"top and bottom coding: {stands_for(self.stand_for_more)}"
+
+
+def beyond(limit: float, word: str) -> str:
+    """Return what a limit stands for.
+
+    >>> beyond(85.0, "more")
+    '85 and more'
+    """
+    return f"{spelt(limit)} and {word}"
+
+
+def stands_for(limits: Mapping[float, str]) -> str:
+    """Return what limits stand for, one after the other.
+
+    >>> stands_for({0: "less", 85: "more"})
+    '0 stands for 0 and less, 85 stands for 85 and more'
+    """
+    return ", ".join(f"{spelt(limit)} stands for {beyond(limit, word)}" for limit, word in limits.items())
 
 
 def _problems(kind: Limits) -> Iterable[str]:

@@ -83,9 +83,16 @@ class Recode:
         return isinstance(self.kind, Unchanged)
 
     @property
-    def stand_for_more(self) -> tuple[float, ...]:
-        """The numbers of the result that stand for more than themselves, such as the limit of a top coding."""
-        return tuple(value for step in steps_of(self.kind) for value in getattr(step, "stand_for_more", ()))
+    def stand_for_more(self) -> dict[float, str]:
+        """The numbers of the result that stand for ``"more"`` or ``"less"``, such as the limits of a top coding.
+
+        >>> Recode.from_dict({"variable": "pay", "steps": [{"top": 5400}, {"rounding": 1000}]}).stand_for_more
+        {5000: 'more'}
+        """
+        found = dict[float, str]()
+        for step in steps_of(self.kind):
+            found = _after(step, found) | getattr(step, "stand_for_more", {})
+        return found
 
     @property
     def kinds(self) -> str:
@@ -176,6 +183,16 @@ def twice(results: Sequence[str]) -> Iterable[str]:
     """Yield a sentence for each result that several recodes make, alike or not."""
     for name in repeated(results):
         yield sentence(f"two recodes of {name!r}", fix="keep one, or give one of the results another name")
+
+
+def _after(step: Recoding, found: Mapping[float, str]) -> dict[float, str]:
+    """Return what a step makes of numbers that stand for more; none where it gives names."""
+    if not found:
+        return {}
+    import pyarrow as pa  # reading a codebook does not need it
+
+    made = [step.to_arrow(pa.array([value]))[0].as_py() for value in found] if step.reads == "numbers" else []
+    return {value: word for value, word in zip(made, found.values(), strict=False) if not isinstance(value, str)}
 
 
 def _problems(recode: Recode) -> Iterable[str]:

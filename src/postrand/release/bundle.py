@@ -96,7 +96,7 @@ class Release:
     def __repr__(self) -> str:
         perturbed = len(self.mechanism.variables) + len(self.mechanism.numerical)
         size = f"{len(self.codebook.names)} variables, {perturbed} of them perturbed"
-        return f"Release({str(self.path)!r}: {size}, {len(self.certificate_sentences)} claims)"
+        return f"Release({str(self.path)!r}: {size}, {len(self.certificate['claims'])} claims)"
 
     @property
     def data_path(self) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from postrand.estimate.evidence_variables import moved_told
 from postrand.report import completed_pictures as pictures
 from postrand.support.worth_basis import BASES
 
@@ -31,7 +32,7 @@ def completed_view(told: Mapping[str, Any], data: str) -> dict[str, Any]:
         "seed": told["seed"],
         "found": found,
         "problems": told["problems"],
-        "warnings": told["warnings"],
+        "warnings": [*told["warnings"], *moved_told(found["approximated"])],
         "trace": pictures.trace(found["convergence"]["trace"]),
         "predicted": pictures.predicted(found["released_tables"]["points"]),
         "tables": [_table(one) for one in found["shares"]],

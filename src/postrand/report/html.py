@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from postrand.certification.certificate import Certificate, Claim
 from postrand.certification.plain_words import plain_promise, unit_claims
-from postrand.codebook import Codebook
 from postrand.engines.summary import Summary
 from postrand.estimate import Estimate
 from postrand.estimate.export import fits_r
@@ -30,6 +29,7 @@ from postrand.mechanism.matrix import UNIT
 from postrand.mechanism.one_member import kept_rules
 from postrand.privacy import MetricPrivacy, PrivacyModel
 from postrand.report import svg, text
+from postrand.report.captions import alike_words, counted_words
 from postrand.report.distances import metric_of, moves
 from postrand.report.maps import picture
 from postrand.report.split_values import split_view
@@ -81,7 +81,8 @@ def public_report(
             records=summary.records,
             names=mechanism.require_codebook().names,
             claims=_claims(certificate, mechanism),
-            claimed=len(certificate.sentences),
+            claimed=len(certificate.claims),
+            stated=certificate.further,
             account=_account(mechanism, certificate),
             file=_file(certificate),
             units=(*wordings.unit_levels(certificate.units), *unit_claims(mechanism), *kept),
@@ -100,6 +101,7 @@ def public_report(
             worths=_worths(found.variables[:VARIABLE_BUDGET], mechanism, summary.records),
             basis=BASES[EQUAL.basis],
             split_tables=[_split_table(one) for one in split.tables] if split else [],
+            alike=alike_words(mechanism),
             blocks=[
                 _block(view, metric_of(block, certificate) if k < MAX_MAPS else None, draw=k < MAX_DRAWN)
                 for k, (view, block) in enumerate(zip(found.blocks, mechanism.blocks, strict=False))
@@ -117,29 +119,6 @@ def public_report(
             priors=PRIORS,
             shades=[0.0, *svg.SHADES],
         )
-    )
-
-
-def counted_words(book: Codebook) -> str:
-    """Return what a corrected table of the page leaves aside of how the records were drawn, to follow its caption.
-
-    The page is made from counts of records, in one pass: they are not weighted.
-    """
-    found, weights = book.survey, [one.name for one in book.with_role("weight")]
-    alone = "standard errors are those of a simple random sample"
-    if found is not None and (found.weights or found.replicates):
-        named = found.weights or "replicate weights"
-        return (
-            f" Not weighted by {named}, as the recorded survey design would: each record counts once, so these are "
-            f"figures of the records, not of the population, and {alone}. 'postrand estimate' uses the design."
-        )
-    if found is not None:
-        return f" {alone.capitalize()}, not of the recorded survey design, which 'postrand estimate' uses."
-    if not weights:
-        return ""
-    return (
-        " Not weighted: each record counts once, so these are figures of the records, not of the population; "
-        f"for that, use 'postrand estimate --weight {weights[0]}'."
     )
 
 

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postrand.codebook.coding import category_numbers
-from postrand.codebook.variable import Variable
-from postrand.support.column_wordings import NUMBERED_BANDS
-from postrand.support.showing import few
 from postrand.workflow.advice_choice import Trial
-from postrand.workflow.advice_refusals import RELEASED
+from postrand.workflow.advice_uses import Verdict, verdicts
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.half_widths import Drawn
-
-_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
 
 class Asked(NamedTuple):
@@ -62,28 +56,9 @@ class Advised:
     uses: tuple[str, ...] = ()
 
     @property
-    def no_means(self) -> tuple[str, ...]:
-        """The numbers of which means are asked and refused: the plan moves or averages their values."""
-        return tuple(name for one in self.trial.plan.numerical for name in one.variables)
-
-    @property
-    def with_means(self) -> tuple[str, ...]:
-        """The released variables that have numbers, or categories that are numbers and no codes with labels."""
-        book = self.trial.plan.codebook
-        found = (v.name for v in book.with_role(*RELEASED) if _has_numbers(v))
-        return tuple(name for name in found if name not in self.no_means)
-
-    @property
-    def means(self) -> str:
-        """Whether means, where they are asked, can be had from the plan's release; "" where they are not asked."""
-        if "means" not in self.uses:
-            return ""
-        if not self.with_means and not self.no_means:
-            return f"means: NOT met (no variable that is released has numbers; give one {NUMBERED_BANDS})"
-        if not self.no_means:
-            return f"means: met (of {few(self.with_means)}; no number is moved or averaged)"
-        why = f"means by group and weighted means of {', '.join(self.no_means)} are refused: the values move"
-        return f"means: NOT met ({why}; give the variable categories by a recode to perturb it, or release it as it is)"
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Whether the plan's release answers each kind of question that is asked."""
+        return tuple(verdicts(self.trial.plan, self.uses))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""
@@ -94,9 +69,7 @@ class Advised:
             | ({} if one.drawn is None else {"kish_factor": one.drawn.effect, "not_counted": one.drawn.not_counted})
             for one in self.asked
         ]
-        if self.means:
-            is_met = bool(self.with_means) and not self.no_means
-            limits.append({"limit": "means", "before": None, "after": None, "met": is_met})
+        limits += [{"limit": one.what, "before": None, "after": None, "met": one.is_met} for one in self.verdicts]
         return {
             "plan": str(self.path),
             "way": self.trial.candidate.name,
@@ -106,10 +79,3 @@ class Advised:
             "findings": [text for _, text in self.findings],
             "figures": self.figures.to_dict(),
         }
-
-
-def _has_numbers(variable: Variable) -> bool:
-    """Return whether means of a variable make sense: it has numbers, or categories that are and are no codes."""
-    if variable.is_categorical:
-        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
-    return variable.type.startswith(_NUMBERS)

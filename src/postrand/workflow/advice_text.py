@@ -240,8 +240,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
-    if plan.means:
-        yield f"  Asked: {plan.means}"
+    yield from (f"  Asked: {verdict}" for verdict in plan.verdicts)
     yield from (f"  Moved in rank: {text}" for text in figures.moves)
     yield from (f"  {text}" for text in all_in_words(figures.ways))
     yield f"  Order of the records: {ORDERS[trial.plan.release.shuffle]}"

@@ -72,7 +72,7 @@ def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names)
         whole = {"model": "differential", "epsilon": epsilon}
         return {**held, "privacy": whole, "unit": unit, "blocks": [*held.get("blocks", ()), *blocks]}
 
-    where = "a block of their own" if joint else "blocks of their own"
+    where = "a block of its own" if len(own) == 1 else "a block of their own" if joint else "blocks of their own"
     drawn = f"{', '.join(own)}: in {where}, drawn once for a household, so that all members show one value; completed "
     drawn += "files ('postrand complete') cannot be made of such a release"
     return replace(candidate, sections=sections, notes=(*candidate.notes, *([drawn] if own else [])))

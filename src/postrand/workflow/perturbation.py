@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from postrand import formats, release
 from postrand.certification.certificate import Claim, Facts
-from postrand.codebook.perturbed_labels import marked_labels
+from postrand.codebook.perturbed_labels import labelled, published_labels
 from postrand.columns.source import released
 from postrand.data.households import renumbering_of
 from postrand.engines import Engine, FolderSink, Sink
-from postrand.engines.base import labelled
 from postrand.engines.content import Content
 from postrand.formats import PartsSource, Source
 from postrand.mechanism import Mechanism
@@ -120,7 +119,8 @@ class Perturbation:
             found = self.known.answers[house]
             fresh = renumbering_of(found, house.name, self.key, self.mechanism.digest(), tag)
         room = formats.format_of(f"x{self.suffix}").label_room
-        labels = marked_labels(self.plan.codebook, self.mechanism.variables, room)
+        shown = self.plan.codebook, self.mechanism.variables, room
+        labels = published_labels(*shown) if formats.has_limits(self.suffix) else {}
         self.engine.perturb(
             released(self.source, self.mechanism, self.key, record_key, content=tag, held=self.known.held),
             self.mechanism,
@@ -145,7 +145,9 @@ def file_warnings(known: Known) -> Iterator[tuple[str, type[UserWarning]]]:
         yield unsafe, FormulaWarning
 
 
-def sink_for(path: Path, suffix: str, source: Source, shuffle: bool, labels: Mapping[str, str]) -> Sink:
+def sink_for(
+    path: Path, suffix: str, source: Source, shuffle: bool, labels: Mapping[str, Mapping[bytes, bytes]]
+) -> Sink:
     """Return the destination of the released data, with these labels; a folder has as many files as the source.
 
     Files of shuffled records have the same size: different sizes would reveal how many records each source file has.

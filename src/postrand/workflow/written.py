@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postrand import formats
+from postrand.codebook.perturbed_labels import labelled, published_labels
 from postrand.engines.base import released_schema
 from postrand.errors import DataError, PostrandError, UsageError, raise_all
 from postrand.plan.written import values_to_try
@@ -36,6 +37,7 @@ def check_fits(known: Known) -> None:
     shown = () if plan.split is None else plan.split.variables
     names = released_names(plan)
     schema = released_schema(known.source, names, plan.codebook, partly=shown)
+    schema = labelled(schema, published_labels(plan.codebook)) if formats.has_limits(suffix) else schema
     held = [v for v in plan.codebook.variables if v.name in names and v.is_categorical]
     categories = {v.name: values_to_try(v, v.name in shown) for v in held}
     raise_all(DataError, formats.misfits(suffix, schema, {**tried, **categories}))

@@ -1,0 +1,102 @@
+"""Whether a plan's release answers the kinds of questions that analysts will ask: means, totals, models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from postrand.codebook.coding import category_numbers
+from postrand.codebook.variable import Variable
+from postrand.estimate.nominal import names_only
+from postrand.plan import Plan
+from postrand.support.column_wordings import NUMBERED_BANDS
+from postrand.support.showing import few
+from postrand.workflow.advice_refusals import RELEASED
+
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
+_INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
+
+
+class Verdict(NamedTuple):
+    """Hold what is asked, whether the plan's release answers it, and of what or why not."""
+
+    what: str
+    is_met: bool
+    why: str
+    names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
+
+    def __str__(self) -> str:
+        said = "met" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
+        return f"{self.what}: {said} ({self.why})"
+
+
+def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
+    """Yield whether the release of a plan answers each kind of question that is asked; tables always are."""
+    moved = tuple(name for one in plan.numerical for name in one.variables)
+    if "means" in uses:
+        yield _means(plan, moved)
+        if plan.split is not None and plan.codebook.survey is not None:
+            what = "of and by the variables of the split they are refused with the survey design of the codebook"
+            fix = "multiply the mean by a published number of persons, or ask for a ratio"
+            yield Verdict("totals", False, f"{what}: {fix}")
+    if "models" in uses:
+        yield _models(plan, moved)
+
+
+def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
+    with_means = [v.name for v in plan.codebook.with_role(*RELEASED) if _has_numbers(v) and v.name not in moved]
+    if moved:
+        why = f"means by group and weighted means of {', '.join(moved)} are refused: the values move"
+        return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
+    if not with_means:
+        return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
+    return Verdict("means", True, f"of {few(with_means)}; no number is moved or averaged")
+
+
+def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
+    """Return which variables can be the response of which family, and those that cannot be that of their numbers."""
+    families: dict[str, list[str]] = {"linear and Poisson": [], "logistic": [], "multinomial": []}
+    absent = []
+    for variable in plan.codebook.with_role(*RELEASED):
+        if variable.name in moved:
+            continue
+        family = _family(variable)
+        if family == "multinomial" and category_numbers(variable) and not names_only(variable):
+            absent.append(variable)
+        if family:
+            families[family].append(variable.name)
+    can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
+    why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
+    why += [_without_answer(absent, plan)] if absent else []
+    names = (*moved, *(v.name for v in absent))
+    return Verdict("models", not names, "; ".join([*why, *can]), names)
+
+
+def _family(variable: Variable) -> str:
+    """Return which regression can have a variable as its response; "" where none can, as of texts and dates."""
+    if not variable.is_categorical:
+        return "linear and Poisson" if variable.type.startswith(_NUMBERS) else ""
+    if variable.size == 2:
+        return "logistic"
+    whole = variable.missing != "category" and not variable.missing_codes
+    return "linear and Poisson" if whole and category_numbers(variable) and not names_only(variable) else "multinomial"
+
+
+def _without_answer(absent: Sequence[Variable], plan: Plan) -> str:
+    """Return why numbers have no linear regression, and what to write in the codebook."""
+    codes = any(v.missing_codes for v in absent)
+    what = "codes that mean no answer are categories" if codes else "missing is a category"
+    fix = "make these codes missing with [[recodes]], and set" if codes else "set"
+    names = few([v.name for v in absent])
+    perturbed = ", and perturb it in a block of its own" if {v.name for v in absent} & {*plan.perturbed} else ""
+    return (
+        f'no linear or Poisson one can have {names} as its response, because {what}: {fix} missing = "keep" in the '
+        f"codebook, which shows who did not answer{perturbed}"
+    )
+
+
+def _has_numbers(variable: Variable) -> bool:
+    """Return whether means of a variable make sense: it has numbers, or categories that are and are no codes."""
+    if variable.is_categorical:
+        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
+    return variable.type.startswith(_NUMBERS)
