@@ -357,7 +357,7 @@ def test_a_share_is_never_said_too_large(share):
 
 def test_a_dropped_household_number_is_recognised():
     book = Codebook(tuple(Variable(n, role="drop", type="int64") for n in ("remark", "id", "ori_hid")))
-    assert dropped_household(book) == Grouped("ori_hid")
+    assert dropped_household(book) == ("ori_hid", "households")
     assert dropped_household(book.select(["remark"])) is None
 
 
@@ -366,7 +366,7 @@ def test_numbers_of_interviewers_and_lists_of_numbers_are_none_of_persons():
     book = Codebook(tuple(Variable(n, role="drop", type=of) for n, of in types.items()))
     assert dropped_household(book) is None
     more = Codebook((*book.variables, Variable("pid", role="drop", type="int64")))
-    assert dropped_household(more) == Grouped("pid", "persons")
+    assert dropped_household(more) == ("pid", "persons")
 
 
 @UNTOLD

@@ -109,7 +109,7 @@ def _points(texts: pa.Array) -> bool:
     if _has(texts, _POINTING):
         return True
     numbered = pc.struct_field(pc.extract_regex(texts, _NUMBER), "what").drop_null()
-    return bool(pc.any(pc.equal(pc.value_counts(pc.utf8_lower(numbered)).field("counts"), 1)).as_py())
+    return bool((index_values(pc.value_counts(pc.utf8_lower(numbered)).field("counts")) == 1).any())
 
 
 def lists_texts(variable: Mapping[str, Any]) -> bool:

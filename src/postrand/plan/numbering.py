@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from postrand.codebook.codebook import Codebook
-from postrand.risk.sample import Grouped
 
 _NUMBERS_OF = frozenset(
     (
@@ -68,12 +67,12 @@ def is_name_of(name: str) -> bool:
     return not _NAMES.isdisjoint(parts) or (parts <= _OF_PERSONS and not parts.isdisjoint({"name", "names"}))
 
 
-def dropped_household(codebook: Codebook) -> Grouped | None:
-    """Return a column that is not released and is named like a number of households, or else of persons; or None."""
+def dropped_household(codebook: Codebook) -> tuple[str, Literal["households", "persons"]] | None:
+    """Return a column that is not released and is named like a number of households, else of persons; and of whom."""
     dropped = [v for v in codebook.with_role("drop") if v.type.startswith(_PLAIN)]
     found = [v.name for v in dropped if is_number_of(v.name, v.categories or (), v.labels or ())]
     name = min(filter(_is_of_persons, found), key=lambda name: not numbers_households(name), default=None)
-    return None if name is None else Grouped(name, "households" if numbers_households(name) else "persons")
+    return None if name is None else (name, "households" if numbers_households(name) else "persons")
 
 
 def _is_of_persons(name: str) -> bool:

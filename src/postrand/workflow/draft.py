@@ -41,6 +41,7 @@ from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
     left_open,
+    noted,
     seems_none,
     settled_by,
     settled_lines,
@@ -53,7 +54,7 @@ from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbe
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
-from postrand.workflow.started import Started, noted
+from postrand.workflow.started import Started
 from postrand.workflow.swallowed import all_told, in_quantities, swallowed, with_notes
 from postrand.workflow.tuning import tune_plan
 

@@ -153,3 +153,13 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     note = f"{SINGLES_OUT} {share_text(share)} of the records: set role = 'drop', or in the plan protect"
     notes = [*draft["notes"], note, f"{ADD_IT}, or add it to [release] as_is to release it as it is"]
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
+
+
+def noted(drafts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the notes of drafts say that a person is told at once: arguments of :class:`.Started`."""
+    return {
+        "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
+        "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
+        "repeating": tuple(d["name"] for d in drafts if infer.REPEATED in d["notes"]),
+        "texts": texts_of(drafts),
+    }

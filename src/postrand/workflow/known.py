@@ -35,7 +35,7 @@ from postrand.privacy import needs_file
 from postrand.release.kept import State, states_of
 from postrand.risk.findings import sample_of
 from postrand.risk.merged import merging
-from postrand.risk.sample import Sample
+from postrand.risk.sample import Grouped, Sample
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
 
@@ -250,7 +250,9 @@ def _sample(plan: Plan) -> Sample | None:
     exempt = [house] if house and plan.release.renumbers else []
     perturbed = [*plan.perturbed, *(name for entry in plan.numerical for name in entry.variables)]
     units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, dropped_household(plan.codebook))
+    dropped = dropped_household(plan.codebook)
+    grouped = None if dropped is None else Grouped(*dropped)
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, grouped)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
 from postrand.errors import sentence
-from postrand.plan import infer, numbering, weighing
+from postrand.plan import infer, weighing
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
-from postrand.workflow.draft_decisions import texts_of
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -130,16 +129,6 @@ class Started:
             lines += [f"  and {more:,} more; the notes in {self.codebook} say which"] * bool(more)
         design = f"postrand design --plan {shlex.quote(str(self.plan))}"
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
-
-
-def noted(drafts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the notes of drafts say that a person is told at once: arguments of :class:`Started`."""
-    return {
-        "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
-        "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
-        "repeating": tuple(d["name"] for d in drafts if infer.REPEATED in d["notes"]),
-        "texts": texts_of(drafts),
-    }
 
 
 def _survey(given: Mapping[str, Any]) -> str:
