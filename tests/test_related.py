@@ -120,7 +120,7 @@ def test_what_says_nothing_is_pulled_to_nothing():
         phi = np.column_stack([np.ones(500), rng.normal(size=(500, 8))]).astype(np.float32)
         likelihood = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 500)]
         found = fit_logit(phi, np.array([0] + [1] * 8), likelihood).coefficients[1:]
-        free = _maximum(phi.astype(float), likelihood, np.full(9, 1e-3), np.zeros((9, 3)))
+        free = _maximum(phi.astype(float), likelihood, np.full((9, 3), 1e-3), np.zeros((9, 3)))
         pulled, whole = pulled + (found**2).sum(), whole + (free[1:] ** 2).sum()
     assert pulled < 0.6 * whole
 

@@ -43,6 +43,12 @@ MOST_AT_ONCE = 100_000
 """Of more records one regression is fitted after the other, in the memory of one."""
 MARGIN_MET = 0.5
 """Records by which a margin of the regression may differ from the copy's."""
+OPPOSITE = (1.0, 0.5, -0.5)
+"""Weights of sums at the maximum, and at coefficients on two opposite sides of it: a normal draw of the sums.
+
+The mean of sums over normal coefficients is none of the posterior: of a rare category coefficients vary much, whatever
+they are for, and what it has in common with a column is lost among them. What both sides have in common is left out.
+"""
 FLOOR = 1e-4
 """Every category keeps this share of its margin in each class, so that a candidate can have it."""
 
@@ -247,30 +253,39 @@ def _floored(draw: Draw) -> Array:
 
 
 def _coefficients(found: Related, phi: Array, base: NDArray[np.int32], rng: np.random.Generator) -> list[Array]:
-    """Return coefficients (D, S_j) of each regression, drawn anew, with intercepts that give the copy's margins."""
+    """Return three coefficients (3, D, S_j) of each regression, with intercepts that give the copy's margins.
+
+    They are those of the maximum, and on two opposite sides of it, drawn anew.
+    """
     drawn = []
     for place, likelihood, logit in zip(found.places, found.likelihoods, found.logits, strict=True):
-        h = logit.drawn(rng)
-        h[0] += _shift(phi @ h, likelihood, np.bincount(base[:, place], minlength=likelihood.shape[1]))
-        drawn.append(h)
+        margin, each = np.bincount(base[:, place], minlength=likelihood.shape[1]), logit.drawn(rng)
+        for h in each:
+            h[0] += _shift(phi @ h, likelihood, margin)
+        drawn.append(each)
     return drawn
 
 
 def _wanted(
     found: Related, phi: Array, coefficients: Sequence[Array], offsets: NDArray[np.int64], at: slice = slice(None)
 ) -> Array:
-    """Return the sums of φ over the records ``at`` of each category that the regressions say, (D, rows)."""
+    """Return the sums of φ over the records ``at`` of each category that the regressions say, (D, rows).
+
+    They are those of the maximum, moved by :data:`OPPOSITE`.
+    """
     wanted = np.zeros((phi.shape[1], int(offsets[-1])))
-    for place, likelihood, h in zip(found.places, found.likelihoods, coefficients, strict=True):
-        shares = given(scipy.special.softmax(phi[at] @ h, axis=1), likelihood[at])
+    for place, likelihood, each in zip(found.places, found.likelihoods, coefficients, strict=True):
+        shares = np.zeros_like(likelihood[at], np.float64)
+        for weight, h in zip(OPPOSITE, each, strict=True):
+            shares += weight * given(scipy.special.softmax(phi[at] @ h, axis=1), likelihood[at])
         wanted[:, offsets[place] : offsets[place + 1]] = phi[at].T @ shares
     return wanted
 
 
 def _scores(found: Related, coefficients: Sequence[Array], draw: Draw, offsets: NDArray[np.int64]) -> Array:
     """Return first scores of the codes, (D, rows): a regression's, without what the mixture says of the category."""
-    scores = np.zeros((coefficients[0].shape[0], int(offsets[-1])))
-    for place, h in zip(found.places, coefficients, strict=True):
+    scores = np.zeros((coefficients[0].shape[1], int(offsets[-1])))
+    for place, (h, *_) in zip(found.places, coefficients, strict=True):
         scores[:, offsets[place] : offsets[place + 1]] = h
         scores[0, offsets[place] : offsets[place + 1]] -= np.log(np.maximum(draw.weights @ draw.theta[place], 1e-3))
     return scores

@@ -24,6 +24,11 @@ SLACK = 1e-9
 LEAST_PRECISION, MOST_PRECISION = 0.1, 1e4
 MOST_PRECISION_LINES = 10.0
 """The most of a column itself, beside its curves and products: a relation that is moderate is not to be weakened."""
+MOST_SHARE = 0.02
+"""The most that a number itself is pulled by in a category, as a share of what the release tells of it there.
+
+One category of few records can differ where all others are alike: a variance that all share says that it does not.
+"""
 CLEAR, CLEAR_PRECISION = 1.5, 0.5
 """A source says something where its statistic is so many deviations above its mean; its precision is then small."""
 
@@ -36,9 +41,9 @@ class Logit:
     root: Array
 
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Return coefficients drawn from their normal posterior."""
-        noise = self.root @ rng.normal(size=self.coefficients.size)
-        return np.asarray(self.coefficients + noise.reshape(self.coefficients.shape))
+        """Return the maximum, and coefficients on two opposite sides of it, drawn by their posterior, (3, D, S)."""
+        noise = (self.root @ rng.normal(size=self.coefficients.size)).reshape(self.coefficients.shape)
+        return np.asarray(self.coefficients + np.multiply.outer([0.0, 1.0, -1.0], noise))
 
 
 def fit_logit(
@@ -49,20 +54,26 @@ def fit_logit(
     The posterior mode under independent normal coefficients with mean 0, whose variance is one for each source of
     columns (``of``), learned by empirical Bayes: ``τ² = (|H|² + tr Cov) / number``, some rounds of it. A column that
     says nothing of the variable is so pulled to 0, one that says much is not. The sources 1 to ``lines`` are columns
-    themselves, which are pulled less than they could be.
+    themselves, which are pulled less than they could be; a number in no category by more than a little of what is told
+    of it there.
     """
     phi = basis.astype(np.float64)
-    precision = np.full(phi.shape[1], 1.0)
-    precision[of == 0] = LEAST_PRECISION
     coefficients = np.zeros((phi.shape[1], likelihood.shape[1]))
+    precision = np.ones_like(coefficients)
+    precision[of == 0] = LEAST_PRECISION
+    itself = (of > 0) & (of <= lines)
+    alone = itself & (np.bincount(of)[of] == 1)
     for turn in range(ROUNDS + 1):
         coefficients = _maximum(phi, likelihood, precision, coefficients)
-        values, vectors = np.linalg.eigh(_information(phi, likelihood, precision, coefficients))
+        information = _information(phi, likelihood, precision, coefficients)
+        values, vectors = np.linalg.eigh(information)
         root = vectors / np.sqrt(np.maximum(values, LEAST_PRECISION))
         if turn < ROUNDS - 1:
-            precision = _precision(of, coefficients, root, precision)
-            itself = (of > 0) & (of <= lines)
-            precision[itself] = np.minimum(precision[itself], MOST_PRECISION_LINES)
+            told = np.diag(information).reshape(precision.shape) - precision
+            precision = np.repeat(_precision(of, coefficients, root), precision.shape[1], axis=1)
+            precision[itself] = np.minimum(precision, MOST_PRECISION_LINES)[itself]
+            most = np.maximum(MOST_SHARE * told, CLEAR_PRECISION)
+            precision[alone] = np.minimum(precision, most)[alone]
         elif turn == ROUNDS - 1:
             precision[_clear(of, coefficients, root)] = CLEAR_PRECISION
     return Logit(coefficients, root)
@@ -85,17 +96,18 @@ def _clear(of: NDArray[np.int64], coefficients: Array, root: Array) -> NDArray[n
     return found
 
 
-def _precision(of: NDArray[np.int64], coefficients: Array, root: Array, before: Array) -> Array:
-    """Return the precision of each column's coefficients: the number over the expected sum of squares, by source.
+def _precision(of: NDArray[np.int64], coefficients: Array, root: Array) -> Array:
+    """Return the precision of each column's coefficients (D, 1): S - 1 over the expected sum of squares, by source.
 
-    Of S coefficients S - 1 are free; what is equal for all categories keeps the variance ``before``, and is left out.
+    Of S coefficients S - 1 are free: what is equal for all categories says nothing, and is left out.
     """
-    squares = coefficients**2 + (root**2).sum(axis=1).reshape(coefficients.shape)
-    each = np.bincount(of, squares.sum(axis=1) - 1 / before)[of]
+    apart = root.reshape(*coefficients.shape, -1)
+    apart = apart - apart.mean(axis=1, keepdims=True)
+    squares = ((coefficients - coefficients.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) + (apart**2).sum(axis=(1, 2))
     number = np.bincount(of)[of] * (coefficients.shape[1] - 1)
-    found = np.clip(number / np.maximum(each, 1e-12), LEAST_PRECISION, MOST_PRECISION)
+    found = np.clip(number / np.maximum(np.bincount(of, squares)[of], 1e-12), LEAST_PRECISION, MOST_PRECISION)
     found[of == 0] = LEAST_PRECISION
-    return np.asarray(found)
+    return np.asarray(found)[:, None]
 
 
 def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, start: Array) -> Array:
@@ -104,7 +116,7 @@ def _maximum(phi: Array, likelihood: NDArray[np.float32], precision: Array, star
     for _ in range(STEPS):
         prior = scipy.special.softmax(phi @ h, axis=1)
         posterior = given(prior, likelihood)
-        gradient = phi.T @ (posterior - prior) - precision[:, None] * h
+        gradient = phi.T @ (posterior - prior) - precision * h
         before, least = gain, value - SLACK * abs(value)
         if curved is not None:
             step = scipy.linalg.cho_solve(curved, gradient.ravel()).reshape(h.shape)
@@ -144,12 +156,12 @@ def _information(phi: Array, likelihood: NDArray[np.float32], precision: Array, 
 def _curvatures(phi: Array, prior: Array, posterior: Array, precision: Array) -> tuple[Array, Array]:
     """Return the information of complete data, with the precisions, and what of it is missing, (DS, DS) each."""
     complete, missing = curvature(phi, (prior, posterior))
-    return complete + np.diag(np.repeat(precision, prior.shape[1])), missing
+    return complete + np.diag(precision.ravel()), missing
 
 
 def _value(phi: Array, likelihood: NDArray[np.float32], precision: Array, h: Array) -> float:
     total = np.log(np.maximum((scipy.special.softmax(phi @ h, axis=1) * likelihood).sum(axis=1), 1e-300)).sum()
-    return float(total - (precision[:, None] * h * h).sum() / 2)
+    return float(total - (precision * h * h).sum() / 2)
 
 
 def given(prior: Array, likelihood: NDArray[np.float32]) -> Array:
