@@ -147,24 +147,24 @@ def means_of(asked: MeansQuestion, variable: str, labels: Sequence[str]) -> Iter
     sums = np.array(asked.sums)
     for place, category in enumerate(labels):
         own = sums[..., place]
-        if (own[:, 0] < 2).any():
-            continue  # a copy without them has no mean and no error
-        middle = own[:, 1].sum(axis=0) / own[:, 0].sum(axis=0)
+        held, first, second = own.mean(axis=0)
+        held = np.maximum(held, 1e-9)
+        middle = first / held
         total, count, square, free = _unbiased(asked, place, middle)
-        within = np.maximum(own[:, 2] / own[:, 0] - (own[:, 1] / own[:, 0]) ** 2, 0.0)
+        within = np.maximum(second / held - middle**2, 0.0)
         apart = own[:, 1] - middle * own[:, 0]
-        given = square - (own[:, 2] - 2 * middle * own[:, 1] + middle**2 * own[:, 0]).mean(axis=0)
+        given = square - held * within
         for d, name in enumerate(np.repeat(asked.numbers.names, 2)):
-            if given[d] <= 1e-9 * square[d]:
-                continue  # the release shows all records of this category as they are
-            records, spread = float(own[:, 0, d].mean()), float(within[:, d].mean())
+            if held[d] < 1 or given[d] <= 1e-9 * square[d]:
+                continue  # the copies have next to none of these records, or the release shows them as they are
+            records, spread = float(held[d]), float(within[d])
             yield CategoryMean(
                 variable,
                 category,
                 str(name),
                 bool(d % 2),
                 float(middle[d]),
-                float(np.sqrt((1 + 1 / len(own)) * np.var(own[:, 1, d] / own[:, 0, d], ddof=1))),
+                float(np.sqrt((1 + 1 / len(own)) * np.var(apart[:, d], ddof=1)) / records),
                 float(middle[d] + total[d] / count[d]) if count[d] > 1 else None,
                 float(np.sqrt(given[d]) / records),
                 records / (1 + float(given[d]) / max(records * spread, 1e-300)),
