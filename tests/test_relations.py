@@ -282,19 +282,19 @@ def test_bands_have_about_equal_sizes_and_missing_values_are_apart() -> None:
 def test_a_relation_that_fails_is_a_problem_and_one_that_was_mended_is_said() -> None:
     bad, good = Relation(("a", "b"), "y", 9.0, 1e-9), Relation(("a",), "y", 1.0, 0.4)
     assert Relations((good,), ()).failed(LEVEL) == []
-    told = _diagnostics(Relations((good, bad), ("a by b on z",)))
+    told = diagnosed(Relations((good, bad), ("a by b on z",)))
     assert "2 relations): a by b with y. Analyses that relate these are biased" in told.problems[0]
     assert not told.ok
     assert any("what two perturbed variables do together" in text and "a by b on z" in text for text in told.warnings)
     assert told.to_dict()["relations"]["compared"][1]["p_value"] == 1e-9
     assert "Relations to unperturbed columns: 2 compared with the release" in str(told)
-    assert _diagnostics(Relations((good,), ())).problems == ()
-    assert _diagnostics(None).to_dict()["relations"] is None
+    assert diagnosed(Relations((good,), ())).problems == ()
+    assert diagnosed(None).to_dict()["relations"] is None
 
 
 def test_a_relation_with_a_number_that_moved_by_rank_is_not_sent_to_an_estimate() -> None:
     bad, other = Relation(("a",), "pay", 9.0, 1e-9), Relation(("a",), "y", 9.0, 1e-9)
-    moved = dataclasses.replace(_diagnostics(Relations((bad,), ())), approximated={"pay": TAKEN_FOR_TRUE})
+    moved = dataclasses.replace(diagnosed(Relations((bad,), ())), approximated={"pay": TAKEN_FOR_TRUE})
     (text,) = moved.problems
     assert "Next: leave those with pay out" in text
     assert "use estimates" not in text
@@ -303,7 +303,7 @@ def test_a_relation_with_a_number_that_moved_by_rank_is_not_sent_to_an_estimate(
 
 
 def test_chains_that_are_too_short_have_one_next_step() -> None:
-    told = _diagnostics(None)
+    told = diagnosed(None)
     some = np.full_like(told.chains.effective, 13.0)
     short = dataclasses.replace(told.chains, effective=some, r_hat=np.full_like(some, 1.2), asked=6000)
     said = dataclasses.replace(told, chains=short)
@@ -312,7 +312,7 @@ def test_chains_that_are_too_short_have_one_next_step() -> None:
     assert "--sweeps" not in rough
 
 
-def _diagnostics(relations) -> Diagnostics:
+def diagnosed(relations) -> Diagnostics:
     told, described, true, _ = file(200, 1, right)
     table = np.bincount(2 * true[:, 0] + true[:, 1], minlength=4).reshape(2, 2) / 200
     found = diagnose(known_fit(separated(told, described)[0], table, 4))

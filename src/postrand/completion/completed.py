@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from postrand.completion.anchoring import Anchor, anchored, anchors
 from postrand.completion.convergence import LEAST_TIMES, convergence
 from postrand.completion.diagnostics import Diagnostics, diagnose
+from postrand.completion.diagnostics_means import Numbers
 from postrand.completion.diagnostics_relations import compare_relations
 from postrand.completion.diagnostics_tables import Seen
 from postrand.completion.files import write_frames
@@ -246,14 +247,15 @@ def _settled(plain: Completed, seen: Seen) -> Completed:
 
 def _contradicted(done: Completed) -> bool:
     relations = done.diagnostics.relations
-    return relations is not None and bool(relations.failed(LEVEL))
+    return relations is not None and bool(relations.failed(LEVEL) or relations.failed_means(LEVEL))
 
 
 def _compared(done: Completed, seen: Seen) -> Completed:
     """Return the copies with what their relations to unperturbed columns are found to be."""
     if done.related is None:
         return done
-    relations = compare_relations(done.related, seen, done.copies, done.codes)
+    numbers = Numbers.of(done.released, done.related.names)
+    relations = compare_relations(done.related, seen, done.copies, done.codes, numbers, done.diagnostics.labels)
     return _told(done, dataclasses.replace(done.diagnostics, relations=relations))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from postrand.completion.convergence import LEAST_EFFECTIVE, MOST_R_HAT, Convergence, convergence
+from postrand.completion.diagnostics_means import ENOUGH_OF_CATEGORY, CategoryMean
 from postrand.completion.diagnostics_plain import number, points, shares, thinned
 from postrand.completion.diagnostics_relations import Relation, Relations
 from postrand.completion.diagnostics_tables import Places, Seen, expected
@@ -131,7 +132,12 @@ class Diagnostics:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each reason not to use the copies; empty if there is none."""
-        return (*self._chains(), *(text for text, mended in self._misfits if not mended), *self._relations())
+        return (
+            *self._chains(),
+            *(text for text, mended in self._misfits if not mended),
+            *self._relations(),
+            *self._means(),
+        )
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -153,7 +159,7 @@ class Diagnostics:
         if self.relations is not None and self.relations.together:
             what = "The copies were moved to what two perturbed variables do together to an unperturbed column"
             said.append(f"{what}, as the release shows it: {_several(self.relations.together)}.")
-        said += self._on_model()
+        said += [*self._on_model(), *self._rare()]
         if self.totals is not None and self.totals.warning is not None:
             said.append(self.totals.warning)
         if self.left_out:
@@ -175,7 +181,18 @@ class Diagnostics:
             f"Analyses that relate these are biased. {self._instead(failed)}"
         ]
 
-    def _instead(self, failed: Sequence[Relation]) -> str:
+    def _means(self) -> list[str]:
+        failed = self.relations.failed_means(LEVEL) if self.relations is not None else []
+        if not failed or self.relations is None:
+            return []
+        return [
+            f"Means of unperturbed numbers by category in the copies differ from what the release says (p "
+            f"{_p(self.relations.p_means)}, {len(failed)} of {len(self.relations.means)} means): "
+            f"{_several([str(one) for one in failed], 3)}. Results about these categories are biased. "
+            f"{self._instead(failed)}"
+        ]
+
+    def _instead(self, failed: Sequence[Relation | CategoryMean]) -> str:
         """Return the next step for relations that differ: nothing corrects those with numbers that moved in rank."""
         ranked = [n for n in dict.fromkeys(one.column for one in failed) if self.approximated.get(n) == TAKEN_FOR_TRUE]
         said = []
@@ -185,7 +202,10 @@ class Diagnostics:
             said.append(f"Next: leave {which} out: {why}, which neither more sweeps nor an estimate corrects.")
         if any(one.column not in ranked for one in failed):
             which = "the others" if ranked else "them"
-            said.append(f"Next: use estimates from the release alone for {which}: postrand estimate --mean.")
+            said.append(
+                f"Next: use estimates from the release alone for {which}: "
+                "postrand estimate RELEASE --mean NUMBER --by VARIABLE."
+            )
         return " ".join(said)
 
     def _chains(self) -> list[str]:
@@ -264,6 +284,19 @@ class Diagnostics:
             )
         return said
 
+    def _rare(self) -> list[str]:
+        """Return which categories are so rare that what they have in common with numbers rests on the model."""
+        means = self.relations.means if self.relations is not None else ()
+        rare = list(dict.fromkeys(one.where for one in means if one.scores and one.on_model))
+        if not rare:
+            return []
+        return [
+            "How numbers differ in these categories rests on the model, and no test sees a moderate error, because the "
+            f"release alone is worth fewer than {ENOUGH_OF_CATEGORY:.0f} unperturbed records for their means: "
+            f"{_several(rare, 12)}. Where a result is about them, compare it with postrand estimate RELEASE --mean "
+            "NUMBER --by VARIABLE."
+        ]
+
     def _names(self, places: Places) -> tuple[str, ...]:
         return tuple(self.names[p] for p in places)
 
@@ -318,6 +351,9 @@ class Diagnostics:
         if self.relations is not None and self.relations.compared:
             many = f"{len(self.relations.compared)} compared with the release"
             lines.append(f"Relations to unperturbed columns: {many}, p {_p(self.relations.p)} together.")
+            if self.relations.means:
+                many = f"{len(self.relations.means)} means by category"
+                lines[-1] += f" Numbers: {many}, p {_p(self.relations.p_means)} together."
         ratios = [one.ratio for one in self.rests_on_model if one.ratio is not None and len(one.names) == 2]
         if ratios:
             lines.append(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from postrand.completion.diagnostics_means import MOST_FREE, CategoryMean, Numbers, means_of, questions_of
 from postrand.completion.diagnostics_plain import number
 from postrand.completion.diagnostics_tables import Places, Seen
 from postrand.completion.diagnostics_unbiased import LEAST_SHARE
@@ -21,8 +22,6 @@ from postrand.support.progress import Stage, stage
 Array = NDArray[np.float64]
 ENOUGH = 3
 """Copies that the variance of unbiased sums is computed from."""
-MOST_FREE = 1e9
-"""More degrees of freedom than this are as good as known for certain."""
 CERTAIN = 0.95
 """A pair that acts together with at least this probability is named: most have .7 before anything is seen."""
 
@@ -49,25 +48,38 @@ class Relation:
         return f"{' by '.join(self.names)} with {self.column}"
 
 
+_Test = TypeVar("_Test", Relation, CategoryMean)
+
+
 @dataclass(frozen=True, slots=True)
 class Relations:
     """Hold the relations that were compared, and ``together``: names of pairs and columns that the copies moved for.
 
-    ``p`` is that of all together: the smallest p-value times their number (Bonferroni).
+    ``p`` is that of all together: the smallest p-value times their number (Bonferroni). ``means`` are those of numbers
+    by category, and ``p_means`` their p-value.
     """
 
     compared: tuple[Relation, ...]
     together: tuple[str, ...]
+    means: tuple[CategoryMean, ...] = ()
 
     @property
     def p(self) -> float:
         """The p-value of all relations together: small if the copies cannot be right."""
-        return min([1.0, *(len(self.compared) * one.p for one in self.compared)])
+        return _together(self.compared)
+
+    @property
+    def p_means(self) -> float:
+        """The p-value of all means by category together: small if the copies cannot be right."""
+        return _together(self.means)
 
     def failed(self, level: float) -> list[Relation]:
         """Return the relations that differ, the clearest first, if all together do at this level."""
-        found = [one for one in self.compared if one.p * len(self.compared) < level]
-        return sorted(found, key=lambda one: one.p)
+        return _failed(self.compared, level)
+
+    def failed_means(self, level: float) -> list[CategoryMean]:
+        """Return the means by category that differ, the clearest first, if all together do at this level."""
+        return _failed(self.means, level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -75,7 +87,16 @@ class Relations:
             "p_value": number(self.p),
             "compared": [one.to_dict() for one in self.compared],
             "together": list(self.together),
+            "means": {"p_value": number(self.p_means), "compared": [one.to_dict() for one in self.means]},
         }
+
+
+def _together(tests: Sequence[_Test]) -> float:
+    return min([1.0, *(len(tests) * one.p for one in tests)])
+
+
+def _failed(tests: Sequence[_Test], level: float) -> list[_Test]:
+    return sorted((one for one in tests if one.p * len(tests) < level), key=lambda one: one.p)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,26 +132,36 @@ class _Question:
 
 
 def compare_relations(
-    related: Related, seen: Seen, copies: int, codes: Callable[[int], NDArray[np.int32]]
+    related: Related,
+    seen: Seen,
+    copies: int,
+    codes: Callable[[int], NDArray[np.int32]],
+    numbers: Numbers | None = None,
+    labels: Sequence[Sequence[str]] = (),
 ) -> Relations:
     """Compare the relations of copies ``codes(i)`` with what the release alone says of them, without bias.
 
     Of one variable they are the records of each category in bands of a number, or categories of an unperturbed
     column; of two variables the sums of the column's scores and indicators over the records of each two categories.
+    Besides there are the means of ``numbers`` in each category of one variable, ``labels`` by variable.
     """
     questions, sizes, names = list(_questions(related, seen)), seen.evidence.sizes, seen.evidence.names
+    means = questions_of(numbers, related.places, seen)
     tell = stage(Stage.COPYING, copies, "copies")
-    for number_ in range(copies if questions else 0):
+    for number_ in range(copies if questions or means else 0):
         copy = codes(number_)
         tell(1)
+        for one in means:
+            one.add(copy, sizes)
         for asked in questions:
             asked.sums.append(true_sums(copy, asked.places, sizes, asked.columns.values))
             if number_ < ENOUGH:
                 asked.squares.append(true_sums(copy, asked.places, sizes, asked.columns.squares))
-    compared = [one for asked in questions for one in _relations(asked, names)]
-    sure = [one for one in related.acting if one.probability >= CERTAIN]
-    together = dict.fromkeys(f"{' by '.join(names[p] for p in one.places)} on {one.name}" for one in sure)
-    return Relations(tuple(compared), tuple(together))
+    compared = [relation for asked in questions for relation in _relations(asked, names)]
+    sure = [pair for pair in related.acting if pair.probability >= CERTAIN]
+    together = dict.fromkeys(f"{' by '.join(names[p] for p in pair.places)} on {pair.name}" for pair in sure)
+    by_category = [mean for one in means for mean in means_of(one, names[one.place], labels[one.place])]
+    return Relations(tuple(compared), tuple(together), tuple(by_category))
 
 
 def _questions(related: Related, seen: Seen) -> Iterator[_Question]:
