@@ -130,9 +130,9 @@ def test_without_the_file_the_claim_is_said_and_not_verified(released):
 def test_an_auditor_with_the_file_recomputes_it(example, released):
     code, found = answer("verify", released, "--file", example / "survey.csv")
     assert code == 0, found
-    assert [(c["name"], c["ok"]) for c in found["checks"]] == [(name, True) for name in [*CHECKS, "file"]] + [
-        ("facts", None)
-    ]
+    assert [(c["name"], c["ok"]) for c in found["checks"]] == [
+        (name, True) for name in [*CHECKS, "file", "columns"]
+    ] + [("facts", None)]
 
 
 def copied(source, target):

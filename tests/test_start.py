@@ -294,3 +294,26 @@ def test_a_record_key_whose_values_repeat_is_told_at_once(tmp_path):
         assert run.exit_code == 0, run.output
         told = f"warning: {name}: values repeat or are missing, so that 'postrand protect' refuses it as a record key"
         assert (told in run.output) is is_told
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--household", "home", "--largest-household", "2"], "home: a household has more records than the plan would"),
+        (["--person", "home", "--most-records", "2"], "home: a person has more records than the plan would allow"),
+        (["--weight", "debt"], "debt: a weight is negative, perhaps a code for no answer"),
+        (["--weight", "word"], "word: a weight is not a number"),
+    ],
+)
+def test_roles_and_bounds_that_the_records_contradict_are_told_at_once(tmp_path, given, said):
+    """Else 'postrand protect' is the first to say so, after all that was decided."""
+    rows = [f"{i // 3},{'fm'[i % 2]},{i % 40 - 5.5},{'abc'[i % 3]}" for i in range(300)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["home,sex,debt,word", *rows]) + "\n", "utf-8")
+    words = ["init", str(path), "--keys", "sex", "--drop", "*", *given, "--out", str(tmp_path / "w")]
+    run = CliRunner().invoke(main, words)
+    assert run.exit_code == 0, run.output
+    assert f"warning: {said}" in run.output
+    right = ["init", str(path), "--keys", "sex", "--drop", "*", "--household", "home", "--largest-household", "3"]
+    run = CliRunner().invoke(main, [*right, "--out", str(tmp_path / "right")])
+    assert "more records than" not in run.output

@@ -116,6 +116,17 @@ def _asked(plan: Any) -> Any:
         return as_new_population(plan) if click.confirm(question, default=False, err=True) else plan
 
 
+def _household_sizes(release: Any) -> dict[int, int] | None:
+    """Return how many released households have each size, where one member of each shows a subset, else None."""
+    from postrand.estimate.split_members import household_of, household_sizes
+    from postrand.release.table import TABLE
+
+    name = household_of(release.mechanism, release.mechanism.partly)
+    if not name or release.data_path.name == TABLE:  # a table of a database is not read for it
+        return None
+    return household_sizes(release.frame().column(name), name)
+
+
 def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Result:
     """Return what is said of a release that was made."""
     from postrand.release.ledger import Ledger
@@ -133,7 +144,7 @@ def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Resu
         "in_words": plain,
         "findings": found.to_dict(),
     }
-    worth = list(two_way_lines(two_way(release.mechanism, release.records or 0)))
+    worth = list(two_way_lines(two_way(release.mechanism, release.records or 0, households=_household_sizes(release))))
     lines = [f"release: {release.path}", *([] if dossier is None else [f"dossier (internal): {dossier}"]), *claims]
     lines += [*in_words(plain), *[""] * bool(worth), *worth]
     data |= {} if dossier is None else {"dossier": str(dossier)}

@@ -191,10 +191,12 @@ class Regression:
     def __str__(self) -> str:
         low, high = self.interval()
         z = self.value / self.standard_error
-        columns = (self.value, self.standard_error, z, self.p_value, low, high)
+        nothing = np.isneginf(low) & np.isposinf(high)  # no test says anything of such a coefficient
+        z, p = (np.where(nothing, np.nan, column) for column in (z, self.p_value))
+        columns = (self.value, self.standard_error, z, p, low, high)
         digits = (4, 4, 3, 3, 3, 3)
         rows = [
-            [name, *(f"{c[i]:.{d}f}" for c, d in zip(columns, digits, strict=True))]
+            [name, *("–" if np.isnan(c[i]) else f"{c[i]:.{d}f}" for c, d in zip(columns, digits, strict=True))]
             for i, name in enumerate(self.names)
         ]
         lines = format_rows(["", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]"], rows, left=1)

@@ -253,7 +253,11 @@ def _not_covered(split: Split, variables: Sequence[str], shared: Sequence[str]) 
     together = "; ".join(names[:_NAMED]) + (f"; {len(names) - _NAMED:,} others" if len(names) > _NAMED else "")
     fix = f"ask for what records show together ({together}), put the table into the workload of the next release, "
     fix += (
-        f"or perturb {few(shared)} for each record in the next one: records share its draws, so there is no joint model"
+        "or let every record show a subset in the next one: here one member of each household does, so there is no "
+        "joint model"
+        if split.of_members
+        else f"or perturb {few(shared)} for each record in the next one: records share its draws, so there is no joint "
+        "model"
         if shared
         else "or use the joint model: complete the release (pr.complete, 'postrand complete'); every estimator takes "
         "model=..., or --method model"

@@ -62,7 +62,11 @@ class ShownSubset:
 
 @dataclass(frozen=True, slots=True)
 class PairWorth:
-    """The worth of a table of two variables in unperturbed records: as released, and with each variable by itself."""
+    """The worth of a table of two variables in unperturbed records: as released, and with each variable by itself.
+
+    What one random member of each household shows has no such alternative: all members would show something, and the
+    ε of the household would be many times as large.
+    """
 
     names: tuple[str, str]
     share: float
@@ -75,7 +79,8 @@ class SplitView:
     """Everything that the page shows of a split; ``together[i, j]`` is the probability that i and j are shown both.
 
     ``pairs`` are tables of two variables that some subset shows, best first: all, or those that most records show.
-    ``mean`` are the harmonic means of what all are worth, released and separate; None where some are left out.
+    ``mean`` are the harmonic means of what all are worth, released and separate; None where some are left out, or have
+    no such worth.
     """
 
     names: tuple[str, ...]
@@ -90,7 +95,7 @@ class SplitView:
     together: NDArray[np.float64]
     pairs: tuple[PairWorth, ...]
     covered: int
-    mean: tuple[float, float] | None
+    mean: tuple[float, float | None] | None
     tables: tuple[Estimate, ...]
     of_members: bool = False
 
@@ -256,10 +261,9 @@ def _pairs(
     found = []
     for pair, estimate in estimates.items():
         worth, alone = _effective(pair, estimate, mechanism, summary), None
-        if estimate is not None and math.isfinite(epsilon):
+        if estimate is not None and math.isfinite(epsilon) and not split.of_members:
             sizes = [book[name].size for name in pair]
-            shares = estimate.value if split.of_members else np.ones_like(estimate.value)
-            alone = separate_worth(shares, sizes, epsilon / len(names), summary.records)
+            alone = separate_worth(np.ones_like(estimate.value), sizes, epsilon / len(names), summary.records)
         found.append(PairWorth(pair, float(together[place[pair[0]], place[pair[1]]]), worth, alone))
     return tuple(sorted(found, key=lambda one: -(one.effective or 0.0)))
 
@@ -282,13 +286,15 @@ def separate_worth(shares: NDArray[np.float64], sizes: Sequence[int], epsilon: f
     return records * (1 - same) / (squared - same)
 
 
-def _means(pairs: Sequence[PairWorth]) -> tuple[float, float] | None:
+def _means(pairs: Sequence[PairWorth]) -> tuple[float, float | None] | None:
     """Return the harmonic means: as many unperturbed records would have the same mean of relative variances."""
-    known = [(one.effective, one.separate) for one in pairs if one.effective and one.separate]
-    if not known or len(known) < len(pairs):
-        return None
-    one, other = (len(known) / sum(1 / pair[k] for pair in known) for k in (0, 1))
-    return one, other
+    released, separate = _mean([one.effective for one in pairs]), _mean([one.separate for one in pairs])
+    return None if released is None else (released, separate)
+
+
+def _mean(worth: Sequence[float | None]) -> float | None:
+    known = [one for one in worth if one]
+    return len(known) / sum(1 / one for one in known) if known and len(known) == len(worth) else None
 
 
 def _small(estimates: dict[tuple[str, str], Estimate | None]) -> Iterable[Estimate]:

@@ -353,13 +353,16 @@ def cause_of(why: str) -> str:
     return why.partition(". Next: ")[0].rpartition(": ")[2].rstrip(".")
 
 
-def two_way(mechanism: Mechanism, records: int, *, of_split: bool = True) -> list[TableWorth]:
+def two_way(
+    mechanism: Mechanism, records: int, *, of_split: bool = True, households: Mapping[int, int] | None = None
+) -> list[TableWorth]:
     """Return the worth of the tables of two variables, the least first: it follows from the release alone.
 
+    ``households`` says how many have each size, which a split needs of which one member of each shows a subset.
     Without those of a split unless ``of_split``: a page has them in tables of their own.
     """
     names = [name for name in mechanism.variables if of_split or name not in mechanism.partly]
-    found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, EQUAL)
+    found = table_worth(mechanism, pairs_of(names, mechanism.require_codebook()), records, EQUAL, households)
     return sorted(found, key=lambda one: one.effective_records or 0.0)
 
 

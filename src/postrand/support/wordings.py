@@ -200,7 +200,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.bytes": "its bytes contain only the records",
         "check.derived": "each is what the other files produce",
         "check.file": "every claim is met by the exact matrices on this file",
-        "check.columns": "unperturbed columns have the values of this file; the release key compares perturbed ones",
+        "check.columns": "unperturbed columns have the values of this file, numbers of households and records aside; "
+        "the release key compares all",
         "check.values": "values and averages are those that the rank laws make from this file",
         "check.drawn": "the key draws these records from this file with this mechanism",
         "check.records": "claims on the whole file state its number of records",

@@ -140,8 +140,8 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
             left.append(
                 (
                     trial,
-                    f"tables of one and of two variables are worth {LITTLE} on average, those of "
-                    f"'{useful[0].candidate.name}' are not: {_against(useful[0], trial)}",
+                    f"tables of one and of two variables are both worth {LITTLE} on average, and of "
+                    f"'{useful[0].candidate.name}' not both: {_against(useful[0], trial)}",
                 )
             )
         else:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from postrand.errors import nearest, sentence
+import numpy as np
+import pyarrow.compute as pc
+
+from postrand.data.households import identities
+from postrand.errors import DataError, nearest, sentence
+from postrand.risk.sample import Sampled
+from postrand.risk.telling import numbers_of
+from postrand.support.arrow import index_values
 from postrand.workflow.advice_needs import Needs
 
 RECORDS = "--person P --most-records N, the most records of one person: a public bound"
@@ -30,6 +37,36 @@ def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
     if needs.largest_household < 2:
         what = "the largest household is not one of several members"
         yield sentence(what, got=needs.largest_household, wanted=">= 2")
+
+
+def contradictions(sample: Sampled, drafts: Sequence[Mapping[str, Any]], needs: Needs) -> Iterator[str]:
+    """Yield what sampled records say against the roles and bounds that were given: a release would be refused."""
+    roles = {d["name"]: d["role"] for d in drafts if d["name"] in sample.table.column_names}
+    for name in [name for name, role in roles.items() if role == "household"]:
+        try:
+            identities(sample.table.column(name).combine_chunks(), name)
+        except DataError as error:
+            yield str(error)
+    house = next((name for name, role in roles.items() if role == "household"), "")
+    for unit, name, most in (
+        ("household", house, needs.largest_household),
+        ("person", needs.person, needs.most_records),
+    ):
+        if most and name in roles and _largest(sample, name) > most:
+            what = f"a {unit} has more records than the plan would allow"
+            yield sentence(what, where=name, got=f"a bound of {most}", fix="give a larger public bound")
+    for name in [name for name, role in roles.items() if role == "weight"]:
+        values = numbers_of(sample, name)
+        if values is None:
+            yield sentence("a weight is not a number", where=name, fix="give the column another role, or drop it")
+        elif np.nanmin(values, initial=0.0) < 0:
+            fix = "correct the file, or give the column another role"
+            yield sentence("a weight is negative, perhaps a code for no answer", where=name, fix=fix)
+
+
+def _largest(sample: Sampled, name: str) -> int:
+    counts = pc.value_counts(sample.table.column(name).combine_chunks().drop_null()).field("counts")
+    return int(index_values(counts).max(initial=0))
 
 
 def section(roles: Mapping[str, str], needs: Needs, own: tuple[str, ...] = ()) -> dict[str, Any]:

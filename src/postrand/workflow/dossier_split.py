@@ -53,10 +53,13 @@ Row = dict[str, object]
 def split_sections(known: Known, epsilon: float) -> dict[str, list[Row]]:
     """Return the sections, by title; none without a split. ``epsilon`` is that of its subsets.
 
+    None either where one random member of each household shows a subset: what every record shows at this ε of a record
+    costs a household many times as much, and is no other way to the same guarantee.
+
     What cannot be computed is said in place of the rows. Tables that were counted for the dossier are not read again.
     """
     asked = known.plan.split
-    if asked is None or len(asked.variables) > MAX_VARIABLES:
+    if asked is None or asked.of_members or len(asked.variables) > MAX_VARIABLES:
         return {}
     stage(Stage.CURVES)
     options: dict[str, Any] = {

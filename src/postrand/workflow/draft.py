@@ -224,6 +224,7 @@ def start(
         settled=tuple(settled_lines(settles)),
         alike=look.words,
         **noted(drafts),
+        contradicted=tuple(asked_units.contradictions(sample, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )

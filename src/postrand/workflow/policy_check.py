@@ -243,7 +243,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
     else:
         known = {frozenset(one.variables): one for one in (*figures.tables, *figures.two_left)}
-        missing = {frozenset(n): TableWorth(n, None, figures.records, _not_computed(n, figures)) for n in rule.tables}
+        missing = {frozenset(names): _not_computed(names, figures) for names in rule.tables}
         chosen += [(missing | known)[frozenset(names)] for names in rule.tables]
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [one.effective_records for one in chosen if one.effective_records is not None]
@@ -267,23 +267,17 @@ def _unknown(chosen: Sequence[TableWorth]) -> Iterator[str]:
     yield from (f"not known: {few(names, _NAMED)}: {why}" for why, names in unknown.items())
 
 
-def _not_computed(names: Sequence[str], figures: PlanFigures) -> str:
-    """Return why the worth of a named table is not computed, by the variable that is the cause."""
+def _not_computed(names: Sequence[str], figures: PlanFigures) -> TableWorth:
+    """Return the worth of a named table that is not among those of a plan: all records, or why it is not known."""
     perturbed = {name for one in figures.one_way for name in one.variables}
     released = {*perturbed, *figures.unperturbed, *figures.no_categories}
     gone = [name for name in names if name not in released]
     plain = [name for name in names if name in figures.no_categories]
     most = f"more than {MAX_CELLS:,} cells, or not of the first {MAX_PAIRED} perturbed and {MAX_CROSSED} others"
-    why = (
-        f"{few(gone)} not released"
-        if gone
-        else f"no categories of {few(plain)}"
-        if plain
-        else most
-        if perturbed.intersection(names)
-        else "no perturbed variable, so that nothing is lost"
-    )
-    return f"not known: {why}"
+    if not (gone or plain or perturbed.intersection(names)):  # no perturbed variable, so that nothing is lost
+        return TableWorth(tuple(names), float(figures.records), figures.records)
+    why = f"{few(gone)} not released" if gone else f"no categories of {few(plain)}" if plain else most
+    return TableWorth(tuple(names), None, figures.records, f"not known: {why}")
 
 
 def _never(rule: Rule, figures: PlanFigures) -> Verdict:

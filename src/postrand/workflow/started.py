@@ -33,7 +33,7 @@ class Started:
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``alike``: the variables with
     categories that differ only by spaces or capital letters, with those that many records have. ``bodies``: columns
     with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
-    ``repeating`` record keys whose values repeat.
+    ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
     ``roles``: the number of columns with each role, empty for none.
     """
 
@@ -54,6 +54,7 @@ class Started:
     bodies: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     repeating: tuple[str, ...] = ()
+    contradicted: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -83,6 +84,7 @@ class Started:
             what = f"free text or remarks, which can name persons: {few([*self.texts], NAMES)}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         lines += [f"warning: {name}: {infer.REPEATED}" for name in self.repeating]
+        lines += [f"warning: {text}" for text in self.contradicted]
         lines += self._bodies()
         lines += [f"warning: {text}" for text in self.swallowed]
         if self.alike:
