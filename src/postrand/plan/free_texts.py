@@ -44,6 +44,8 @@ _STREET = (
 )
 _POINTING = f"(?i){_PHONE}|{_STREET}"
 """Digits beside a word for a telephone or a street: one such text points to somebody."""
+_HINT = r"(?i)(?:t[eé]l|phone|mobile|handy|fax|str|gasse|avenue|avenida|rue|calle|no\.|nr|n[°º]|№)"
+"""What every such text has, beside a digit: found at once, where the whole patterns take 6 ms to be compiled."""
 _RECORDS_A_LABEL = 20
 """Long lists of labels, of occupations for example, have so many records for each on average."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -67,9 +69,11 @@ def is_free_text(column: pa.ChunkedArray, name: str = "", least: int = _RECORDS_
     of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not any(is_of(of) for is_of in _TEXTS):
         return False
-    plain = _plain(column)
-    counts = pc.value_counts(plain.filter(pc.utf8_length(pc.utf8_trim_whitespace(plain)).cast(pa.bool_())))
-    texts, records = counts.field("values"), index_values(counts.field("counts"))
+    counts = pc.value_counts(column.drop_null())
+    texts = counts.field("values")
+    texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    is_text = pc.utf8_length(pc.utf8_trim_whitespace(texts)).cast(pa.bool_())
+    texts, records = texts.filter(is_text), index_values(counts.field("counts").filter(is_text))
     if _are_remarks(name, texts) or _points(texts):
         return True
     several = pc.sum(pc.match_substring_regex(texts, _SEVERAL_WORDS)).as_py() or 0
@@ -106,9 +110,12 @@ def _points(texts: pa.Array) -> bool:
 
     Digits behind ``no.`` do too, but not where several texts number the same: ``Bus line no. 12, Tram line no. 4``.
     """
-    if _has(texts, _POINTING):
+    near = texts.filter(pc.and_(pc.match_substring_regex(texts, "[0-9]"), pc.match_substring_regex(texts, _HINT)))
+    if not len(near):
+        return False
+    if _has(near, _POINTING):
         return True
-    numbered = pc.struct_field(pc.extract_regex(texts, _NUMBER), "what").drop_null()
+    numbered = pc.struct_field(pc.extract_regex(near, _NUMBER), "what").drop_null()
     return bool((index_values(pc.value_counts(pc.utf8_lower(numbered)).field("counts")) == 1).any())
 
 
