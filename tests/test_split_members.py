@@ -500,3 +500,23 @@ def test_the_worth_in_the_guide_is_that_of_the_designs():
     for epsilon, each, one in rows:
         worth = [1000 / split_design(book, epsilon=e).value for e in (float(epsilon) / 6, float(epsilon))]
         assert [worth[0], worth[1] * counted] == pytest.approx([float(each), float(one)], rel=0.02)
+
+
+def test_no_page_compares_it_with_what_costs_a_household_many_times_as_much(tmp_path):
+    """Every member's record by itself at the same ε of a record is no other way to the guarantee of a household."""
+    plan = planned(tmp_path, MEMBERS, table=survey(400))
+    made = run(plan, tmp_path / "release", release_key=KEY, dossier=tmp_path / "internal")
+    report, dossier = made.path / "report.html", tmp_path / "internal" / "dossier.html"
+    public, internal = report.read_text("utf-8"), dossier.read_text("utf-8")
+    assert "What the tables of two variables are worth" in public
+    assert "by itself, with an" not in public
+    assert "Each variable by itself" not in public
+    for words in ("what the same guarantee buys", "privacy and utility", "designed with the tables of the file"):
+        assert words not in internal, words
+    assert "name the column of household numbers" not in internal
+    assert "one random member of each household shows the keys" in internal
+    blocks = [Block((name,), randomised_response(k, 2.0), unit="household") for name, k in (("region", 3), ("sex", 2))]
+    apart = Mechanism([], BOOK, split=Split.of([0.6, 0.4], blocks), units=HOUSE)
+    released = pr.perturb(people(50, np.random.default_rng(1)), apart, release_key=KEY)
+    with pytest.raises(EstimationError, match="here one member of each household does, so there is no joint model"):
+        estimate.table(released, ["region", "sex"], apart)

@@ -46,7 +46,7 @@ from postrand.workflow.dossier_risk import (
     report_rows,
 )
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
-from postrand.workflow.dossier_split import RISK_NOTE, split_sections
+from postrand.workflow.dossier_split import OF_MEMBERS, RISK_NOTE, split_sections
 from postrand.workflow.known import Known
 from postrand.workflow.plan_risk import PlanRisk
 from postrand.workflow.policy_check import PolicyCheck, check_policy
@@ -99,6 +99,8 @@ class Dossier:
         """Return the risk of the released file, and the reason for missing parts."""
         if self.risk.report is None:
             return None, ""
+        if mechanism.split is not None and mechanism.split.of_members:
+            return None, OF_MEMBERS
         stage(Stage.RISK)
         book = mechanism.require_codebook()
         released = formats.read(data_path, shown_codebook(book, mechanism.partly))

@@ -225,7 +225,8 @@ def _households(
     yield (
         f"Risk that each member of a household is found by itself, {who}",
         lambda e: _spread(pair(e)[1], "households"),
-        "The probability that every member is found: Π r.",
+        "The probability that every member is found: Π r. Where one random member shows the keys, the least r, "
+        "which is an upper bound.",
     )
 
 
