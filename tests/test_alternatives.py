@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shutil
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -736,7 +737,7 @@ type = "int64"
 def test_progress_says_what_is_done(words, said, tmp_path):
     table = people(400, 1).append_column("n", pa.array(np.arange(400) ** 2))
     pa.parquet.write_table(table, tmp_path / "t.parquet")
-    steps = []
+    steps: list[Any] = []
     with listening(steps.append):
         options = [words[0], str(tmp_path / "t.parquet"), *words[1:], "--drop", "*", "--out", str(tmp_path / "out")]
         made = CliRunner().invoke(main, options)

@@ -79,7 +79,7 @@ def released(folder: Path, suffix: str, more: str = BLOCKS) -> Any:
     run(plan, folder / "r", release_key=KEY)
     assert pr.verify(folder / "r").verdict == "verified"
     assert pr.verify(folder / "r", file=plan.source, release_key=KEY)
-    read = {"sav": pyreadstat.read_sav, "dta": pyreadstat.read_dta, "xpt": pyreadstat.read_xport}[suffix]
+    read: Any = {"sav": pyreadstat.read_sav, "dta": pyreadstat.read_dta, "xpt": pyreadstat.read_xport}[suffix]
     return read(str(folder / "r" / f"data.{suffix}"))[1]
 
 

@@ -258,7 +258,12 @@ def test_a_few_records_rule_out_what_is_no_count_and_one_of_all_can_break_it(mon
     many[7] = 99
     assert counts({"n": many}, flags) == {"n": {"d1": 1, "d5": 1, "d9": 1}}
     fitted: list[int] = []
-    monkeypatch.setattr(linked_sums, "_fitted", lambda values, *_: fitted.append(values.size) or ({}, True))
+
+    def noted(values, *_):
+        fitted.append(values.size)
+        return {}, True
+
+    monkeypatch.setattr(linked_sums, "_fitted", noted)
     noise = {f"n{j}": rng.integers(0, 9, 20_000).astype(float) for j in range(5)}
     assert counts({**noise, "n": many}, flags) == {}
     assert len(fitted) == 1

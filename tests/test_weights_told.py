@@ -156,7 +156,9 @@ def test_one_negative_weight_is_refused_wherever_in_a_large_file_it_is(bad, as_t
     """The sample that columns are compared on can miss the record; the range of the whole file does not."""
     monkeypatch.setattr(sampling, "MAX_VALUES", 50)  # too many to count which ones one record has
     weights = survey()["w"].to_numpy().copy()
-    want = dataclasses.replace(sample_of(BOOK, ["sex"], ["sex", "w"]), most=100)
+    asked = sample_of(BOOK, ["sex"], ["sex", "w"])
+    assert asked is not None
+    want = dataclasses.replace(asked, most=100)
     for place in (None, 0, 1500, -1):
         held = weights.copy()
         held[0] = np.nan

@@ -37,7 +37,7 @@ _PHONE = (
 )
 _NUMBER = r"(?i)\pL\S*\s+(?P<what>\S*\pL\S*)\s+(?:no\.|nr\.?|n[°º]|№)\s*\d"
 _STREET = (
-    r"(?:\pL[\pL.-]*\s+|[\pL.-]*(?:[^iu\s\d]|[^gn\s\d]i|[^d\s\d]u))"  # not of Registr., Ministr., Industr.
+    r"(?:\pL[\pL.-]*\s+|[\pL.-]*(?:[^iu\s\d]|[^gn\s\d]i|[^d\s\d]u))"  # not short for an industry or a ministry
     r"(?:str\.?|stra(?:ß|ss)e|street|straat|gasse|avenue)\s*\d"
     r"|\d+\pL?,?\s+\pL[\pL.-]*\s+(?:street|str\.|straat|avenue)(?:$|[^\pL])"
     r"|(?:^|\s)(?:rue|calle|avenida)\s+(?:\pL\S*\s+){1,3}\d|\d+,?\s+rue\s+\pL"
