@@ -140,6 +140,13 @@ def test_a_limit_can_be_about_the_epsilon_of_a_household(tmp_path):
     assert all(f"Asked: household_epsilon <= 6: met ({level:.3g})" in said for level in levels)
 
 
+def test_the_split_that_one_member_shows_is_named_where_households_are_protected(tmp_path):
+    survey(tmp_path)
+    said = "a split of which one random member of each household shows a subset costs a household the epsilon of one"
+    assert said in advised(tmp_path, "--largest-household", "4")
+    assert said not in advised(tmp_path, "--out", tmp_path / "other")
+
+
 def test_a_limit_on_a_household_needs_a_bound_of_its_size(tmp_path):
     survey(tmp_path)
     said = advised(tmp_path, "--limit", "household epsilon <= 6", "--limit", "person_epsilon <= 6")

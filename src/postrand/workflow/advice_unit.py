@@ -15,6 +15,14 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
 
+ONE_MEMBER = (
+    "Not among these plans: a split of which one random member of each household shows a subset costs a household the "
+    "epsilon of one record, however many members it has, and can be worth more. Next: in a plan with [split] write "
+    "unit = 'household' there, without household_variables in [unit], and compare: 'postrand design' and "
+    "docs/households.md."
+)
+"""What is said where households are protected: no candidate has it."""
+
 
 def require_unit(book: Codebook, needs: Needs) -> None:
     """Raise UsageError with everything that keeps a plan from protecting the households and persons asked for."""
@@ -45,6 +53,8 @@ def for_units(subject: Subject) -> Iterator[Candidate]:
 def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterator[str]:
     """Yield what to ask for where the file has households and no plan protects them; ``shared`` describe them."""
     house = [v.name for v in book.with_role("household")]
+    if house and needs.largest_household:
+        yield ONE_MEMBER
     if not house or needs.largest_household:
         return
     names = [name for name in book.names if name in {*shared}]
