@@ -69,8 +69,7 @@ def same_columns(
     different kinds of values.
     """
     codebook = mechanism.require_codebook()
-    true = _confidential(file, codebook, mechanism, certificate.facts)
-    data = open_data(root / manifest["data"], shown_codebook(codebook, mechanism.partly))
+    true, data = _both(root, manifest, mechanism, certificate, file)
     treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
     left = [v.name for v in codebook.with_role("key", "sensitive", "other", "weight") if v.name not in treated]
     kinds = [{field.name: _kind(field.type) for field in source.schema} for source in (true, data)]
@@ -110,16 +109,24 @@ def same_values(
     file: Path | formats.File | Table,
 ) -> bool:
     """Compare each numerical column with that of the file, record by record if the order is the same."""
-    codebook = mechanism.require_codebook()
-    shown = shown_codebook(codebook, mechanism.partly)
-    true, released = (
-        _confidential(file, codebook, mechanism, certificate.facts),
-        open_data(root / manifest["data"], shown),
-    )
+    true, released = _both(root, manifest, mechanism, certificate, file)
     for column in mechanism.numerical:
         mine, theirs = (whole_column(source, column.variable) for source in (true, released))
         check_against(mine, theirs, column, in_order=not certificate.facts.order_is_shuffled)
     return True
+
+
+def _both(
+    root: Path,
+    manifest: Mapping[str, Any],
+    mechanism: Mechanism,
+    certificate: Certificate,
+    file: Path | formats.File | Table,
+) -> tuple[formats.Source, formats.Source]:
+    """Open the confidential records and the released ones."""
+    codebook = mechanism.require_codebook()
+    data = open_data(root / manifest["data"], shown_codebook(codebook, mechanism.partly))
+    return _confidential(file, codebook, mechanism, certificate.facts), data
 
 
 def _confidential(

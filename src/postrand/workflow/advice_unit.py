@@ -51,11 +51,15 @@ def for_units(subject: Subject) -> Iterator[Candidate]:
 
 
 def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterator[str]:
-    """Yield what to ask for where the file has households and no plan protects them; ``shared`` describe them."""
+    """Yield what to ask for where the file has households and no plan protects them; ``shared`` describe them.
+
+    Where plans protect them, the way that none of these goes.
+    """
     house = [v.name for v in book.with_role("household")]
-    if house and needs.largest_household:
-        yield ONE_MEMBER
-    if not house or needs.largest_household:
+    if needs.largest_household:
+        yield from [ONE_MEMBER] * bool(house)
+        return
+    if not house:
         return
     names = [name for name in book.names if name in {*shared}]
     what = f"Claims are about one record: a household ({house[0]}) with k members has k times the epsilon"

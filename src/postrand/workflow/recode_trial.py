@@ -274,9 +274,9 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
             entry = tomlkit.table()
             entry.update({"name": name, "role": ""})
             entries.append(entry)
-        unkept += [name] * (entry.get("missing") == "keep")
+        before = entry.get("missing")
         _describe(entry, drafts[name])
-        unkept = [name for name in unkept if name != entry["name"] or entry["missing"] == "category"]
+        unkept += [name] * (before == "keep" and entry["missing"] == "category")
         _rewrite_notes(document, entry, drafts[name]["notes"])
     written = tomlkit.dumps(document)
     infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
