@@ -14,10 +14,10 @@ from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.planned import mechanism_of
 
 
-def survey(folder: Path) -> Path:
+def survey(folder: Path, households: int = 60) -> Path:
     rng = np.random.default_rng(1)
     lines = ["hid,sex,age,tenure"]
-    for number in range(60):
+    for number in range(households):
         own = rng.choice(["own", "rent"])
         lines += [
             f"{1000 + number},{rng.choice(['f', 'm'])},{rng.choice(['young', 'old'])},{own}"
@@ -33,6 +33,10 @@ def advised(folder: Path, *more: object) -> str:
     return " ".join(done.output.split())
 
 
+def plans_of(folder: Path) -> list[Any]:
+    return [pr.load_plan(path) for path in sorted((folder / "advice").glob("plan-*.toml"))]
+
+
 def test_a_file_with_households_is_told_what_to_ask_for(tmp_path):
     survey(tmp_path)
     said = advised(tmp_path)
@@ -44,10 +48,10 @@ def test_a_file_with_households_is_told_what_to_ask_for(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")  # risk and worth take draws as independent
 def test_plans_have_the_unit_that_is_asked_for(tmp_path):
-    survey(tmp_path)
+    survey(tmp_path, 600)
     said = advised(tmp_path, "--largest-household", 4, "--household-variables", "tenure", "--limit", "epsilon <= 3")
-    plans: list[Any] = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
-    assert len(plans) >= 2
+    plans = [plan for plan in plans_of(tmp_path) if plan.split is None]
+    assert plans
     for plan in plans:
         assert plan.unit.household == "hid"
         assert plan.unit.household_variables == ("tenure",)
@@ -129,22 +133,49 @@ def test_a_household_number_needs_no_decision_because_it_leaves_with_new_numbers
 
 @pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")  # risk and worth take draws as independent
 def test_a_limit_can_be_about_the_epsilon_of_a_household(tmp_path):
-    survey(tmp_path)
+    survey(tmp_path, 600)
     asked = ("--limit", "household_epsilon <= 6", "--largest-household", 4, "--household-variables", "tenure")
     said = advised(tmp_path, *asked)
-    plans: list[Any] = [pr.load_plan(path) for path in sorted((tmp_path / "advice").glob("plan-*.toml"))]
-    assert len(plans) >= 2
+    plans = [plan for plan in plans_of(tmp_path) if plan.split is None]
+    assert plans
     assert all(plan.privacy.epsilon <= 1.5 for plan in plans)
     levels = [unit_epsilon(mechanism_of(plan, design_blocks(plan)), "household", 4) for plan in plans]
     assert max(levels) <= 6
     assert all(f"Asked: household_epsilon <= 6: met ({level:.3g})" in said for level in levels)
 
 
-def test_the_split_that_one_member_shows_is_named_where_households_are_protected(tmp_path):
+@pytest.mark.parametrize("more", [(), ("--household-variables", "tenure")])
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
+def test_the_split_that_one_member_shows_is_a_plan_with_the_epsilon_of_one_record(tmp_path, more):
     survey(tmp_path)
-    said = "a split of which one random member of each household shows a subset costs a household the epsilon of one"
-    assert said in advised(tmp_path, "--largest-household", "4")
-    assert said not in advised(tmp_path, "--out", tmp_path / "other")
+    asked = ("--largest-household", 4, "--limit", "epsilon <= 8", "--limit", "household_epsilon <= 6")
+    said = advised(tmp_path, *asked, *more)
+    first = plans_of(tmp_path)[0]
+    assert first.split.of_members
+    assert (first.split.variables, first.split.epsilon) == (("sex", "tenure"), 6.0)
+    assert first.unit.household_variables == ()
+    assert "Plan 1 (split, one member of each household): epsilon = 6 for a record; of a household with" in said
+    assert "Asked: household_epsilon <= 6: met (6)" in said
+    release = pr.run(first, tmp_path / "out", release_key=b"k" * 32)
+    assert pr.verify(release.path).ok
+
+
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
+def test_a_plan_is_beaten_in_the_epsilon_of_a_household_too(tmp_path):
+    survey(tmp_path, 600)
+    said = advised(tmp_path, "--largest-household", 4, "--limit", "epsilon <= 4")
+    ways = [plan.split is not None and plan.split.of_members for plan in plans_of(tmp_path)]
+    assert set(ways) == {True, False}  # every record of the other shows all variables
+    assert "of a household with up to 4 records together: 4 at most" in said
+    assert "of a household with up to 4 records together: 16 at most" in said
+
+
+def test_persons_are_told_of_the_split_that_one_record_of_each_shows(tmp_path):
+    survey(tmp_path)
+    command = ["advise", tmp_path / "a.csv", "--keys", "sex,age", "--person", "hid", "--out", tmp_path / "advice"]
+    done = CliRunner().invoke(main, [str(part) for part in (*command, "--most-records", 8)])
+    said = " ".join(done.output.split())
+    assert "Next: give hid the role household in the codebook, ask for --largest-household 8 in place of" in said
 
 
 def test_a_limit_on_a_household_needs_a_bound_of_its_size(tmp_path):

@@ -1,5 +1,7 @@
 """Half-widths of intervals, known before the release: against weighted estimates of simulated files."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_needs import JUDGED, Precision, needs_from
 from postrand.workflow.advice_plan import Asked
-from postrand.workflow.half_widths import Drawn, drawn_of, half_width, kish
+from postrand.workflow.half_widths import Drawn, drawn_of, half_width, kish, of_households
 
 SEX, AREA = Variable("sex", role="key", categories=("f", "m")), Variable("area", role="key", categories=("a", "b", "c"))
 WEIGHT = Variable("w", role="weight")
@@ -88,3 +90,22 @@ def test_the_least_favourable_shares_have_half_of_the_records_or_more_in_the_cel
     assert max(most, key=most.__getitem__) >= 0.5 - 1e-9
     line = needs_from(precisions=["2 points for sex"]).lines()[-1]
     assert line == f"  precision ± 2 points for sex: {JUDGED}"
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 5.0, 1.0, 0.5, 3.0]])
+def test_members_that_stand_for_households_have_the_variance_of_every_choice(weights):
+    """Brute force: the mean of ``Σ (k w)² / (Σ w)²`` over all choices of one member of each household."""
+    houses = [7, 7, 7, 8, 8, None]
+    columns = {"hid": pa.array(houses)} | ({} if weights is None else {"w": pa.array(weights)})
+    drawn = Drawn() if weights is None else Drawn("w", kish(np.array(weights)), 6)
+    found = of_households(drawn, TableSource(pa.table(columns)), "hid")
+    each = np.ones(6) if weights is None else np.array(weights)
+    groups = [(0, 1, 2), (3, 4), (5,)]
+    choices = [
+        sum((len(group) * each[one]) ** 2 for group, one in zip(groups, chosen, strict=True))
+        for chosen in itertools.product(*groups)
+    ]
+    assert found.sizes == {1: 1, 2: 1, 3: 1}
+    assert found.of_members.effect is not None
+    of_sizes = sum(size**2 * many for size, many in found.sizes.items()) / 6**2
+    assert found.of_members.effect * of_sizes == pytest.approx(np.mean(choices) / each.sum() ** 2)

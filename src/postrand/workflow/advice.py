@@ -28,7 +28,7 @@ from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, shown, table_worth
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_bands import banded, unbanded
-from postrand.workflow.advice_candidates import Candidate, Subject
+from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
@@ -55,7 +55,7 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
-from postrand.workflow.half_widths import Drawn, drawn_of
+from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
 
 MANY_SPLIT = 22
@@ -160,7 +160,10 @@ class _Maker:
     ) -> None:
         self.folder, self.out, self.needs, self.subject, self.fraction = folder, out, needs, subject, fraction
         self.risks, self.records = Risks(place, fraction, needs), subject.records or 0
-        self.drawn = drawn_of(subject.book, open_records(place, subject.book)) if needs.precisions else Drawn()
+        source = open_records(place, subject.book)
+        self.drawn = drawn_of(subject.book, source) if needs.precisions else Drawn()
+        if needs.largest_household:
+            self.drawn = of_households(self.drawn, source, subject.book.with_role("household")[0].name)
         self.met: dict[int, bool] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
@@ -183,13 +186,13 @@ class _Maker:
         trials, left = [], []
         for subject in self.subjects:
             for candidate in for_units(subject):
-                if candidate.way == "split" and subject is not self.subjects[-1] and self.is_long:
+                if candidate.way in SPLITS and subject is not self.subjects[-1] and self.is_long:
                     left.append(
                         (candidate.name, f"of more than {MANY_SPLIT} variables only the split with recodes is tried")
                     )
                     continue
                 try:
-                    found = self.at(candidate, self.needs.epsilon)
+                    found = self.at(candidate, _most(candidate, self.needs))
                 except PostrandError as error:
                     left.append((candidate.name, str(error)))
                     continue
@@ -264,16 +267,17 @@ class _Maker:
         limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
         kept = [one.text for one in asked if one.text in limits and one.is_met]
         bound = f"; but {' and '.join(kept)} is met only up to epsilon = {first.epsilon:g}"
-        bound = bound if kept and first.epsilon < self.needs.epsilon else ""
+        bound = bound if kept and first.epsilon < _most(first.candidate, self.needs) else ""
         lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}{bound}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))
         level = next(enough, None)
         what = f"epsilon = {level:g}, or coarser categories" if level else "coarser categories, or fewer variables"
-        if self.drawn.effect is None:
+        drawn = self._drawn(first)
+        if drawn.effect is None:
             return lines
-        sure = f"To be certain of the precision that is asked, whatever the true shares{self.drawn.basis}, the way of "
+        sure = f"To be certain of the precision that is asked, whatever the true shares{drawn.basis}, the way of "
         sure += f"plan 1 needs {what}"
         at = [first.epsilon, *higher]
         alike = next((one for one in at if (t := self.at(first.candidate, one)) and t.may_meet(self.needs)), None)
@@ -287,6 +291,9 @@ class _Maker:
             "release": {"format": "same", "shuffle": True, "release_ids": False},
         }
 
+    def _drawn(self, trial: Trial) -> Drawn:
+        return self.drawn.of_members if trial.candidate.of_members else self.drawn
+
     def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[Asked]:
         for limit in self.needs.limits:
             before, after = values(limit, figures.risks) if limit.reads_file else (None, _level(limit, figures))
@@ -294,14 +301,15 @@ class _Maker:
             before, after = (None, None) if why else (before, after)
             why = why or (why_unknown(limit, figures.risks) if after is None else "")
             yield Asked(str(limit), before, after, limit.meets(after), why=why)
+        drawn = self._drawn(trial)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:
-                (one,) = table_worth(trial.mechanism, [wanted.table], self.records, EQUAL)
-                why = self.drawn.no_effect or reason_of(one)
-                yield Asked(str(wanted), None, None, False, drawn=self.drawn, why=why)
+                (one,) = table_worth(trial.mechanism, [wanted.table], self.records, EQUAL, drawn.sizes)
+                why = drawn.no_effect or reason_of(one)
+                yield Asked(str(wanted), None, None, False, drawn=drawn, why=why)
                 continue
             met = (found.most <= wanted.points, found.alike <= wanted.points)
-            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], self.drawn)
+            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], drawn)
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Return the trials at the levels that keep the limits of the file."""
@@ -329,6 +337,11 @@ class _Maker:
             lower = [found for part in parts if (found := self.at(first.candidate, first.epsilon * part)) is not None]
             chosen += [next((one for one in lower if not one.is_useless), lower[0])] if lower else []
         return chosen
+
+
+def _most(candidate: Candidate, needs: Needs) -> float:
+    """Return the most ε of a record that the limits allow a way, before a record is read."""
+    return needs.epsilon_once if candidate.of_members else needs.epsilon
 
 
 def _level(limit: Limit, figures: PlanFigures) -> float | None:

@@ -35,7 +35,8 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
-WHOLE = ("one joint block", "split", "recognition")
+SPLITS = SPLIT, OF_MEMBERS = ("split", "split, one member of each household")
+WHOLE = ("one joint block", *SPLITS, "recognition")
 """Ways in which linked variables need no block of their own."""
 
 
@@ -45,7 +46,8 @@ class Candidate:
 
     ``chosen_with``: the sizes of the codebook alone, or the file. ``book``: the codebook that the plan uses;
     ``recodes``: what it recodes, as plain data. ``detail``: the natural logarithm of the number of combinations that a
-    record can show.
+    record can show. ``of_members``: one random member of each household shows something, so that a household spends
+    the ε of one record.
     """
 
     way: str
@@ -56,6 +58,7 @@ class Candidate:
     has_epsilon: bool = True
     recodes: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    of_members: bool = False
 
     @property
     def name(self) -> str:
@@ -135,7 +138,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
             if subject.associations:
                 yield _several(subject, "joint blocks by association", "file", dict(subject.associations))
         if many > 2:
-            yield _split(subject)
+            yield split_release(subject)
         bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
         if subject.needs.look and not bounded and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
             yield _recognition(subject)
@@ -182,7 +185,9 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
     return _way(subject, way, what, sections, "file" if subject.joint else basis)
 
 
-def _split(subject: Subject) -> Candidate:
+def split_release(subject: Subject) -> Candidate:
+    """Return a split of all variables, designed for the tables that matter."""
+
     def sections(epsilon: float) -> dict[str, Any]:
         split = {"variables": list(subject.perturbed), "epsilon": epsilon, "workload": subject.workload}
         return {"privacy": {"model": "differential", "epsilon": epsilon}, "split": split}
@@ -195,7 +200,7 @@ def _split(subject: Subject) -> Candidate:
         tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
         counts = f"counts {each:.3g} times as much as another table of two variables"
         what += f" In its design each table for which a precision is asked ({tables}) {counts}."
-    return _way(subject, "split", what, sections)
+    return _way(subject, SPLIT, what, sections)
 
 
 def _recognition(subject: Subject) -> Candidate:

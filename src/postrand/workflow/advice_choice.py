@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
@@ -53,6 +54,13 @@ class Trial:
         return harmonic(self.two_way) if self.two_way else self.one
 
     @property
+    def largest(self) -> float:
+        """The ε of the household or person with the most records; that of a record where no plan protects them."""
+        units = self.mechanism.units
+        levels = () if units is None else (unit_epsilon(self.mechanism, *bound) for bound in units.bounds.items())
+        return max(levels, default=self.epsilon)
+
+    @property
     def detail(self) -> float:
         """The natural logarithm of the number of combinations that a record can have."""
         return sum(math.log(max(self.plan.codebook[name].size, 1)) for name in self.plan.perturbed)
@@ -81,7 +89,8 @@ def tried(
 ) -> Trial | None:
     """Return a candidate at a total ε, designed from the sizes alone where it reads no file; None if it is not new.
 
-    ``drawn`` says how estimates from its ``n`` records are weighted: only what is told of precision depends on it.
+    ``drawn`` says how estimates from its ``n`` records are weighted: what is told of precision depends on it, and what
+    a split is worth that one member of each household shows.
 
     Raises
     ------
@@ -98,8 +107,9 @@ def tried(
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
         names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables
-        one = table_worth(mechanism, [(name,) for name in names], n, EQUAL)
-        two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL)
+        one = table_worth(mechanism, [(name,) for name in names], n, EQUAL, drawn.sizes)
+        two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL, drawn.sizes)
+        drawn = drawn.of_members if candidate.of_members else drawn
         widths = tuple(half_width(mechanism, wanted, n, drawn) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
 
@@ -120,9 +130,9 @@ def beats(a: Trial, b: Trial) -> bool:
 
 def _measures(trial: Trial) -> tuple[float, ...]:
     """Return what a plan is judged by, each the larger the better."""
-    level = -trial.epsilon if trial.candidate.has_epsilon else -math.inf
+    levels = (trial.epsilon, trial.largest) if trial.candidate.has_epsilon else (1e9, 1e9)
     whole = float(trial.plan.split is None)  # every record shows all variables, for analyses of many of them
-    return (max(level, -1e9), trial.one, trial.two, trial.detail, whole)
+    return (*(max(-level, -1e9) for level in levels), trial.one, trial.two, trial.detail, whole)
 
 
 def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[tuple[Trial, str]]]:

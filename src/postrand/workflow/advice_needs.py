@@ -112,12 +112,22 @@ class Needs:
         """The most epsilon of a record: the smallest limit; without one, ``BOUND``.
 
         A household of k members has at most k times the ε of a record, less where variables are drawn once for it.
+        ``epsilon_once``: where one random member of each household shows something, so that it has the ε of a record,
+        and so has a person, whose records are all in one household.
 
         >>> Needs(limits=(Limit("epsilon", 4.0), Limit("household_epsilon", 6.0)), largest_household=4).epsilon
         1.5
         """
-        records = {"epsilon": 1, "household_epsilon": self.largest_household, "person_epsilon": self.most_records}
-        held = [(limit.bound, records.get(limit.measure, 0)) for limit in self.limits]
+        return self._least({"household_epsilon": self.largest_household, "person_epsilon": self.most_records})
+
+    @property
+    def epsilon_once(self) -> float:
+        """The most epsilon of a record that alone of its household shows something; see ``epsilon``."""
+        return self._least({"household_epsilon": 1, "person_epsilon": 1})
+
+    def _least(self, records: dict[str, int]) -> float:
+        """Return the smallest limit on ε divided by the records that it is about."""
+        held = [(limit.bound, {"epsilon": 1, **records}.get(limit.measure, 0)) for limit in self.limits]
         return min((bound / most for bound, most in held if most), default=BOUND)
 
     @property

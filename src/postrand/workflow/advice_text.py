@@ -68,9 +68,9 @@ _RISKS = (
 
 
 LEAST_EPSILON = (
-    "Reason: the least epsilon, so the strongest guarantee, against every attacker; less remains for tables. The risk "
-    "from the attackers above can still be larger than in another plan: it also depends on which values of a record "
-    "are released together."
+    "Reason: the least epsilon of a record, so the strongest guarantee for it, against every attacker; less remains "
+    "for tables. The risk from the attackers above can still be larger than in another plan: it also depends on which "
+    "values of a record are released together."
 )
 
 
@@ -114,11 +114,13 @@ def record_claim(plan: Plan) -> str:
 def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
     """Yield why a plan is shown among the others, and what was chosen with the file; ``met`` where it was searched."""
     others = [one for one in chosen if one is not trial]
+    own = trial.plan.codebook.in_order(needs.household_variables) if trial.candidate.of_members else ()
+    without = f", without those of {few(own)}, of which other ways know no worth" if own else ""
     for what, value in (("two variables", "two"), ("one variable", "one")):
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > max(1.02 * best, 1.0):
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text}, {HARMONIC}, {BASES[EQUAL.basis]}."
+            yield f"{text}, {HARMONIC}{without}, {BASES[EQUAL.basis]}."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):

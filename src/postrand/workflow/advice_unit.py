@@ -10,18 +10,31 @@ from typing import Any
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.workflow import asked_units
-from postrand.workflow.advice_candidates import Candidate, Names, Subject, candidates, separate
+from postrand.workflow.advice_candidates import (
+    OF_MEMBERS,
+    Candidate,
+    Names,
+    Subject,
+    candidates,
+    separate,
+    split_release,
+)
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
 
 ONE_MEMBER = (
-    "Not among these plans: a split of which one random member of each household shows a subset costs a household the "
-    "epsilon of one record, however many members it has, and can be worth more. Next: in a plan with [split] write "
-    "unit = 'household' there, without household_variables in [unit], and compare: 'postrand design' and "
-    "docs/households.md."
+    "A split release: one random member of each household shows a random subset of the variables, perturbed jointly "
+    "with the whole epsilon, and stands for all its members; the others show none of them. So a household spends the "
+    "epsilon of one record, however many members it has."
 )
-"""What is said where households are protected: no candidate has it."""
+ONE_RECORD = (
+    "Not among these plans: a split of which one random record of each person shows a subset costs a person the "
+    "epsilon of one record, and can be worth more. Next: give {person} the role household in the codebook, ask for "
+    "--largest-household {most} in place of --person, and compare. Its numbers are then released as new ones "
+    "(docs/households.md)."
+)
+"""What is said where persons are protected, and no household numbers are released."""
 
 
 def require_unit(book: Codebook, needs: Needs) -> None:
@@ -43,28 +56,41 @@ def for_units(subject: Subject) -> Iterator[Candidate]:
     rest = tuple(name for name in subject.perturbed if name not in own)
     if not rest:
         yield _with_unit(separate(subject), subject, (), own)
-        return
     inner = replace(subject, perturbed=rest, joint=tuple(g for g in subject.joint if {*g} <= {*rest}))
-    for candidate in candidates(inner):
+    for candidate in candidates(inner) if rest else ():
         if candidate.has_epsilon:  # security against recognition takes all draws as independent
             yield _with_unit(candidate, subject, own, own)
+    if subject.needs.largest_household and len(subject.perturbed) > 1:
+        yield _of_members(subject)
 
 
 def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterator[str]:
     """Yield what to ask for where the file has households and no plan protects them; ``shared`` describe them.
 
-    Where plans protect them, the way that none of these goes.
+    Of persons, the way that no plan goes as long as their numbers are not released.
     """
     house = [v.name for v in book.with_role("household")]
-    if needs.largest_household:
-        yield from [ONE_MEMBER] * bool(house)
-        return
-    if not house:
+    if needs.person and not house:
+        yield ONE_RECORD.format(person=needs.person, most=needs.most_records)
+    if needs.largest_household or not house:
         return
     names = [name for name in book.names if name in {*shared}]
     what = f"Claims are about one record: a household ({house[0]}) with k members has k times the epsilon"
     also = f", and --household-variables {','.join(names)}, which all members share" if names else ""
     yield f"{what}. For plans that protect households, add {asked_units.BOUND}{also}."
+
+
+def _of_members(subject: Subject) -> Candidate:
+    """Return the split that one random member of each household shows: what all share is shown once anyway."""
+    made = split_release(subject)
+    unit = asked_units.section(asked_units.roles_of(subject.book), subject.needs)
+
+    def sections(epsilon: float) -> dict[str, Any]:
+        held = made.sections(epsilon)
+        return {**held, "unit": unit, "split": {**held["split"], "unit": "household"}}
+
+    note = "likelihoods and completed files ('postrand complete') cannot be had of such a release"
+    return replace(made, way=OF_MEMBERS, what=ONE_MEMBER, sections=sections, notes=(*made.notes, note), of_members=True)
 
 
 def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names) -> Candidate:

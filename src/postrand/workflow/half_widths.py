@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.estimate.planning import expected_precision
-from postrand.estimate.split_members import household_of
+from postrand.estimate.split_members import household_of, household_sizes, members_of
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import FloatArray
@@ -38,7 +38,8 @@ class Drawn:
     ``weight`` is the released column of weights, "" without one. ``effect`` is Kish's factor ``n Σ w² / (Σ w)²``, one
     plus the squared coefficient of variation: so many times the variance of records that weigh alike, if weights have
     nothing to do with the values (Kish 1992); None where the weights cannot be used. ``clusters`` and ``replicates``
-    are not counted: what they do to an interval depends on confidential values.
+    are not counted: what they do to an interval depends on confidential values. ``sizes`` says how many households have
+    each number of records, and ``effect_of_members`` is Kish's factor beside theirs: see ``of_members``.
     """
 
     weight: str = ""
@@ -47,6 +48,18 @@ class Drawn:
     clusters: str = ""
     of_households: bool = False
     replicates: bool = False
+    sizes: Mapping[int, int] | None = None
+    effect_of_members: float | None = 1.0
+
+    @property
+    def of_members(self) -> Drawn:
+        """How the records are drawn where one random member of each household stands for all k: with weight ``k w``.
+
+        In the mean over who is chosen, its variance has ``Σ k w² / (Σ w)²`` in place of 1/n. Of that ``Σ k / n²``
+        follows from ``sizes``; the effect is the ratio of both. Members that are alike make no interval longer.
+        """
+        clusters = "" if self.of_households else self.clusters
+        return replace(self, effect=self.effect_of_members, clusters=clusters, of_households=False)
 
     @property
     def not_counted(self) -> str:
@@ -111,6 +124,18 @@ def drawn_of(book: Codebook, source: Source) -> Drawn:
     return Drawn(weight, effect, records, clusters, clusters in households, replicates)
 
 
+def of_households(drawn: Drawn, source: Source, household: str) -> Drawn:
+    """Return ``drawn`` with what follows where one random member of each household stands for all."""
+    column = read_columns(source, [household])[household]
+    found = replace(drawn, sizes=household_sizes(column, household), effect_of_members=drawn.effect)
+    weights = weights_in(source, drawn.weight) if drawn.weight and drawn.effect is not None else None
+    if weights is None:
+        return found
+    each = members_of(column, household)
+    w = weights / weights.sum()
+    return replace(found, effect_of_members=weights.size**2 * float(each @ (w * w)) / float(each.sum()))
+
+
 def weights_in(source: Source, weight: str) -> FloatArray | None:
     """Return the values of a weight; None where they are no numbers."""
     try:
@@ -142,7 +167,7 @@ def half_width(mechanism: Mechanism, wanted: Precision, n: int, drawn: Drawn) ->
     if drawn.effect is None or is_shared:
         return None
     try:
-        found = expected_precision(mechanism, wanted.table, n)
+        found = expected_precision(mechanism, wanted.table, n, households=drawn.sizes)
     except PostrandError:
         return None
     factor = 100 * Z95 * drawn.effect**0.5
