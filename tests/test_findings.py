@@ -26,7 +26,7 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import Finding, Findings, _telling, _together, find, singling
+from postrand.risk.findings import Finding, Findings, _together, find, singling
 from postrand.risk.household_sizes import compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
@@ -35,6 +35,7 @@ from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import Singled, singled_out
 from postrand.risk.singled_together import Every
+from postrand.risk.told_findings import telling
 from postrand.support.measure_names import KEYS_ALONE
 from tests.stats import rejects
 from tests.test_risk_clear import by_hand
@@ -280,14 +281,14 @@ def test_a_column_that_tells_nearly_all_that_two_tell_is_named_alone():
     alone = [PairReveal("cost", name, 0.0, 0.0, 0.3, right, 0.1) for name, right in (("nights", 0.36), ("sex", 0.11))]
     both = [PairReveal("cost", f"nights, {other}", 0.3, 0.02, 0.3, 0.38, 0.1) for other in ("sex", "edu")]
     one = list(
-        _telling(alone, [(("nights", other), found) for other, found in zip(("sex", "edu"), both, strict=True)], ())
+        telling(alone, [(("nights", other), found) for other, found in zip(("sex", "edu"), both, strict=True)], ())
     )
     assert [found.variables for found in one] == [("nights",)]
     assert "the best guess from nights is right in about 36" in one[0].sentence
     assert "drop nights" in one[0].sentence
     more = [replace(both[0], right=0.6), replace(both[0], settled=0.7), replace(both[0], clear="sex, edu", right=0.5)]
     pairs = [("nights", "sex"), ("nights", "sex"), ("sex", "edu")]
-    told = list(_telling(alone, list(zip(pairs, more, strict=True)), ()))
+    told = list(telling(alone, list(zip(pairs, more, strict=True)), ()))
     assert [found.variables for found in told] == pairs
     assert [found.is_open for found in told] == [False, True, False]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,8 @@ class Finding:
     def _best_guess(self) -> tuple[float, float, bool] | None:
         """The shares of right guesses of the best one, with what is shown and without; whether it is of a range."""
         ends = [name.removesuffix("right") for name in self.figures if name.rpartition(": ")[2] == "right"]
+        own = {"", *self.variables, *self.about}  # not what one more variable would tell
+        ends = [start for start in ends if {*start.removesuffix(": ").split(", ")} <= own]
         found = [tuple(self.figures[f"{start}{name}"] for name in ("right", "blind", "ranges")) for start in ends]
         right, blind, ranges = max(found, default=(0.0, 0.0, 0.0))
         return (right, blind, ranges > 0) if found else None
@@ -134,3 +136,12 @@ def stated_as(option: str, names: Iterable[str]) -> str:
     '[release] as_is = ["pay"]'
     """
     return f"[release] {option} = [" + ", ".join(dict.fromkeys(f'"{name}"' for name in names)) + "]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as they stand in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]

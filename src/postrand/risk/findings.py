@@ -10,26 +10,26 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, stated_as
+from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, listed, stated_as
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
-from postrand.risk.linked import columns_of, links
-from postrand.risk.linked_apart import torn_apart, units_of
+from postrand.risk.linked import columns_of
+from postrand.risk.linked_apart import units_of
 from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
-from postrand.risk.telling import best_guess, told_pairs
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, unfit, values_text, weighed, weights_of
+from postrand.risk.telling import told_pairs
+from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, weighing
+from postrand.risk.told_linearly import told_linearly
+from postrand.risk.weights_told import Weights, before_rounding, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
 """The headings of findings."""
-TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
-"""The figures of a finding on what unperturbed columns reveal."""
 MAX_NAMED = 8
 """So many unperturbed columns are named, where all of them are meant."""
 
@@ -64,7 +64,7 @@ class Findings:
         naming = [finding for finding in self.found if finding.is_open and finding.code == "names"]
         singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
         single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
-        certain = [f"{', '.join(f.about)} (by {_listed(f.variables)})" for f in settling]
+        certain = [f"{', '.join(f.about)} (by {listed(f.variables)})" for f in settling]
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
         rank = "or give it a rank law in [[numerical]] or the role 'drop'"
@@ -99,7 +99,7 @@ class Findings:
         if not many or len([*many, *(every := [f for f in self.found if f.code == "together"])]) < 2:
             return self.found
         largest = sorted((*many, *every), key=lambda f: -f.share)
-        named = ((_all_of(f.variables) if f in every else _listed(f.variables), f.share) for f in largest)
+        named = ((_all_of(f.variables) if f in every else listed(f.variables), f.share) for f in largest)
         parts = [f"{text} ({share_text(share)} of the records)" for text, share in named]
         text = f"columns that are released unperturbed single out records together: {'; '.join(parts)}; {KEYS_ALONE}"
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
@@ -131,13 +131,13 @@ class Findings:
         few = [one for one in self.singled if one.alone > 0 and not one.is_much]
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
         none = [one.name for one in self.singled if one.alone == 0]
-        said = [f"{share_text(0.0)} by {_listed(names)}"] if few else []
-        said += [f"none by {_listed(none)}"] if none else []
+        said = [f"{share_text(0.0)} by {listed(names)}"] if few else []
+        said += [f"none by {listed(none)}"] if none else []
         told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
         if none and not few:
             text = f"Looked at alone, {none[0]} singles out no record"
             if len(none) > 1:
-                text = f"Looked at one by one, these columns single out no record: {_listed(none)}; together they "
+                text = f"Looked at one by one, these columns single out no record: {listed(none)}; together they "
                 text += "were not looked at" if self.every is None else self.every.in_words
             told = (f"{text}.",)
         return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
@@ -189,7 +189,7 @@ def find(
     ``as_is`` are those that the plan has decided on; ``exempt`` those that are not measured, because their values
     are new random numbers (household numbers).
     """
-    want = sample_of(codebook, _perturbed(mechanism), released, exempt, len(set(units_of(mechanism).values())))
+    want = sample_of(codebook, perturbed_of(mechanism), released, exempt, len(set(units_of(mechanism).values())))
     if want is None:
         return Findings()
     sample = taken(source, want)
@@ -227,7 +227,11 @@ def find_in(
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
     coded = [v.name for v in codebook.variables if v.is_categorical]
-    pairs, joint, left = told_pairs(sample, coded, _perturbed(mechanism), [s.name for s in singled])
+    pairs, joint, left = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled])
+    columns = columns_in(sample, mechanism, clear)
+    facts = tuple(linked(columns, mechanism, clear, pairs, joint, as_is))
+    known = [*pairs, *(one for _, one in joint)]
+    joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is)]
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, singled)
     named, held = tuple(_singling(singled, as_is, larger)), _known_of(singled, codebook)
@@ -235,9 +239,9 @@ def find_in(
     found = [
         *named,
         *_every(every, held, named),
-        *_telling(pairs, joint, as_is),
-        *_weighing(sample, codebook, mechanism, pairs, as_is, original),
-        *_linked(sample, mechanism, clear, pairs, joint, as_is),
+        *telling(pairs, joint, as_is),
+        *weighing(sample, codebook, mechanism, pairs, as_is, original),
+        *facts,
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
         *regrouping(sample, codebook),
@@ -262,10 +266,12 @@ def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), 
 def settling(
     sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
 ) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
-    """Return the columns, alone or two together, that all but settle others, and what they say; ``coded`` are codes."""
+    """Return the columns, alone or together, that all but settle others, and what they say; ``coded`` are codes."""
     pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
     found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
-    for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
+    held = [*(((pair.clear,), pair) for pair in pairs), *joint]
+    columns = columns_of(sample, list(dict.fromkeys([*perturbed, *clear])))
+    for names, pair in (*held, *told_linearly(sample, columns, coded, perturbed, clear, [one for _, one in held])):
         if pair.is_certain:
             found[names] = (*found.get(names, ()), pair)
     return found
@@ -275,10 +281,6 @@ def _larger(sample: Sampled, singled: Sequence[Singled]) -> Together | None:
     """Search combinations of the columns that single out few records alone; None where triples are all there are."""
     names = [one.name for one in singled if not one.is_much]
     return together({name: sample.codes(name) for name in names}, MAX_ALONE) if len(names) > 3 else None
-
-
-def _perturbed(mechanism: Mechanism) -> tuple[str, ...]:
-    return (*mechanism.variables, *(column.variable for column in mechanism.numerical))
 
 
 def _singling(
@@ -310,7 +312,7 @@ def _singling(
 
 
 def _together(names: Sequence[str], share: float, figures: Mapping[str, float], as_is: Collection[str]) -> Finding:
-    text = f"{_listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
+    text = f"{listed(names)} are released unperturbed and single out {share_text(share)} of the records together; "
     text += KEYS_ALONE
     return Finding("singles-out", tuple(names), (), text, figures, False, set(names) <= set(as_is), share)
 
@@ -335,7 +337,7 @@ def _every(every: Every | None, held: Sequence[Singled], found: Sequence[Finding
 def _all_of(names: Sequence[str]) -> str:
     """Return the words for all unperturbed columns, with their names where these are few."""
     return "all unperturbed columns" + (
-        f" ({_listed(names)})" if len(names) <= MAX_NAMED else f", {len(names)} of them,"
+        f" ({listed(names)})" if len(names) <= MAX_NAMED else f", {len(names)} of them,"
     )
 
 
@@ -353,108 +355,11 @@ def _size_text(sizes: HouseholdSizes) -> str:
     text += f"out the households of {share_text(sizes.alone)} of the records alone"
     if sizes.columns:
         text += (
-            f", and of {share_text(sizes.share)} with the unperturbed values of {_listed(sizes.columns)} in its members"
+            f", and of {share_text(sizes.share)} with the unperturbed values of {listed(sizes.columns)} in its members"
         )
     if share_text(sizes.every) != share_text(sizes.share):
         text += f"; with all unperturbed columns, of {share_text(sizes.every)}"
     return text
-
-
-def _telling(
-    pairs: Sequence[PairReveal], joint: Sequence[tuple[tuple[str, str], PairReveal]], as_is: Collection[str]
-) -> Iterator[Finding]:
-    """Yield for each perturbed variable what others reveal, alone or two together, and what needs a decision apart."""
-    much: dict[tuple[str, bool, bool], list[PairReveal]] = {}
-    for pair in pairs:
-        if pair.is_much:
-            is_open = pair.is_certain and pair.clear not in as_is
-            much.setdefault((pair.perturbed, is_open, pair.is_certain), []).append(pair)
-    fix = "drop these variables, or perturb them too"
-    for (name, is_open, _), held in much.items():
-        clear = tuple(pair.clear for pair in held)
-        figures = {f"{t.clear}: {n}": getattr(t, n) for t in held for n in TOLD}
-        said = f"{_listed(clear)}; {best_guess(held)}"
-        text = f"unperturbed variables reveal true values of {name}, which is perturbed: {said}"
-        states = _stated(clear, as_is) if held[0].is_certain else ""
-        yield Finding("tells", clear, (name,), f"{text}; no epsilon prevents this: {fix}{states}", figures, is_open)
-    alone = {(pair.perturbed, pair.clear): pair for pair in pairs}
-    mostly: dict[tuple[str, str], list[PairReveal]] = {}
-    for clear, found in joint:
-        ones = [alone[found.perturbed, name] for name in clear if (found.perturbed, name) in alone]
-        one = max(ones, key=lambda pair: pair.right, default=None)
-        if one is not None and found.adds_little_to(one):
-            mostly.setdefault((found.perturbed, one.clear), []).append(found)
-            continue
-        about, figures = f"true values of {found.perturbed}, which is perturbed", {n: getattr(found, n) for n in TOLD}
-        text = f"two unperturbed variables together reveal {about}: {_listed(clear)}; {best_guess([found])}"
-        states = _stated(clear, as_is) if found.is_certain else ""
-        said = f"{text}; {fix}{states}"
-        yield Finding("tells", clear, (found.perturbed,), said, figures, found.is_certain and not states)
-    for key, with_others in mostly.items():
-        yield _mostly(alone[key], with_others)
-
-
-def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
-    """Return that one variable reveals by itself most of what it reveals together with others."""
-    figures = {f"{pair.clear}: {n}": getattr(pair, n) for pair in (one, *with_others) for n in TOLD}
-    best = max(with_others, key=lambda pair: (pair.right, pair.settled))
-    text = f"the unperturbed variable {one.clear} reveals true values of {one.perturbed}, which is perturbed: "
-    text += f"{one.in_words}; one more variable adds little: {best.in_words}; drop {one.clear}, or perturb it too"
-    return Finding("tells", (one.clear,), (one.perturbed,), text, figures)
-
-
-def _weighing(
-    sample: Sampled,
-    codebook: Codebook,
-    mechanism: Mechanism,
-    pairs: Sequence[PairReveal],
-    as_is: Collection[str],
-    original: Weights,
-) -> Iterator[Finding]:
-    """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
-    yield from (Finding("weights", (name,), (), text) for name, text in unfit(sample, codebook))
-    known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    for one in weighed(sample, codebook, _perturbed(mechanism), known, original):
-        if not one.about and sample.share_alone(one.name) <= MAX_ALONE:
-            continue
-        text = f"the weights ({one.name}) have {values_text(one.values)}"
-        if one.about:
-            text += f" and reveal {_listed(one.about)}, which is perturbed or not released: {one.guess}"
-        text += "" if one.cost is None else f"; {one.cost.in_words}"
-        figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in one.much for n in TOLD}
-        figures |= {"alone": sample.share_alone(one.name)} | ({} if one.cost is None else asdict(one.cost))
-        decided = one.name in as_is and not one.about
-        yield Finding("weights", (one.name,), one.about, text, figures, False, decided)
-
-
-def _linked(
-    sample: Sampled,
-    mechanism: Mechanism,
-    clear: Sequence[str],
-    pairs: Sequence[PairReveal],
-    joint: Sequence[tuple[tuple[str, str], PairReveal]],
-    as_is: Collection[str],
-) -> Iterator[Finding]:
-    """Yield a finding for each function, sum or set of dummies that the release tears apart."""
-    units = units_of(mechanism)
-    numbers = () if mechanism.units is None else mechanism.units.columns.values()
-    names = [name for name in sample.table.column_names if (name in units or name in clear) and name not in numbers]
-    told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    told |= {(found.perturbed, name) for both, found in joint for name in both}
-    certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
-    certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}
-    found = links(columns_of(sample, names, sample.numbering))
-    for one in torn_apart(found, units, clear, told, certain):
-        states = _stated(one.clear, as_is) if one.is_certain and one.clear else ""
-        is_open = one.is_certain and bool(one.clear) and not states
-        yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open, is_exact=one.is_exact)
-
-
-def _stated(clear: Collection[str], as_is: Collection[str]) -> str:
-    """Return that columns which settle true values are released although: a decision for another reason covers it."""
-    if not set(clear) <= set(as_is):
-        return ""
-    return f"; {PLAN_STATES} that {'it is' if len(clear) == 1 else 'they are'} released, whatever the reason"
 
 
 def _of_household(one: Shared) -> Finding:
@@ -494,7 +399,3 @@ def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | N
         )
     if left:
         yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]

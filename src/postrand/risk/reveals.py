@@ -85,7 +85,7 @@ class PairReveal:
     @property
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
-        source = self.clear.replace(", ", " and ")
+        source = " and ".join(self.clear.rsplit(", ", 1))
         gains_little = round(100 * self.right) == round(100 * self.blind)
         if gains_little and self.settled < SETTLED and self.same >= SAME:
             rare = f"a value of {source} all but says one that few records have"

@@ -28,7 +28,7 @@ def best_guess(held: Sequence[PairReveal]) -> str:
 
 def told_pairs(
     sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
-) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, str], PairReveal]], int]:
+) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, ...], PairReveal]], int]:
     """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
@@ -37,7 +37,7 @@ def told_pairs(
     ranges = {p: cut_in(sample, p, codes) for p, codes in true.items()}
     pairs = [told(table_of(true[p], seen[c]), p, c, ranges[p]) for p, c in tried]
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
-    joint = []
+    joint: list[tuple[tuple[str, ...], PairReveal]] = []
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
         size = seen[one][1] * seen[two][1]
         if size * RECORDS_A_CELL > sample.table.num_rows:
