@@ -25,7 +25,7 @@ from postrand.risk.singled_together import Every, Together, all_together, togeth
 from postrand.risk.telling import told_pairs
 from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, weighing
 from postrand.risk.told_linearly import told_linearly
-from postrand.risk.weights_told import Weights, before_rounding, hidden_of, weights_of
+from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
@@ -239,7 +239,7 @@ def find_in(
     found = [
         *named,
         *_every(every, held, named),
-        *telling(pairs, joint, as_is),
+        *telling(_without(pairs, facts), joint, as_is),
         *weighing(sample, codebook, mechanism, pairs, as_is, original),
         *facts,
         *(_of_household(one) for one in shared if one.is_much),
@@ -248,7 +248,7 @@ def find_in(
     ]
     found.sort(key=lambda f: f.place)
     largest = sample.largest_household if sample.is_whole else 0
-    left_out = tuple(_not_tried(sample, singled, larger, left))
+    left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear))
     return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every)
 
 
@@ -281,6 +281,12 @@ def _larger(sample: Sampled, singled: Sequence[Singled]) -> Together | None:
     """Search combinations of the columns that single out few records alone; None where triples are all there are."""
     names = [one.name for one in singled if not one.is_much]
     return together({name: sample.codes(name) for name in names}, MAX_ALONE) if len(names) > 3 else None
+
+
+def _without(pairs: Sequence[PairReveal], facts: Sequence[Finding]) -> list[PairReveal]:
+    """Return the pairs but those that only rule out values where a finding names the link between both."""
+    linked = {(name, other) for fact in facts for name in fact.about for other in fact.variables}
+    return [pair for pair in pairs if pair.says_values or (pair.perturbed, pair.clear) not in linked]
 
 
 def _singling(
@@ -399,3 +405,15 @@ def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | N
         )
     if left:
         yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."
+
+
+def _not_told(codebook: Codebook, mechanism: Mechanism, clear: Sequence[str]) -> Iterator[str]:
+    """Yield of which columns together nobody knows what they reveal."""
+    if len(clear) > 2 and perturbed_of(mechanism):
+        yield (
+            "What three or more unperturbed columns together reveal of a perturbed one was looked for in sums, means "
+            "and scores of numbers alone: other functions of three are not found."
+        )
+    left = len(hidden_in(codebook)) - MAX_HIDDEN
+    if left > 0 and (weights := weights_of(codebook, clear)):
+        yield f"Weights ({listed(weights)}) were not compared with {left} of the columns that are not released."

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
+EXCLUDED = 1 / 3
+"""From which mean share of values that are ruled out for certain on a curator is warned."""
 MOST = 0.5
 """From which share of settled records on a plan must decide; less is common: that children have no job, say."""
 MOSTLY = 0.75
@@ -46,11 +48,16 @@ class PairReveal:
         ``P[Bin(n_c, n_i / n) >= n_ic]``.
     ``same``
         The largest correlation of an indicator of i with one of c: 1 where "c" says "i", and no other value does.
+    ``excluded``
+        The share of all records that have a value which c rules out, in the mean over the records:
+        ``Σ_c n_c (1 − R_c) / n``, R_c the share of those that occur with c. By chance a c of n_c records would occur
+        with so few of I values alone with a probability of at most ``2^I R_c^n_c``; it counts where this is at most
+        ``0.001 / C``.
     ``right``, ``blind``
         The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
         ``max_i n_i / n``.
 
-    All but the last two are 0 where the true values, or those in clear, do not differ. ``ranges``: the true values are
+    All but these two are 0 where the true values, or those in clear, do not differ. ``ranges``: the true values are
     so many ranges of a number, cut at its tenths (equal values are in one); 0 where they are its values.
     """
 
@@ -62,10 +69,16 @@ class PairReveal:
     right: float = 1.0
     blind: float = 1.0
     ranges: int = 0
+    excluded: float = 0.0
 
     @property
     def is_much(self) -> bool:
         """Whether a curator is warned."""
+        return self.says_values or self.excluded >= EXCLUDED
+
+    @property
+    def says_values(self) -> bool:
+        """Whether it says which value is true, and not only which are not."""
         return self.guessed >= GUESSED or self.settled >= SETTLED or self.same >= SAME
 
     @property
@@ -94,6 +107,9 @@ class PairReveal:
         what = what if self.ranges else ""
         text = f"of 100 records, the best guess from {source}{what} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
+        if self.excluded >= EXCLUDED and self.settled < MOST:
+            verb = "rule" if ", " in self.clear else "rules"
+            text += f"; {source} {verb} out, in the mean, the values that {100 * self.excluded:.0f} of 100 records have"
         if self.settled < SETTLED:
             return text
         value = "range" if self.ranges else "value"
@@ -122,6 +138,9 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     base, sure = rows[top] / n, most / columns
     by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
     nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
+    left = (rows[:, None] * (counts > 0)).sum(axis=0) / n
+    sets = rows.size * math.log(2) + math.log(columns.size / CHANCE)
+    excludes = np.where(columns * -np.log(left) >= sets, 1 - left, 0.0)
     covariance = n * counts - np.outer(rows, columns)
     spread = np.sqrt(np.outer(rows * (n - rows), columns * (n - columns)))
     return PairReveal(
@@ -133,6 +152,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         right=float(most.sum() / n),
         blind=float(rows.max() / n),
         ranges=ranges,
+        excluded=float((columns * excludes).sum() / n),
     )
 
 

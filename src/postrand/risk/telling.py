@@ -23,7 +23,12 @@ RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 
 def best_guess(held: Sequence[PairReveal]) -> str:
     """Return in words how far the best of these guesses goes."""
-    return max(held, key=lambda pair: (pair.settled, pair.right)).in_words
+    return most_told(held).in_words
+
+
+def most_told(held: Sequence[PairReveal]) -> PairReveal:
+    """Return the one of them whose guess goes farthest."""
+    return max(held, key=lambda pair: (pair.settled, pair.right))
 
 
 def told_pairs(

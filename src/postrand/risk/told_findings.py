@@ -95,7 +95,10 @@ def weighing(
             continue
         text = f"the weights ({one.name}) have {values_text(one.values)}"
         if one.about:
-            text += f" and reveal {listed(one.about)}, which is perturbed or not released: {one.guess}"
+            best = one.best
+            of = f"for {best.perturbed} " if len(one.about) > 1 else ""
+            are = "is" if len(one.about) == 1 else "are"
+            text += f" and reveal {listed(one.about)}, which {are} perturbed or not released: {of}{best.in_words}"
         text += "" if one.cost is None else f"; {one.cost.in_words}"
         figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in one.much for n in TOLD}
         figures |= {"alone": sample.share_alone(one.name)} | ({} if one.cost is None else asdict(one.cost))
@@ -112,7 +115,7 @@ def linked(
     as_is: Collection[str],
 ) -> Iterator[Finding]:
     """Yield a finding for each function, sum or set of dummies that the release tears apart."""
-    told = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    told = {(pair.perturbed, pair.clear) for pair in pairs if pair.says_values}
     told |= {(found.perturbed, name) for both, found in joint for name in both}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     certain |= {(found.perturbed, name) for both, found in joint if found.is_certain for name in both}

@@ -24,8 +24,9 @@ MAX_NUMBERS = 40
 """So many unperturbed numbers are tried together, and so many perturbed ones."""
 FITTED, RECORDS_A_NUMBER = 4_000, 20
 """Records that the weights are fitted to, and the least for each number."""
-KEPT, STEPS = 0.75, 4
-"""Codes for no answer fit no sum: the weights are fitted again to the records that they fit best."""
+FAR, KEPT, STEPS = 2.5, 0.75, 4
+"""Codes for no answer fit no sum: the weights are fitted without values so many quartile ranges from the median, and
+again to the records that they fit best."""
 LOST = 0.01
 """A column is not named without which the guess is right for fewer records by at most this share."""
 
@@ -107,10 +108,12 @@ class _Guess:
     ) -> _Guess:
         """Return the weights of least squares, fitted again to the records ``some`` that they fit best."""
         held, values = np.stack([numbers[name][some] for name in names], axis=1), target.values[some]
-        middle, scale = np.median(held, axis=0), held.std(axis=0)
+        low, middle, high = np.quantile(held, (0.25, 0.5, 0.75), axis=0)
+        scale = np.where(high > low, high - low, held.std(axis=0))
         scale[scale == 0] = 1.0
         design = np.column_stack([np.ones(len(some)), (held - middle) / scale])
-        kept = np.ones(len(some), dtype=bool)
+        kept = ((np.abs(design[:, 1:]) <= FAR) | (high == low)).all(axis=1)
+        kept |= kept.mean() < 0.5
         found = np.zeros(design.shape[1])
         for _ in range(STEPS):
             part = design[kept]

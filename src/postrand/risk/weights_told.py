@@ -26,10 +26,10 @@ from postrand.risk.singled import Codes
 from postrand.risk.telling import (
     MAX_BINS,
     MAX_CELLS,
-    best_guess,
     categories,
     classes,
     cut_in,
+    most_told,
     numbers_of,
     table_of,
     usable,
@@ -40,7 +40,7 @@ FREQUENT = 20
 """Records that a value of a weight needs to be compared by itself."""
 FEW = 20
 """So many different values of a weight, at most, are proposed."""
-MAX_HIDDEN = 12
+MAX_HIDDEN = 60
 """So many columns that are not released are compared with weights."""
 Weights = Mapping[str, NDArray[np.float64]]
 """Weights of the sampled records by column."""
@@ -63,10 +63,12 @@ def weights_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
 
 def hidden_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that are not released, and with which weights are compared; none without weights."""
-    if not weights_of(codebook, clear):
-        return ()
-    plain = (v.name for v in codebook.with_role("drop") if v.type.startswith(_PLAIN))
-    return tuple(plain)[:MAX_HIDDEN]
+    return hidden_in(codebook)[:MAX_HIDDEN] if weights_of(codebook, clear) else ()
+
+
+def hidden_in(codebook: Codebook) -> tuple[str, ...]:
+    """Return all columns that are not released, and whose values can be strata."""
+    return tuple(v.name for v in codebook.with_role("drop") if v.type.startswith(_PLAIN))
 
 
 def frequent(exact: Codes, bins: Codes) -> Codes | None:
@@ -131,9 +133,9 @@ class Weighed:
         return tuple(pair.perturbed for pair in self.much)
 
     @property
-    def guess(self) -> str:
-        """The best guess of these columns, in words."""
-        return best_guess(self.much)
+    def best(self) -> PairReveal:
+        """What it reveals of the one of these columns that it reveals most of."""
+        return most_told(self.much)
 
 
 def weighed(
@@ -158,7 +160,8 @@ def weighed(
             for other, codes in usable({n: codes for n, codes in true.items() if (n, name) not in known}).items()
             if seen is not None and codes[1] * seen[1] <= MAX_CELLS
         ]
-        much = tuple(pair for pair in held if pair.is_much)
+        # Every coarse weight rules out some strata that are not released: that is no finding.
+        much = tuple(pair for pair in held if pair.says_values or (pair.is_much and pair.perturbed in perturbed))
         groups = usable({n: true[n] for n in perturbed})
         number = original.get(name, numbers_of(sample, name))
         cost = None if number is None else rounded(number, groups, exact[1] if name in original else None)

@@ -1,0 +1,118 @@
+"""Sums, means and scores of unperturbed numbers that give away a perturbed one."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import postrand as pr
+from postrand.data.frames import TableSource
+from postrand.errors import SpecificationError
+from postrand.mechanism import Mechanism
+from postrand.risk.findings import find
+
+N = 3_000
+CLEAR = ("german", "english", "sport", "made")
+
+
+def grades(seed=1):
+    rng = np.random.default_rng(seed)
+    able = rng.normal(0, 1, N)
+    return {n: np.clip(np.rint(3 + able + rng.normal(0, 1, N)), 1, 6) for n in ("maths", "german", "english", "sport")}
+
+
+def found_in(made, names=CLEAR, columns=None, as_is=()):
+    columns = {**(grades() if columns is None else columns), "made": made}
+    book = pr.Codebook((
+        pr.Variable("maths", role="key", categories=tuple(map(float, range(1, 7))), type="double"),
+        *(pr.Variable(name, role="other", type="double") for name in names),
+    ))  # fmt: skip
+    law = Mechanism({"maths": pr.randomised_response(6, 1.0)}).bind(book)
+    table = pa.table({name: columns[name] for name in ("maths", *names)})
+    return find(TableSource(table), book, law, names, as_is=as_is)
+
+
+def told(findings):
+    return [one for one in findings.found if one.about == ("maths",) and len(one.variables) > 2]
+
+
+@pytest.mark.parametrize(
+    ("of", "of_all"),
+    [
+        (lambda g: (g["maths"] + g["german"] + g["english"] + g["sport"]) / 4, True),
+        (lambda g: 24 - g["maths"] - g["german"] - g["english"] - g["sport"], True),
+        (lambda g: np.round((g["maths"] + g["german"] + g["english"]) / 3, 2), False),
+        (lambda g: 3 * g["maths"] - 2 * g["german"] + 2.5 * g["english"] + 7, False),
+    ],
+    ids=["mean", "points", "rounded", "weights"],
+)
+@pytest.mark.parametrize("codes", [False, True])
+def test_a_number_that_others_make_is_told_and_must_be_decided_on(of, of_all, codes):
+    made = of(grades())
+    if codes:  # an undeclared code for no answer: the guess is wrong there, and nowhere else
+        made = np.where(np.arange(N) % 20 == 3, -9.0, made)
+    (one,) = told(found_in(made))
+    assert set(one.variables) == set(CLEAR if of_all else ("german", "english", "made"))
+    assert one.is_open
+    assert "unperturbed variables together reveal true values of maths, which is perturbed: german, english" in (
+        one.sentence
+    )
+    assert one.figures["right"] >= (0.95 if codes else 1.0)
+    with pytest.raises(SpecificationError, match=r"maths \(by german, english"):
+        found_in(made).require_decisions()
+    decided = found_in(made, as_is=CLEAR)
+    decided.require_decisions()
+    assert "whatever the reason" in told(decided)[0].sentence
+
+
+def test_the_guess_is_no_better_than_it_is_said_to_be():
+    """The share of right guesses, by a regression of all records written anew."""
+    rng = np.random.default_rng(4)
+    held = grades()
+    made = held["maths"] + held["german"] + held["english"] + rng.normal(0, 0.45, N)
+    (one,) = told(found_in(made))
+    design = np.column_stack([np.ones(N), held["german"], held["english"], made])
+    guess = np.clip(np.rint(design @ np.linalg.lstsq(design, held["maths"], rcond=None)[0]), 1, 6)
+    assert one.figures["right"] == pytest.approx((guess == held["maths"]).mean(), abs=0.03)
+    assert not one.is_open
+
+
+def test_numbers_that_only_have_to_do_with_it_are_not_told():
+    held = grades()
+    rng = np.random.default_rng(5)
+    findings = found_in(np.rint(held["maths"] + rng.normal(0, 1.5, N)))
+    assert told(findings) == []
+    assert any("other functions of three are not found" in text for text in findings.not_tried)
+
+
+def test_a_sum_that_is_named_is_not_told_twice():
+    held = grades()
+    findings = found_in(held["maths"] + held["german"] + held["english"] + held["sport"])
+    (one,) = told(findings)
+    assert one.code == "linked"
+    assert "made = maths + german + english + sport" in one.sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_of_columns_and_units_change_nothing(seed):
+    held = grades(seed)
+    made = np.round((held["maths"] + held["german"] + held["english"]) / 3, 2)
+    (first,) = told(found_in(made, columns=held))
+    turned = {**held, "german": 1000 * held["german"] + 3}
+    (second,) = told(found_in(made, ("made", "sport", "english", "german"), turned))
+    assert {*first.variables} == {*second.variables}
+    assert first.figures["right"] == second.figures["right"]
+
+
+def test_what_a_column_rules_out_is_told_where_it_says_no_value():
+    """Exact weights of two strata with different categories: no best guess, but three of six categories each."""
+    rng = np.random.default_rng(6)
+    low = rng.random(N) < 0.5
+    maths = np.where(low, rng.integers(1, 4, N), rng.integers(4, 7, N)).astype(float)
+    weights = np.where(low, 1.0, 3.0) + (rng.random(N) < 0.5)
+    findings = found_in(weights, ("made",), {"maths": maths})
+    (one,) = [one for one in findings.found if one.about == ("maths",)]
+    assert one.code == "tells"
+    assert "made rules out, in the mean, the values that 50 of 100 records have" in one.sentence
+    assert not one.is_open
+    loose = found_in(rng.permutation(weights), ("made",), {"maths": maths})
+    assert [one for one in loose.found if one.about == ("maths",)] == []
