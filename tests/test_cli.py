@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from postrand import formats, read_release
 from postrand.cli import main
+from postrand.formats.excel import write_tables
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import edit, rebuild
 
@@ -51,6 +52,19 @@ def started(survey):
     return folder
 
 
+def test_the_confidential_file_can_be_a_sheet_of_a_workbook(tmp_path):
+    table = pa.table({"sex": ["F", "M", "M"] * 20, "rooms": [1, 2, 1, 2, 1, 2] * 10})
+    write_tables(tmp_path / "x.xlsx", {"other": table.slice(3), "people": table})
+    sheet = ("--sheet", "people")
+    call("init", tmp_path / "x.xlsx", *sheet, "--keys", "sex", "--other", "rooms", "--out", tmp_path / "w")
+    made = call("protect", "--plan", tmp_path / "w" / "plan.toml", "--out", tmp_path / "out")
+    assert made.exit_code == 0, made.output
+    code, verified = answer("verify", tmp_path / "out", "--file", tmp_path / "x.xlsx", *sheet)
+    assert (code, verified["ok"]) == (0, True)
+    told = call("verify", tmp_path / "out", "--file", tmp_path / "x.xlsx", "--sheet", "other")
+    assert (told.exit_code, "differ in the number of records" in told.output) == (7, True), told.output
+
+
 def test_every_step_on_a_small_file(started):
     folder = started
     code, assessed = answer("assess", folder / "survey.parquet", "--keys", "sex,area", "--sampling-fraction", "0.1")
@@ -67,6 +81,8 @@ def test_every_step_on_a_small_file(started):
     assert (code, verified["ok"]) == (0, True)
     for options, said in (
         (["--record-key", "nope"], "add --file"),
+        (["--sheet", "S"], "--sheet says how the confidential file is read, which is not given. Next: add --file"),
+        (["--sheet", "S", "--plan", folder / "plan.toml"], "the plan already says how its file is read; got --sheet"),
         (["--file", folder / "survey.parquet", "--record-key", "nope"], "no column 'nope'"),
     ):
         told = call("verify", folder / "out", *options)
