@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from postrand import formats, read_release
 from postrand.cli import main
+from postrand.engines import key_repeats
+from postrand.formats.excel import write_tables
 from postrand.mechanism.matrix import randomised_response
 from tests.release_case import edit, rebuild
 
@@ -51,6 +53,19 @@ def started(survey):
     return folder
 
 
+def test_the_confidential_file_can_be_a_sheet_of_a_workbook(tmp_path):
+    table = pa.table({"sex": ["F", "M", "M"] * 20, "rooms": [1, 2, 1, 2, 1, 2] * 10})
+    write_tables(tmp_path / "x.xlsx", {"other": table.slice(3), "people": table})
+    sheet = ("--sheet", "people")
+    call("init", tmp_path / "x.xlsx", *sheet, "--keys", "sex", "--other", "rooms", "--out", tmp_path / "w")
+    made = call("protect", "--plan", tmp_path / "w" / "plan.toml", "--out", tmp_path / "out")
+    assert made.exit_code == 0, made.output
+    code, verified = answer("verify", tmp_path / "out", "--file", tmp_path / "x.xlsx", *sheet)
+    assert (code, verified["ok"]) == (0, True)
+    told = call("verify", tmp_path / "out", "--file", tmp_path / "x.xlsx", "--sheet", "other")
+    assert (told.exit_code, "differ in the number of records" in told.output) == (7, True), told.output
+
+
 def test_every_step_on_a_small_file(started):
     folder = started
     code, assessed = answer("assess", folder / "survey.parquet", "--keys", "sex,area", "--sampling-fraction", "0.1")
@@ -67,6 +82,8 @@ def test_every_step_on_a_small_file(started):
     assert (code, verified["ok"]) == (0, True)
     for options, said in (
         (["--record-key", "nope"], "add --file"),
+        (["--sheet", "S"], "--sheet says how the confidential file is read, which is not given. Next: add --file"),
+        (["--sheet", "S", "--plan", folder / "plan.toml"], "the plan already says how its file is read; got --sheet"),
         (["--file", folder / "survey.parquet", "--record-key", "nope"], "no column 'nope'"),
     ):
         told = call("verify", folder / "out", *options)
@@ -298,6 +315,39 @@ def test_duplicate_record_keys_leave_nothing_behind(started):
     assert result.exit_code == 4
     assert "same record key" in result.stderr
     assert sorted(started.iterdir()) == before
+    told = call("design", "--plan", started / "plan.toml")
+    said = result.stderr.strip().removeprefix("postrand: ")
+    assert told.output.rstrip().endswith(f"'postrand protect' will refuse the file:\n- {said}")
+
+
+@pytest.mark.parametrize("of", [pa.int32(), pa.uint64(), pa.string(), pa.large_string(), pa.dictionary("int8", "utf8")])
+def test_record_keys_that_repeat_or_are_missing_are_found_by_a_design(tmp_path, of, monkeypatch):
+    """Whatever their type, and wherever in the file: five batches here, and the two records in the first and last."""
+    n, values = 120, [*range(100, 220)]
+    plan = tmp_path / "plan.toml"
+
+    def refused(ids):
+        plain = pa.array(ids).cast(of.value_type if pa.types.is_dictionary(of) else of)
+        column = plain.dictionary_encode().cast(of) if pa.types.is_dictionary(of) else plain
+        table = pa.table({"id": column, "sex": ["F", "M"] * (n // 2)})
+        pq.write_table(table, tmp_path / "s.parquet", row_group_size=25)
+        if not plan.exists():
+            call("init", tmp_path / "s.parquet", "--out", tmp_path, "--keys", "sex", "--record-key", "id")
+        return answer("design", "--plan", plan)[1].get("refused", [])
+
+    assert refused(values) == []
+    (said,) = refused([*values[:-1], values[0]])
+    assert said.startswith("two records have the same record key; wanted")
+    (said,) = refused([values[0]] * 7 + values[7:])
+    assert "(7 records are involved)" in said
+    assert refused([None, *values[1:]])[0].startswith("a record key is missing")
+    monkeypatch.setattr(key_repeats, "MOST", {"numbers": n - 1, "texts": n - 1})
+    assert refused([values[0]] * n) == []  # of more records a run alone tells
+    (tmp_path / "s.csv").write_text("id,sex\n" + "1,F\n1,M\n" * 60, "utf-8")  # which does not say how many it has
+    call("init", tmp_path / "s.csv", "--out", tmp_path / "c", "--keys", "sex", "--record-key", "id")
+    assert "refused" not in answer("design", "--plan", tmp_path / "c" / "plan.toml")[1]
+    monkeypatch.undo()
+    assert "refused" in answer("design", "--plan", tmp_path / "c" / "plan.toml")[1]
 
 
 def test_compare_shows_every_structure_and_writes_its_plot(tmp_path):

@@ -43,7 +43,8 @@ def released(folder, table, out="out", engine="local", text="", key=KEY):
         roles = {"key": ["sex"], "household": ["hh"], "other": ["*"]}
         initialise(folder / "s.parquet", folder, roles)
     plan = folder / "plan.toml"
-    plan.write_text(plan.read_text("utf-8").replace("[release]\n", f"[release]\n{text}"), "utf-8")
+    drafted = plan.read_text("utf-8").replace("shuffle = true\n" if "shuffle" in text else "\0", "")
+    plan.write_text(drafted.replace("[release]\n", f"[release]\n{text}"), "utf-8")
     return pr.run(pr.load_plan(plan), folder / out, release_key=key, engine=engine)
 
 
@@ -104,6 +105,34 @@ def test_numbers_follow_key_and_content_and_may_stay(tmp_path):
         "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: size, hh."
         in kept.not_covered
     )
+
+
+@pytest.mark.parametrize("name", list(TYPES))
+def test_a_file_whose_households_are_others_is_not_that_of_the_release(tmp_path, name):
+    """Sizes, values and digests agree: only the records that a number puts together do not."""
+    table = survey(TYPES[name][0])
+    house = pa.array([*[None] * 3, *table["hh"].to_pylist()[3:]], table["hh"].type)
+    for number, column in enumerate((table["hh"], house)):
+        folder, kept = tmp_path / f"w{number}", 'household_numbers = "as they are"\n' * number
+        made = released(folder, table.set_column(2, "hh", column), text=f"shuffle = false\n{kept}").path
+        told = {check.name: check for check in pr.verify(made, file=folder / "s.parquet").checks}
+        assert told["columns"].code == "check.columns_and_households"
+        moved = pa.array([*column.to_pylist()[1:], column.to_pylist()[0]], column.type)
+        one_more = pa.array([*column.to_pylist()[:-1], column.to_pylist()[0]], column.type)
+        for place, other in enumerate((moved, one_more)):
+            pq.write_table(table.set_column(2, "hh", other), folder / f"{place}.parquet")
+            found = pr.verify(made, file=folder / f"{place}.parquet", raise_if_failed=False)
+            assert found.verdict == "failed"
+            (problem,) = found.problems
+            assert f"{place}.parquet: household numbers of the release put other records together" in problem
+            assert problem.endswith("got hh. Next: give the file of the run."), problem
+
+
+def test_households_are_compared_in_the_order_of_the_file_only(tmp_path):
+    made = released(tmp_path / "w", survey(pa.int64())).path
+    told = {check.name: check for check in pr.verify(made, file=tmp_path / "w" / "s.parquet").checks}
+    assert told["columns"].code == "check.columns"
+    assert "numbers of households and records aside" in told["columns"].sentence
 
 
 def test_duckdb_gives_the_same_bytes(tmp_path):

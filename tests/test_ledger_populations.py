@@ -144,3 +144,29 @@ def test_a_plan_without_a_population_is_asked_for_one_where_a_ledger_has_several
     with pytest.raises(SpecificationError, match=r"the plan names none of them; wanted patients, staff\. Next"):
         run(pr.load_plan(tmp_path / "work" / "plan.toml"), tmp_path / "r9", release_key=pr.ReleaseKey.from_seed(9))
     assert (tmp_path / "office.ledger").read_bytes() == before
+
+
+def test_check_ends_as_protect_does_where_the_ledger_refuses_the_release(tmp_path):
+    """With every rule met, or none: the ledger is asked first."""
+    policies = {most: tmp_path / f"{most}.toml" for most in (100, 0.01)}
+    for most, path in policies.items():
+        path.write_text(f'[[rules]]\nmeasure = "epsilon"\nat_most = {most}\n', "utf-8")
+
+    def ends(command, *more):
+        plan = ["--plan", str(tmp_path / "work" / "plan.toml")]
+        return CliRunner().invoke(main, [command, *plan, *map(str, more)])
+
+    counted(tmp_path / "work", "patients", 0, "limit = 100")
+    codes = {most: ends("check", "--policy", path).exit_code for most, path in policies.items()}
+    assert codes == {100: 0, 0.01: 11}
+    assert not (tmp_path / "office.ledger").exists()
+    made = ends("protect", "--out", tmp_path / "one")
+    assert made.exit_code == 0, made.output
+    for more in ('kind = "wave"\nlimit = 0.5', ""):
+        counted(tmp_path / "work", "patients", 1, more)
+        protected = ends("protect", "--out", tmp_path / "two")
+        said = protected.stderr.strip().removeprefix("postrand: ")
+        for path in policies.values():
+            found = ends("check", "--policy", path)
+            assert found.exit_code == protected.exit_code == 5
+            assert f"'postrand protect' would refuse the release: {said}" in found.output

@@ -189,6 +189,20 @@ def test_a_tuned_level_is_within_its_limit_for_who_knows_all_keys_too():
     assert LEARNS not in str(found)
 
 
+@pytest.mark.parametrize("limit", [100, 200])
+def test_the_figure_that_other_pages_state_of_a_tuned_level_is_within_the_limit(limit):
+    """By the releases that they draw, at the level as it is printed."""
+    frame_ = skewed(400)
+    names = [name for name in frame_ if name != "hid"]
+    keys = key_codes(code_data(frame_, names, None), names, "category")
+    for seed in range(4):
+        found = tune(frame_, names, f"correct_matches <= {limit}", draws=2, seed=seed)
+        law = KeyLaw.of(found.mechanism, keys.names, keys.shape)
+        assert informed(keys, law).anyone.expected <= limit
+        assert float(f"{found.level:.4g}") == found.level
+        assert {p.level: p for p in found.points}[found.level].meets(limit)
+
+
 def test_a_tuned_household_risk_says_of_two_knowledges():
     found = tune(skewed(600), ["k1", "k2"], "household_risk <= 0.5", household="hid", tolerance=0.5)
     assert found.needed

@@ -119,6 +119,13 @@ def placed(file: Path, reading: Any) -> Any:
     return formats.place_of(file, reading)
 
 
+def check_reading(plan: Path | None, reading: Any) -> None:
+    """Raise UsageError where a plan, which says how its file is read, has options beside it that say so too."""
+    if plan is not None and reading.to_dict():
+        what, fix = "the plan already says how its file is read", "set it in [source] of the plan"
+        raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
+
+
 _OBJECTS = 20_000
 """New objects between two searches for those that only refer to each other. What is imported stays: Python's own number
 of 700 means a hundred searches before a command begins, a tenth of the time until then."""
@@ -355,12 +362,11 @@ def records_of(
     return found
 
 
-def confidential(file: Path | None, plan: Path | None, record_key: str | None) -> tuple[Any, str | None]:
+def confidential(file: Path | None, plan: Path | None, record_key: str | None, reading: Any) -> tuple[Any, str | None]:
     """Return the auditor's confidential records and their record key; raises UsageError if two sources are named."""
     if plan is None:
-        from postrand.formats import place_of
-
-        return None if file is None else place_of(file), record_key
+        return None if file is None else placed(file, reading), record_key
+    check_reading(plan, reading)
     if file is not None or record_key is not None:
         raise UsageError(sentence("--plan names the source and its record key", fix="leave the other options out"))
     from postrand.plan import load_plan

@@ -63,10 +63,9 @@ def explain(plan: Path, fraction: float | None) -> Result:
 def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
     """Check a plan against the office's policy: one page, before and after, pass or fail.
 
-    Exit code 11 if a rule is not met. Nothing is released. The answer is computed from the confidential file: keep it
-    internal.
+    Exit code 11 if a rule is not met, and 5 if the ledger that the plan names would refuse the release. Nothing is
+    released. The answer is computed from the confidential file: keep it internal.
     """
-    from postrand.errors import PolicyError
     from postrand.plan import load_plan
     from postrand.plan.policy import columns_of, load_policy
     from postrand.workflow.policy_check import check_policy
@@ -77,7 +76,7 @@ def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
         fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
     found = check_policy(_figures(loaded, fraction, plan.name), rules)
-    return found.to_dict(), str(found), 0 if found.is_met else PolicyError.exit_code
+    return found.to_dict(), str(found), found.exit_code
 
 
 def _figures(plan: Any, fraction: float | None, name: str) -> Any:

@@ -19,6 +19,7 @@ from postrand.cli.frame import (
     FOLDER,
     SOURCE,
     Result,
+    check_reading,
     command,
     in_words,
     keys_option,
@@ -357,9 +358,7 @@ def tune(
     from postrand.workflow import draft
     from postrand.workflow.epsilon import above_bound, meaning
 
-    if plan is not None and reading.to_dict():
-        what, fix = "the plan already says how its file is read", "set it in [source] of the plan"
-        raise UsageError(sentence(what, got=", ".join(f"--{name}" for name in reading.to_dict()), fix=fix))
+    check_reading(plan, reading)
     source = None if file is None else placed(file, reading)
     found = draft.tune(source, names(keys), codebook, plan=plan, **choices)
     said = [f"{meaning(found.level)}.", *above_bound(found.level)] if found.needed else []

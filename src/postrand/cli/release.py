@@ -22,6 +22,7 @@ from postrand.cli.frame import (
     command,
     confidential,
     in_words,
+    reading_options,
     release_key,
     unperturbed_lines,
 )
@@ -187,6 +188,7 @@ def _plainly(file: Path) -> str:
     "--manifest-sha256", metavar="HEX", help="SHA-256 of manifest.json, as published or signed elsewhere: must be this."
 )
 @may_use(*LOCAL, passed=True)
+@reading_options
 def verify(
     directory: Path,
     file: Path | None,
@@ -197,6 +199,7 @@ def verify(
     redo_completed: bool,
     signer: Path | None,
     manifest_sha256: str | None,
+    reading: Any,
     resources: Any,
 ) -> Result:
     """Check a release again, or completed files made from it; only these files are needed.
@@ -216,8 +219,8 @@ def verify(
     from postrand.release.completed_folder import is_completed, verify_completed
 
     key = release_key(key_file, None)
-    records, of_records = confidential(file, plan, record_key)
-    _check_record_key(records, record_key)
+    records, of_records = confidential(file, plan, record_key, reading)
+    _check_of_file(records, record_key, reading)
     options: Any = {
         "manifest_sha256": manifest_sha256 and manifest_sha256.strip().lower(),
         "record_key": of_records,
@@ -236,13 +239,18 @@ def verify(
     return verification.to_dict(), str(verification), verification.exit_code
 
 
-def _check_record_key(file: Any, record_key: str | None) -> None:
-    """Raise UsageError if a record key is named without the file that has it, or is none of its columns."""
-    if record_key is None:
-        return
+def _check_of_file(file: Any, record_key: str | None, reading: Any) -> None:
+    """Raise UsageError for options of a file that is not given, or a record key that is none of its columns."""
+    told = {"record-key": "is a column of the confidential file"} if record_key is not None else {}
+    told |= {name: "says how the confidential file is read" for name in reading.to_dict()}
     if file is None:
-        what = "--record-key is a column of the confidential file, which is not given"
-        raise UsageError(sentence(what, fix="add --file, or leave --record-key out"))
+        problems = [
+            sentence(f"--{name} {what}, which is not given", fix=f"add --file, or leave --{name} out")
+            for name, what in told.items()
+        ]
+        raise_all(UsageError, problems)
+    if file is None or record_key is None:
+        return
     from postrand.engines.database import open_records
     from postrand.support.showing import few
 

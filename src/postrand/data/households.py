@@ -75,6 +75,25 @@ def identities(column: pa.Array, name: str) -> tuple[NDArray[np.uint64], NDArray
     return found, there
 
 
+def same_groups(true: pa.Array, released: pa.Array) -> bool:
+    """Tell whether two columns (n,) put the same records together, and lack a number in the same records.
+
+    >>> same_groups(pa.array([7, None, 5, 7]), pa.array(["b", None, "a", "b"]))
+    True
+    >>> same_groups(pa.array([7, 7, 5]), pa.array([1, 2, 3])), same_groups(pa.array([7, 5]), pa.array([1, 1]))
+    (False, False)
+    """
+    return bool(_places(true).equals(_places(released)))
+
+
+def _places(column: pa.Array) -> pa.Array:
+    """Return a number for each household by the place of its first record among all, null if missing."""
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_floating(plain.type):
+        plain = pc.if_else(pc.is_nan(plain), pa.scalar(None, plain.type), plain)
+    return plain.dictionary_encode().indices
+
+
 @dataclass(frozen=True, slots=True)
 class Renumbering:
     """Give the households of one variable new numbers; anyone with ``key`` can link old and new numbers."""

@@ -27,7 +27,7 @@ from postrand.engines.unit_records import UnitChecks, check_table, wants_of
 from postrand.engines.units import BlockDraws, Identities, drawn_by, units_of
 from postrand.errors import UsageError, sentence
 from postrand.mechanism import Mechanism
-from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys
+from postrand.support.randomness import ReleaseKey, as_release_key, derive, duplicate_keys, record_keys, shared_keys
 
 _PIECE, _FEWEST = 1 << 17, 1 << 13
 """Records that a thread works on at a time, at most, and at least: each time it needs 1 MiB for words anew."""
@@ -257,10 +257,8 @@ def _pieces(records: int, workers: int) -> list[slice]:
 
 def _refuse_repeated(keys: NDArray[np.uint64]) -> None:
     """Raise DataError where two records have the same key."""
-    keys = np.sort(keys)
-    same = keys[1:] == keys[:-1]
-    if same.any():
-        raise duplicate_keys(int((np.append(same, False) | np.append(False, same)).sum()))
+    if repeated := shared_keys(keys):
+        raise duplicate_keys(repeated)
 
 
 @contextmanager

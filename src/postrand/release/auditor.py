@@ -23,7 +23,7 @@ from postrand.codebook.not_released import shown_codebook
 from postrand.codebook.quantity_codes import is_number
 from postrand.columns.audit import check_against
 from postrand.columns.source import released, whole_column
-from postrand.data.households import renumbering
+from postrand.data.households import renumbering, same_groups
 from postrand.engines import LocalEngine
 from postrand.engines import engine as engine_named
 from postrand.engines.database import Table, open_records
@@ -35,6 +35,7 @@ from postrand.errors import DataError, ReleaseError, sentence
 from postrand.mechanism import Mechanism
 from postrand.recoding.base import key_of
 from postrand.release.bundle import Release, records_of
+from postrand.release.checks import Phrase
 from postrand.release.table import TABLE, open_data
 from postrand.support.arrow import python_values
 from postrand.support.randomness import ReleaseKey
@@ -65,8 +66,9 @@ def same_columns(
 ) -> bool:
     """Compare the values of each unperturbed column, in any order, with those of the file.
 
-    Numbers of households and records are left out: they are released anew. So are columns that the two files hold as
-    different kinds of values.
+    Numbers of records are left out, and columns that the two files hold as different kinds of values. Of household
+    numbers, which are released anew, it is compared which records they put together, where the records are in the order
+    of the file; returns whether this was done.
     """
     codebook = mechanism.require_codebook()
     true, data = _both(root, manifest, mechanism, certificate, file)
@@ -78,7 +80,17 @@ def same_columns(
     if other := [name for name in names if mine[name] != theirs[name]]:
         what = "unperturbed columns of the release have other values than in this file: it was made from another file"
         raise ReleaseError(sentence(what, where=file.name, got=few(other), fix="give the file of the run"))
-    return True
+    in_order = not certificate.facts.order_is_shuffled and getattr(true, "ordered", True)
+    houses = [v.name for v in codebook.with_role("household") if in_order and v.name in kinds[0]]
+    if apart := [n for n in houses if not same_groups(*(whole_column(source, n) for source in (true, data)))]:
+        what = "household numbers of the release put other records together than those of this file"
+        raise ReleaseError(sentence(what, where=file.name, got=few(apart), fix="give the file of the run"))
+    return bool(houses)
+
+
+def columns_told(households: bool) -> Phrase:
+    """Return what is said where unperturbed columns, and the groups of ``households`` or not, are those of the file."""
+    return "check.columns_and_households" if households else "check.columns", {}
 
 
 def _kind(of: pa.DataType) -> str:

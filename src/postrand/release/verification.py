@@ -24,7 +24,7 @@ from postrand.privacy import needs_file, require_records
 from postrand.release import canonical_json, earlier
 from postrand.release import completed_check as copies
 from postrand.release import whole_columns as columns
-from postrand.release.auditor import redrawn, same_columns, same_values, with_file
+from postrand.release.auditor import columns_told, redrawn, same_columns, same_values, with_file
 from postrand.release.bundle import (
     BLANK,
     CERTIFICATE,
@@ -186,7 +186,7 @@ def verify(
     others = audit.attempt("derived", _derived, "check.derived", root, manifest, law, proof, found, told, needs=parts)
     if records is not None:
         audit.attempt("file", with_file, "check.file", records, law, proof, found, needs=needs)
-        audit.attempt("columns", same_columns, "check.columns", root, manifest, law, proof, records, needs=needs)
+        audit.attempt("columns", same_columns, columns_told, root, manifest, law, proof, records, needs=needs)
         if law is not None and law.numerical:
             audit.attempt("values", same_values, "check.values", root, manifest, law, proof, records, needs=needs)
         if release_key is not None:

@@ -11,7 +11,7 @@ from postrand.mechanism import Mechanism
 from postrand.risk.attack import link
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.expected import SURE, Summary, information, outermost
-from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, knowledges
+from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, informed, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
 
 
@@ -20,16 +20,18 @@ class InformedMatches:
     """Hold an unperturbed file, all of whose persons an attacker links who knows their keys and that they are in it.
 
     ``members`` are the units whose records share draws; each person is still linked by what their own record shows.
+    ``household`` (n,) are the numbers of the households, where they are known.
     """
 
     keys: KeyCodes
     cells: CellTable
     members: Members = field(default_factory=dict)
+    household: IntArray | None = None
 
     @classmethod
-    def of(cls, keys: KeyCodes, members: Members | None = None) -> InformedMatches:
+    def of(cls, keys: KeyCodes, members: Members | None = None, household: IntArray | None = None) -> InformedMatches:
         """Return the attack on a file with these true keys."""
-        return cls(keys, table(keys), members or {})
+        return cls(keys, table(keys), members or {}, household)
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is: of each class of equal keys one link is right, on average."""
@@ -64,6 +66,11 @@ class InformedMatches:
         unchanged = float((stay * self.cells.counts).sum() / n)
         error = math.sqrt(between / draws + sampled)
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
+
+    def figure(self, mechanism: Mechanism) -> float:
+        """Return the right links that every other page states of the mechanism: by the releases drawn for these."""
+        law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
+        return informed(self.keys, law, household=self.household).anyone.expected
 
     def _targets(self, each: int, draws: int, seed: int) -> IntArray:
         """Return all persons, or so many at random that the comparisons of all draws stay within bounds."""

@@ -200,10 +200,12 @@ def tune(
     make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
     members = _members(data, units)
     matches: Attack
-    if measure == "correct_matches":
-        matches = InformedMatches.of(keys, members)
-    elif household is not None and measure in HOUSEHOLDS:
+    numbers = None
+    if household is not None and measure in ("correct_matches", *HOUSEHOLDS):
         numbers = household_numbers(read_columns(data, [household])[household], household)
+    if measure == "correct_matches":
+        matches = InformedMatches.of(keys, members, numbers)
+    elif numbers is not None:
         if weights is None:
             weights = np.full(keys.records, 1 / (sampling_fraction or 1.0))
         matches = HouseholdLimit(measure, keys, weights, numbers)
@@ -273,24 +275,45 @@ class _Search:
         self.points[math.inf] = self._unperturbed()
         if self.points[math.inf].meets(self.bound):
             return self._result(math.inf, "the unperturbed file meets the limit")
-        grid = [float(x) for x in np.geomspace(strong, weak, STARTS)]
+        between = (_written(float(x), strong) for x in np.geomspace(strong, weak, STARTS)[1:-1])
+        grid = [strong, *between, weak]
         met = [level for level in grid if self.point(level).meets(self.bound)]
         if not met:
-            found = min((self.points[level] for level in grid), key=lambda p: p.risk)
-            got = f"{found.risk:.2f} at best, with a standard error of {found.standard_error:.2f}"
-            what, fix = f"no level in the range certainly meets {self.measure} <= {self.bound:g}", "widen the range"
-            raise DesignError(sentence(what, got=got, fix=f"{fix}, raise draws, or coarsen the keys"))
+            raise self._none(grid)
         safe = met[-1]  # the weakest
         if safe == grid[-1]:
-            return self._result(safe, "the limit is met at the weak end of the range", grid)
+            return self._kept(safe, "the limit is met at the weak end of the range", grid, tolerance)
         over = grid[grid.index(safe) + 1]
-        while abs(math.log(over / safe)) > tolerance:
-            middle = math.sqrt(over * safe)
+        while abs(math.log(over / safe)) > tolerance and (middle := _written(math.sqrt(over * safe), strong)) != safe:
             if self.point(middle).meets(self.bound):
                 safe = middle
             else:
                 over = middle
-        return self._result(safe, f"level {over:.4g} does not certainly meet it", grid)
+        return self._kept(safe, f"level {over:.4g} does not certainly meet it", grid, tolerance)
+
+    def _kept(self, level: float, status: str, grid: Sequence[float], tolerance: float) -> Tuning:
+        """Return the level, or the first stronger one, that meets the limit in the figure of other pages too.
+
+        They draw other releases of its plan, whose figure can be above the limit by the error of both.
+        """
+        strong, weak = grid[0], grid[-1]
+        step = math.exp(math.copysign(tolerance, strong - weak))
+        while not (self.point(level).meets(self.bound) and self._figure(level) <= self.bound):
+            if level == strong:
+                raise self._none(grid)
+            status = f"level {level:.4g} does not meet it in every simulation"
+            level = _written(level * step, strong)
+            level = strong if (level - strong) * (weak - strong) <= 0 else level
+        return self._result(level, status, grid)
+
+    def _figure(self, level: float) -> float:
+        return self.matches.figure(self.made[level]) if isinstance(self.matches, InformedMatches) else 0.0
+
+    def _none(self, grid: Sequence[float]) -> DesignError:
+        found = min((self.points[level] for level in grid), key=lambda p: p.risk)
+        got = f"{found.risk:.2f} at best, with a standard error of {found.standard_error:.2f}"
+        what, fix = f"no level in the range certainly meets {self.measure} <= {self.bound:g}", "widen the range"
+        return DesignError(sentence(what, got=got, fix=f"{fix}, raise draws, or coarsen the keys"))
 
     def point(self, level: float) -> Point:
         if level not in self.points:
@@ -351,6 +374,19 @@ def parse(limit: str) -> tuple[str, float]:
         what, wanted = "the limit is not of the form that is wanted", f"'tau2 <= 10', or one of {', '.join(SEARCHED)}"
         raise UsageError(sentence(what, got=repr(limit), wanted=wanted, fix="for other limits, use 'postrand advise'"))
     return name, bound
+
+
+def _written(level: float, strong: float) -> float:
+    """Return the level with four digits, as it is told and typed, on the side of the ``strong`` end and not beyond.
+
+    >>> _written(3.14159, 0.1), _written(3.14159, 10.0), _written(2.5, 0.1)
+    (3.141, 3.142, 2.5)
+    """
+    places = 3 - math.floor(math.log10(level))
+    told, unit = round(level, places), 10.0**-places
+    if (told - level) * (strong - level) < 0:
+        told = round(told + math.copysign(unit, strong - level), places)
+    return told if (told - strong) * (level - strong) > 0 else level
 
 
 def _equal_shares(keys: KeyCodes, epsilon: float, codebook: Codebook | None) -> Mechanism:

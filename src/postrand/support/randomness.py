@@ -327,6 +327,17 @@ def record_keys(column: pa.Array | pa.ChunkedArray) -> NDArray[np.uint64]:
     raise DataError(sentence("a record key is not an integer or text", got=of, wanted="int64, uint64 or string"))
 
 
+def shared_keys(keys: NDArray[Any]) -> int:
+    """Return how many records have the key (n,) of another one.
+
+    >>> shared_keys(np.array([7, 5, 7, 7]))
+    3
+    """
+    keys = np.sort(keys)
+    same = keys[1:] == keys[:-1]
+    return int((np.append(same, False) | np.append(False, same)).sum()) if same.any() else 0
+
+
 def duplicate_keys(involved: int) -> DataError:
     """Return the error for ``involved`` records that share their key with another."""
     many = f" ({involved} records are involved)" if involved >= SMALLEST_SHOWN_COUNT else ""

@@ -202,6 +202,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.file": "every claim is met by the exact matrices on this file",
         "check.columns": "unperturbed columns have the values of this file, numbers of households and records aside; "
         "the release key compares all",
+        "check.columns_and_households": "unperturbed columns have the values of this file, and household numbers put "
+        "the same records together, numbers of records aside; the release key compares all",
         "check.values": "values and averages are those that the rank laws make from this file",
         "check.drawn": "the key draws these records from this file with this mechanism",
         "check.records": "claims on the whole file state its number of records",

@@ -20,6 +20,7 @@ from postrand.engines import Engine, LocalEngine
 from postrand.engines.cells import Cells
 from postrand.engines.content import ContentReader
 from postrand.engines.database import Table, open_records
+from postrand.engines.key_repeats import KeyRepeats
 from postrand.engines.split_records import SplitCells
 from postrand.engines.unit_records import UnitRecords, check_units, unit_wants
 from postrand.engines.unit_values import settled
@@ -65,6 +66,7 @@ class Known:
     witnesses: Witnesses | None = None
     units: tuple[UnitRecords, ...] = ()
     state: State = ()
+    keys: KeyRepeats | None = None
 
     @classmethod
     def of(
@@ -79,6 +81,8 @@ class Known:
         before: Known | None = None,
     ) -> Known:
         """Read the file once. With a release key, for a run: also its content and what it needs to write.
+
+        Without one, also whether record keys repeat: a run finds that by itself.
 
         ``written`` asks without a key what a run says of the released file: formulas, and values that do not fit.
 
@@ -102,15 +106,16 @@ class Known:
         formulas = _formulas(plan, engine, source) if written else None
         witnesses = _witnesses(plan, engine, source) if written else None
         tables = _tables(plan, shaped, dossier)
-        units = _units(plan, shaped)
-        asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units]
+        units, ids = _units(plan, shaped), record_key_of(plan) if key is None else None
+        keys = None if ids is None else KeyRepeats.of(source, ids)
+        asked: list[Want | None] = [digest, sample, columns, households, formulas, witnesses, *tables, *units, keys]
         wants = dict.fromkeys(want for want in asked if want is not None)
         is_known = before is not None and before.plan.codebook == plan.codebook and before.state == state
         held = before.answers.held if before is not None and is_known else {}
         fresh = engine.count_all(source, plan.codebook, [want for want in wants if want not in held])
         answers = Answers({want: fresh.held[want] if want in fresh else held[want] for want in wants})
         found = digest, sample, columns, households, formulas, witnesses, units
-        return cls(plan, engine, source, answers, *found, state)
+        return cls(plan, engine, source, answers, *found, state, keys)
 
     @classmethod
     def tables(cls, plan: Plan, engine: Engine | None = None, source: Source | None = None) -> Known:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrand.errors import PolicyError, sentence
+from postrand.errors import PolicyError, PrivacyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
@@ -84,6 +84,16 @@ class PolicyCheck:
     def is_met(self) -> bool:
         """Whether the plan meets every rule."""
         return all(one.is_met for one in self.verdicts)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of 'postrand check': 5 where the ledger would refuse the release, else 11 for a rule, else 0.
+
+        A run asks the ledger first, so it ends with the same.
+        """
+        if self.ledger is not None and self.ledger.problems:
+            return PrivacyError.exit_code
+        return 0 if self.is_met else PolicyError.exit_code
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
