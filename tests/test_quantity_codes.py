@@ -168,7 +168,7 @@ def test_a_recode_of_missing_alone_comes_back_from_plain_data():
         assert recode.to_dict() == {"variable": "pay", "missing": codes}
         assert Recode.from_dict(recode.to_dict()) == recode
     assert recode.in_words().endswith("numbers as they are; no value means no answer.")
-    assert Recode.from_dict({"variable": "pay", "missing": [9], "top": 5}).kinds == "top and bottom coding"
+    assert Recode.from_dict({"variable": "pay", "missing": [9], "top": 5}).kinds == "top coding"
 
 
 def test_estimates_say_it_of_numbers_and_not_of_categories():
