@@ -50,8 +50,8 @@ def value_labels(variable: Variable) -> dict[str, str]:
 def as_json(told: Mapping[str, str] | Sequence[Any]) -> str:
     """Return labels or codes of values as metadata hold them; an empty text where there are none.
 
-    >>> as_json({"1": "Élève"}), as_json({})
-    ('{"1": "Élève"}', '')
+    >>> as_json({"1": "Woman"}), as_json({})
+    ('{"1": "Woman"}', '')
     """
     return json.dumps(told, ensure_ascii=False) if told else ""
 
