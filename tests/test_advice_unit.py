@@ -116,6 +116,17 @@ def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path, m
     assert not (tmp_path / "advice").exists()
 
 
+@pytest.mark.parametrize("option", ["--other", "--sensitive", "--drop"])
+def test_a_variable_that_no_plan_perturbs_is_not_drawn_for_a_household(tmp_path, option):
+    command = ["advise", survey(tmp_path), "--keys", "sex,age", option, "tenure", "--household", "hid"]
+    command += ["--largest-household", "4", "--household-variables", "tenure", "--out", tmp_path / "advice"]
+    done = CliRunner().invoke(main, [str(part) for part in command])
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2
+    assert said.count("'tenure' is not perturbed, so that no draw of it is the household's") == 1
+    assert not (tmp_path / "advice").exists()
+
+
 def test_a_file_that_protect_would_refuse_gets_no_plan(tmp_path):
     survey(tmp_path)
     said = advised(tmp_path, "--largest-household", "2", "--household-variables", "sex")

@@ -13,6 +13,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import DataError, UsageError
 from postrand.workflow.advice_uses import verdicts
+from tests.plan_case import written
 from tests.unit_case import KEY
 
 CODEBOOK = """
@@ -58,16 +59,14 @@ SPLIT = '[split]\nvariables = ["sex", "ward", "hours", "kids"]\n'
 SURVEY = '[survey]\npsu = "village"\n'
 
 
-def plan(folder: Path, *more: str, survey: str = "", codebook: str = CODEBOOK) -> pr.Plan:
+def plan(folder: Path, *more: str, survey: str = "", codebook: str = CODEBOOK, start: str = PLAN) -> pr.Plan:
     rng, n = np.random.default_rng(1), 400
     held: dict[str, Any] = {"sex": rng.choice(["F", "M"], n), "ward": rng.choice(["a", "b", "c"], n)}
     hours = rng.choice([0, 20, 40, None], n)
     held |= {"hours": hours, "kids": rng.integers(0, 3, n)}
     held |= {"pay": rng.lognormal(7, 1, n), "village": np.arange(n) // 20}
     pa.parquet.write_table(pa.table(held), folder / "s.parquet")
-    (folder / "codebook.toml").write_text(survey + codebook)
-    (folder / "plan.toml").write_text(PLAN + "\n".join(more))
-    return pr.load_plan(folder / "plan.toml")
+    return written(folder, survey + codebook, start + "\n".join(more))
 
 
 def test_totals_of_a_split_are_not_promised_beside_a_survey_design(tmp_path: Path) -> None:
@@ -100,10 +99,7 @@ def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -
     assert "linear and Poisson ones of hours, kids, pay, village" in str(told)
     ranked = '[[numerical]]\nvariables = ["pay"]\nmethod = {model = "rank-band", width = 20}\n'
     as_is = PLAN.replace('["pay", "village"]', '["village"]')
-    plan(tmp_path, alone)
-    (tmp_path / "plan.toml").write_text(as_is + alone + ranked)
-    made = pr.load_plan(tmp_path / "plan.toml")
-    (told,) = verdicts(made, ["models"])
+    (told,) = verdicts(plan(tmp_path, alone, ranked, start=as_is), ["models"])
     assert str(told).startswith("models: NOT met for pay, hours (no regression can have pay, whose values move:")
 
 

@@ -538,6 +538,11 @@ def test_suppress_drops_columns_and_refuses_what_cannot_be(given, said, tmp_path
     assert "alone: name (more than 99%)" in refused.stderr
     assert CliRunner().invoke(main, [*asked, "--drop", "*"]).exit_code == 0
     assert (tmp_path / "out" / "data.csv").read_text().splitlines()[0].strip('"') == "sex"
+    assert (
+        "Other columns, if the file has any, are released as they are" in (tmp_path / "out" / "claims.txt").read_text()
+    )
+    kept = pr.microaggregate(pa.table({"pay": [float(x) for x in range(9)]}), ["pay"], 3).claims.sentences
+    assert not any("other columns are released as they are" in text for text in kept)
 
 
 def test_names_numbers_and_free_texts_need_a_decision_and_rows_are_shuffled(tmp_path):

@@ -21,6 +21,7 @@ from postrand.app import (
     computations,
     documents,
     exploring,
+    houses,
     measure_views,
     opening,
     risk_screen,
@@ -162,6 +163,28 @@ def test_the_screen_says_who_is_found_and_by_what(decisions: Decisions) -> None:
     assert "<img" not in page
 
 
+def test_figures_of_a_file_with_several_records_of_a_person_are_of_records(decisions: Decisions) -> None:
+    file, book = computations.read_keys(decisions), documents.codebook_of(decisions)
+    assert file is not None
+    found = exploring.explored(file, book)
+    report = computations.assess(decisions, with_model=False)
+    several = dataclasses.replace(decisions, kept={"unit": {"person": "who", "most_records": 3}})
+    assert (houses.person(decisions), houses.person(several)) == ("", "who")
+    both = [
+        str(risk_views.explored_view(found, name))
+        + str(risk_views.risk_view(report, None, False, attacks=found.attacks, person=name))
+        for name in ("", "who")
+    ]
+    assert "all 600 persons of this file" in both[0]
+    assert "linked to the right person" in both[0]
+    assert "which are one person" not in both[0]
+    assert "all 600 records of this file" in both[1]
+    assert re.search(r"records are\s+alone with these values", both[1])
+    assert not re.search(r"[\d,]+ persons", both[1])
+    assert "linked to the right record" in both[1]
+    assert "Figures of risk count records, and who says which are one person" in both[1]
+
+
 def test_single_records_are_shown_on_request_alone_and_kept_nowhere(
     decisions: Decisions, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +312,11 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     beside = str(comparison_views.compare_view(None, risks, False, attacks=attacks, together="All single out 75.3%"))
     assert "Figures of risk count the keys alone, not what other columns add. All single out 75.3%." in beside
     assert page.count("Figures of risk count the keys alone, not what other columns add.<") == 1
+    assert "the keys of all persons, and that they are in the file, links" in page
+    several = str(comparison_views.compare_view(None, risks, False, attacks=attacks, person="who"))
+    assert "the keys of all records, and that they are in the file, links" in several
+    assert "Figures of risk count records, and who says which are one person" in several
+    assert "Figures of risk count records" not in page
 
 
 def test_a_table_of_ones_choice_has_three_marks_and_its_worth(made) -> None:

@@ -13,6 +13,7 @@ import postrand as pr
 from postrand.codebook.perturbed_labels import labelled, published_labels
 from postrand.errors import PostrandError
 from postrand.workflow.pipeline import run
+from tests.plan_case import written
 from tests.unit_case import KEY
 
 CODEBOOK = """
@@ -68,9 +69,7 @@ def planned(folder: Path, suffix: str, more: str = BLOCKS, *changes: tuple[str, 
     text = CODEBOOK
     for old, new in changes:
         text = text.replace(old, new)
-    (folder / "codebook.toml").write_text(text)
-    (folder / "plan.toml").write_text(PLAN.format(suffix=suffix, more=more))
-    return pr.load_plan(folder / "plan.toml")
+    return written(folder, text, PLAN.format(suffix=suffix, more=more))
 
 
 def released(folder: Path, suffix: str, more: str = BLOCKS) -> Any:

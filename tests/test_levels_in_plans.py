@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrand import ReleaseKey, load_plan, run, verify
+from postrand import ReleaseKey, run, verify
 from postrand.certification.certificate import Claim
 from postrand.designers import Symmetric, design
 from postrand.errors import PrivacyError, ReleaseError, SpecificationError
@@ -26,6 +26,7 @@ from postrand.privacy import (
     delta,
 )
 from postrand.privacy.composition import delta_upper
+from tests.plan_case import written
 from tests.release_case import rebuild
 
 CODEBOOK = """
@@ -61,9 +62,7 @@ def survey(tmp_path):
 
 
 def planned(folder, text, book=CODEBOOK):
-    (folder / "codebook.toml").write_text(book, "utf-8")
-    (folder / "plan.toml").write_text('[source]\nfile = "survey.csv"\ncodebook = "codebook.toml"\n' + text, "utf-8")
-    return load_plan(folder / "plan.toml")
+    return written(folder, book, '[source]\nfile = "survey.csv"\ncodebook = "codebook.toml"\n' + text)
 
 
 def brute_delta(matrices, epsilon):

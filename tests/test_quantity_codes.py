@@ -15,7 +15,7 @@ from postrand import estimate
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.no_answer import looks_missing, says_so
-from postrand.codebook.quantity_codes import LEAST, suspects, suspects_in
+from postrand.codebook.quantity_codes import LEAST, quantities_told, suspects, suspects_in
 from postrand.estimate.nominal import quantity_warnings
 from postrand.recoding import Recode
 from postrand.support.warned import heard, hushed
@@ -168,7 +168,7 @@ def test_a_recode_of_missing_alone_comes_back_from_plain_data():
         assert recode.to_dict() == {"variable": "pay", "missing": codes}
         assert Recode.from_dict(recode.to_dict()) == recode
     assert recode.in_words().endswith("numbers as they are; no value means no answer.")
-    assert Recode.from_dict({"variable": "pay", "missing": [9], "top": 5}).kinds == "top and bottom coding"
+    assert Recode.from_dict({"variable": "pay", "missing": [9], "top": 5}).kinds == "top coding"
 
 
 def test_estimates_say_it_of_numbers_and_not_of_categories():
@@ -228,6 +228,10 @@ def test_codes_that_the_file_states_are_told_whatever_they_look_like():
         (61, True),
     ]
     assert suspects_in({"pay": column}) == {}
+    column = pa.chunked_array([column, pa.array([-9] * 40 + [999] * 9)])
+    found = suspects_in({"pay": column}, (), told)
+    said = "pay (the file declares 61; the file labels so 5; probably -9, 999)"
+    assert quantities_told(found).endswith(said)
 
 
 def test_a_regression_takes_decimals_and_says_what_a_mean_says():

@@ -14,8 +14,11 @@ from benchmarks.papers.pages import place
 
 import postrand as pr
 from postrand import Codebook, Mechanism, Variable, estimate
+from postrand.estimate.nominal import limit_warnings
+from postrand.estimate.regression_data import amounts_of
 from postrand.mechanism import Block, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
+from postrand.recoding import Recode
 from tests import r_page
 from tests.conftest import ROOT
 from tests.r_cases import (
@@ -79,6 +82,61 @@ def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], ans
         if (name, kind) == ("joint", "mean") and "Inf" in answer["error"]
     ]
     assert [text[:11] for answer in few for text in answer["warnings"]] == ["Too few rec"]
+
+
+LIMITED: list[dict[str, Any]] = [
+    {"top": 85},
+    {"bottom": 0.5},
+    {"bottom": 0, "top": 100_000_000},
+    {"missing": [99]},
+    {"bands": [0, 18]},
+    {"steps": [{"top": 5400}, {"rounding": 1000}]},
+    {"steps": [{"bottom": 0.26, "top": 9.5}, {"rounding": 0.1}]},
+    {"steps": [{"bottom": 1, "top": 4}, {"rounding": 10}]},
+    {"steps": [{"top": 90}, {"bottom": 5, "top": 80}]},
+    {"steps": [{"top": 85}, {"bands": [0, 18]}]},
+]
+
+
+@pytest.mark.r
+def test_recoded_limits_are_told_as_python_does(tmp_path: Path) -> None:
+    """Each recode, of a variable with and without categories; and results of a release with a top coding."""
+    recodes = tuple(Recode.from_dict({"variable": f"v{k}", **one}) for k, one in enumerate(LIMITED))
+    variables = [
+        Variable(one.variable, "key", ("0-17", "18+")) if "bands" in str(LIMITED[k]) else
+        Variable(one.variable, "key", (1, 2, 3, 80) if k % 2 else (), type="double", missing="keep")
+        for k, one in enumerate(recodes)
+    ]  # fmt: skip
+    book = Codebook(tuple(variables), recodes=recodes)
+    (tmp_path / "book.json").write_text(json.dumps(book.to_dict()), "utf-8")
+    folder = KEPT / "3" / "recoded"
+    script = f"""
+        book <- jsonlite::read_json("book.json")
+        variables <- lapply(book$variables, variable_of)
+        names(variables) <- vapply(variables, function(v) v$name, "")
+        told <- lapply(c("mean", "regression"), function(what) {{
+          limit_warnings(list(variables = variables, recodes = book$recodes), names(variables), what)
+        }})
+        release <- read_release({in_r(folder.as_posix())})
+        told <- c(told, list(release_mean(release, "weight", by = "grown")$warnings,
+                             release_lm(weight ~ grown, release)$warnings,
+                             amounts_of(y ~ factor(area) + log(pay) + age:factor(sex))))
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    kept = pr.read_release(folder)
+    given = (kept.frame(), kept.mechanism)
+    answers = [
+        estimate.mean(given[0], "weight", given[1], by=["grown"]),
+        estimate.regression("weight ~ grown", *given, "linear"),
+    ]
+    wanted = [list(limit_warnings(book, book.names, what)) for what in ("mean", "regression")]
+    wanted += [list(limit_warnings(kept.codebook, ["weight"], what)) for what in ("mean", "regression")]
+    assert [len(one) for one in wanted] == [7, 7, 1, 1]
+    assert [[note for note in one.notes if "stands for" in note] for one in answers] == wanted[2:]
+    *told, amounts = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    assert told == wanted
+    assert sorted(amounts) == amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
 
 
 @pytest.mark.r

@@ -51,7 +51,7 @@ def test_a_chain_gives_what_its_steps_give_one_after_the_other(options, values):
 
 def test_what_does_not_go_together_is_refused_with_the_step():
     for steps, words in (
-        ([{"bands": [0, 18]}, {"top": 85}], "step 2: top and bottom coding reads numbers, but step 1 gives names"),
+        ([{"bands": [0, 18]}, {"top": 85}], "step 2: top coding reads numbers, but step 1 gives names"),
         ([{"groups": {"A": ["x"], "B": ["y"]}}, {"groups": {"C": ["A"]}}], "step 2: no place for what step 1 gives: B"),
         ([{"top": 85}], "are not two recodings"),
         ([{"top": 85, "missing": [9]}, {"bands": [0]}], "step 1: a step has no 'missing' of its own"),
@@ -110,8 +110,8 @@ def test_from_a_file_to_a_release_that_states_the_order(tmp_path):
     out = tmp_path / "out"
     pr.run(pr.load_plan(tmp_path / "plan.toml"), out, release_key=b"k" * 32)
     assert pr.verify(out)
-    said = "top and bottom coding: 85 stands for 85 and more; then bands from each edge"
-    assert "age: from age, top and bottom coding, then bands" in _text(out / "README.txt")
+    said = "top coding: 85 stands for 85 and more; then bands from each edge"
+    assert "age: from age, top coding, then bands" in _text(out / "README.txt")
     pages = ["report.html", "ddi.xml", "croissant.json"]
     assert [name for name in pages if said in _text(out / name)] == pages
     assert json.loads((out / "codebook.json").read_text("utf-8"))["recodes"][0]["steps"][0] == {"top": 85}

@@ -53,10 +53,24 @@ def test_five_columns_that_single_out_only_together_are_told():
     cells = np.array(list(itertools.product(range(3), repeat=5)))
     names = ["sex", "work", "area", "size", "tongue"]
     table = pa.table({name: [f"{name}{v}" for v in cells[:, k]] for k, name in enumerate(names)})
-    told = [text for text in singling(TableSource(table), names).warnings if "more than 99%" in text]
+    found = singling(TableSource(table), names)
+    told = [text for text in found.warnings if "more than 99%" in text]
     assert len(told) == 1
     assert all(name in told[0] for name in names)
+    assert [text.partition(" (")[0] for text in found.not_tried] == [
+        "Every pair and every triple of 5 columns was tried, but only some of the larger combinations"
+    ]
     assert not singling(TableSource(table), names[:4]).found
+
+
+def test_of_four_columns_every_combination_is_tried():
+    """Any three columns agree for 3 records, all four single out everybody."""
+    cells = np.array(list(itertools.product(range(3), repeat=4)))
+    names = ["sex", "work", "area", "size"]
+    table = pa.table({name: [f"{name}{v}" for v in cells[:, k]] for k, name in enumerate(names)})
+    found = singling(TableSource(table), names)
+    assert any(all(name in text for name in names) for text in found.warnings)
+    assert found.not_tried == ()
 
 
 def test_three_columns_are_told_only_where_they_single_out_more_than_two_of_them():

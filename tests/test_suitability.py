@@ -21,9 +21,9 @@ from postrand.designers import (
 )
 from postrand.errors import DesignError, SpecificationError
 from postrand.objectives import OBJECTIVES, EstimatorVariance, ExpectedDistance, L2Loss, MutualInformation, WholeRecord
-from postrand.plan import load_plan
 from postrand.privacy import MODELS, Bistochastic, DifferentialPrivacy, MetricPrivacy, SpontaneousRecognition, Together
 from postrand.support import options
+from tests.plan_case import written
 
 DP = DifferentialPrivacy(1.0)
 NEAR = MetricPrivacy(1.0, ((0, 1, 1.0), (1, 2, 1.0)))
@@ -43,9 +43,7 @@ categories = ["x", "y"]
 
 
 def plan_of(folder, text):
-    (folder / "codebook.toml").write_text(CODEBOOK, "utf-8")
-    (folder / "plan.toml").write_text('[source]\nfile = "s.csv"\ncodebook = "codebook.toml"\n' + text, "utf-8")
-    return load_plan(folder / "plan.toml")
+    return written(folder, CODEBOOK, '[source]\nfile = "s.csv"\ncodebook = "codebook.toml"\n' + text)
 
 
 @pytest.mark.parametrize(

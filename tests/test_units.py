@@ -265,6 +265,8 @@ def test_a_release_shows_one_value_for_each_household_and_verifies(made):
     once = "for 6 records, the most that are allowed; drawn once for all of them: region, tenure."
     for text in (once, "A household with up to 6 records", "share one draw of: region, tenure", "who lives together"):
         assert text in said
+    assert "The guarantees of a record and of a household cover only the values of: region, tenure, sex" in said
+    assert "per record" not in said
     for name in ("report.html", "ddi.xml", "croissant.json", "README.txt"):
         text = " ".join((release.path / name).read_text("utf-8").split())
         assert "share one draw of: region, tenure" in text, name

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from postrand import Plan, ReleaseKey, load_plan
+from postrand import Plan, ReleaseKey
+from tests.plan_case import written
 
 KEY = ReleaseKey.from_seed(21)
 CODEBOOK = """
@@ -73,6 +74,4 @@ def planned(folder: Path, *changes: tuple[str, str], table: pa.Table | None = No
     for old, new in changes:
         assert any(old in text for text in texts.values()), old
         texts = {name: text.replace(old, new) for name, text in texts.items()}
-    for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
-    return load_plan(folder / "plan.toml")
+    return written(folder, texts["codebook.toml"], texts["plan.toml"])

@@ -147,7 +147,9 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   ends <- function(level) pivot_bounds(pivot, level)
   silent <- rowSums(is.infinite(ends(0.95))) > 0
   if (family != "gaussian") silent <- silent | apply(abs(ends(0.95) - as.vector(theta)), 1, min) > 10
-  notes <- c(if (family != "binomial") nominal_warnings(release, asked[1]), if (any(silent)) {
+  amount <- if (family != "binomial") asked[1]
+  limits <- limit_warnings(release, c(amount, amounts_of(formula)), "regression")
+  notes <- c(if (length(amount)) nominal_warnings(release, amount), limits, if (any(silent)) {
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
   })

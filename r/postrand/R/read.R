@@ -16,7 +16,8 @@ read_release <- function(dir, data = NULL, check = TRUE) {
   blocks <- lapply(law$blocks, block_of)
   ranked <- law$numerical
   release <- list(
-    path = dir, manifest = manifest, variables = variables, survey = book$survey, blocks = blocks, subsets = subsets,
+    path = dir, manifest = manifest, variables = variables, recodes = book$recodes, survey = book$survey,
+    blocks = blocks, subsets = subsets,
     partly = unique(unlist(lapply(subsets, function(one) one$perturbed))),
     household = law$units$household, members = any(vapply(subsets, function(one) one$unit == "household", TRUE)),
     ranked = stats::setNames(vapply(ranked, function(one) one$form %or% "permute", ""),

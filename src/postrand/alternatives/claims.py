@@ -18,7 +18,8 @@ from postrand.risk.findings import share_text
 Method = Literal["suppression", "microaggregation"]
 _NOT = (
     "It is not differential privacy. No bound holds for an attacker who knows more than the columns named above.",
-    "Who knows other columns of the file, which are released as they are, can tell the records of a class apart.",
+    "Other columns, if the file has any, are released as they are: who knows them can tell the records of a class "
+    "apart.",
     "Who knows others of a class can leave them out. Two such files of the same persons can be compared, and classes "
     "that overlap then single persons out.",
 )
@@ -36,7 +37,6 @@ _NOT_OF_SUPPRESSION = (
 _NOT_OF_AVERAGES = (
     "An average tells about where the true values are: between the averages of the groups beside it, where a column is "
     "averaged alone.",
-    "All other columns are released as they are.",
 )
 
 

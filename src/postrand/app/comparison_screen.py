@@ -9,7 +9,16 @@ from typing import Any
 from htmltools import TagList, tags
 from shiny import render
 
-from postrand.app import comparison_views, computations, documents, recoding, release_screen, risk_screen, widgets
+from postrand.app import (
+    comparison_views,
+    computations,
+    documents,
+    houses,
+    recoding,
+    release_screen,
+    risk_screen,
+    widgets,
+)
 from postrand.app.decisions import Decisions
 from postrand.app.problems import Problem
 from postrand.app.tabs import Tab
@@ -53,6 +62,7 @@ def connect(tab: Callable[[], Tab], part: risk_screen.Part) -> None:
             recoded,
             _together(here),
             came if isinstance(came, RiskReport) else None,
+            houses.person(decisions),
         )
         return TagList(release_screen.banner(here), found)
 

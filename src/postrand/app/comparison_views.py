@@ -17,7 +17,7 @@ from postrand.mechanism import Split
 from postrand.report import svg
 from postrand.report.table_worth import TableWorth, records_of
 from postrand.risk import RiskReport
-from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.measure_names import KEYS_ALONE, of_records, several_of
 from postrand.support.showing import capital
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure, attackers
 from postrand.workflow.dossier_risk import MEASURES
@@ -55,16 +55,17 @@ def compare_view(
     recoded: bool = False,
     together: str = "",
     came: RiskReport | None = None,
+    person: str = "",
 ) -> TagList:
     """Return the risk before and after, the right links first, and one table; of a split, what it can answer.
 
     ``together``: what the unperturbed variables single out together, in words. ``came``: the risk of the file as it
-    came, where it is ``recoded`` and this is known.
+    came, where it is ``recoded`` and this is known. ``person``: the column that says which records are one person's.
     """
     before = "Before, recoded" if recoded else "Before"
     parts: list[Any] = []
     if risks is not None or attacks:
-        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS, together, came)
+        parts += _risk(risks or (None, None), attacks, before, RECODED if recoded else AS_IS, together, came, person)
     parts += [busy("Computing …")] if waiting else []
     parts += [] if split is None else [coverage(split, split.variables)]
     if isinstance(found, str):
@@ -81,18 +82,22 @@ def _risk(
     which: str,
     together: str,
     came: RiskReport | None,
+    person: str,
 ) -> Iterator[Tag]:
     yield tags.h3("Risk before and after")
     by_code = {one.code: one for one in attacks}
     matches = by_code.get("correct_matches")
     if matches is not None and matches.before is not None and matches.after is not None:
+        who = "An attacker who knows the keys of all persons, and that they are in the file,"
         yield tags.p(
-            "An attacker who knows the keys of all persons, and that they are in the file, links "
-            f"{_number(matches.before)} of them to the right record before, and ",
+            f"{of_records(who) if person else who} links {_number(matches.before)} of them to the right record before, "
+            "and ",
             tags.strong(f"{matches.after:,.1f} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
         yield from (tags.p(text, class_="soft") for text in attackers(attacks))
+    if person:
+        yield tags.p(f"{capital(several_of(person))}.")
     yield tags.p(f"{capital(KEYS_ALONE)}." + f" {together}." * bool(together), class_="warning" if together else "soft")
     first = [] if came is None else ["–"]
     rows = [_figure(by_code[code], first) for code in FIRST if code in by_code and by_code[code].before is not None]

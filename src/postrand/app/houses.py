@@ -1,4 +1,4 @@
-"""Whole households as who is protected: the decisions that are ``[unit]`` of a plan."""
+"""Households and persons of several records: the decisions that are ``[unit]`` of a plan."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ def unit(decisions: Decisions) -> dict[str, Any] | None:
         split = {decisions.names[j] for j in decisions.perturbed} if decisions.splits else used
         found["household_variables"] = [n for n in found["household_variables"] if n in used | split]
     return found
+
+
+def person(decisions: Decisions) -> str:
+    """Return the column that says which records are one person's, empty where the plan names none."""
+    return str((unit(decisions) or {}).get("person", ""))
 
 
 def chosen(decisions: Decisions, key: str, value: str) -> Decisions:

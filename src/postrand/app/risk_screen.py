@@ -8,7 +8,7 @@ from typing import Any
 from htmltools import TagList
 from shiny import Inputs, reactive, render
 
-from postrand.app import computations, documents, exploring, measure_views, risk_views, views, widgets
+from postrand.app import computations, documents, exploring, houses, measure_views, risk_views, views, widgets
 from postrand.app.decisions import Decisions
 from postrand.app.problems import Problem
 from postrand.app.tabs import Tab
@@ -70,10 +70,10 @@ def connect(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
             modelled, waiting = reported(tab(), decisions)
         if isinstance(modelled, Problem):
             said = widgets.trouble(modelled.text.split("\n"))
-            return TagList(said, risk_views.risk_view(counted, None, False, recoded))
+            return TagList(said, risk_views.risk_view(counted, None, False, recoded, person=houses.person(decisions)))
         _, answer, _ = explored_of(tab(), decisions)
         attacks = answer.attacks if isinstance(answer, exploring.Explored) else None
-        return risk_views.risk_view(counted, modelled, waiting, recoded, attacks)
+        return risk_views.risk_view(counted, modelled, waiting, recoded, attacks, houses.person(decisions))
 
     _explore(input, tab, part)
 
@@ -123,12 +123,15 @@ def _explore(input: Inputs, tab: Callable[[], Tab], part: Part) -> None:
 
     @render.ui
     def explored() -> Any:
-        file, answer, waiting = explored_of(tab(), part("keys"))
+        decisions = part("keys")
+        file, answer, waiting = explored_of(tab(), decisions)
         if waiting:
             return widgets.busy("Looking for what singles records out …")
         if isinstance(answer, Problem):
             return widgets.trouble(answer.text.split("\n"))
-        return None if not isinstance(file, RiskFile) else risk_views.explored_view(answer)
+        if not isinstance(file, RiskFile):
+            return None
+        return risk_views.explored_view(answer, houses.person(decisions))
 
     @render.ui
     def records() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from htmltools import HTML, Tag, TagList, tags
@@ -18,7 +18,7 @@ from postrand.risk.informed import THRESHOLD, Spread
 from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
-from postrand.support.measure_names import keys_alone
+from postrand.support.measure_names import keys_alone, of_records, several_of
 from postrand.support.showing import capital
 from postrand.workflow.comparison_risk import RECODED
 from postrand.workflow.dossier_risk import MEASURES
@@ -46,11 +46,13 @@ def risk_view(
     waiting: bool,
     recoded: bool = False,
     attacks: Exposure | None = None,
+    person: str = "",
 ) -> TagList:
     """Return the main figures of the file before it is perturbed, and which attacker each of them is about.
 
     ``recoded``: some of its variables are recoded. ``attacks`` is None while what is found by those who know who is in
-    the file is not known yet.
+    the file is not known yet. ``person``: the column that says which records are one person's; the words speak of
+    records then.
     """
     if counted is None:
         needed = "Choose the role key for at least one variable with categories: the risk is measured on the keys."
@@ -71,15 +73,18 @@ def risk_view(
         tags.p(f"All figures of this screen are of the file {RECODED}.") if recoded else None,
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
-        *_attackers(report, attacks, waiting),
+        *_attackers(report, attacks, waiting, of_records if person else str),
         *(tags.p(text) for text in keys_alone(report.key_variables)),
+        tags.p(f"{capital(several_of(person))}.") if person else None,
         *(tags.p(f"{capital(note)}.", class_="soft") for note in map(without_options, said)),
         tags.details(tags.summary("The figures as a table"), measures_table([("Now", report)], "Measures of risk")),
     )
 
 
-def _attackers(report: RiskReport, attacks: Exposure | None, waiting: bool) -> Iterator[Tag]:
-    """Yield who could look for persons, what each finds, and which of the figures to decide by."""
+def _attackers(
+    report: RiskReport, attacks: Exposure | None, waiting: bool, said: Callable[[str], str]
+) -> Iterator[Tag]:
+    """Yield who could look for persons, what each finds, ``said`` as counted, and which of the figures to decide by."""
     found = "computing …" if attacks is None else f"{attacks.file.anyone.expected:,.0f} of {report.records:,}"
     taus = [_expected(one, waiting) for one in (report.tau2_estimate, report.tau1_estimate)]
     rows = (
@@ -108,7 +113,7 @@ def _attackers(report: RiskReport, attacks: Exposure | None, waiting: bool) -> I
         [
             tags.tr(
                 tags.th(who, scope="row"),
-                tags.td(what, class_="text"),
+                tags.td(said(what), class_="text"),
                 tags.td(tags.strong(number)),
                 tags.td(use, class_="text soft"),
             )
@@ -117,11 +122,11 @@ def _attackers(report: RiskReport, attacks: Exposure | None, waiting: bool) -> I
         "Which figure is about whom",
         ("What is counted", "Decide by it"),
     )
-    yield tags.p(
+    uniques = (
         "Sample uniques are records that nobody else in the file shares all keys with: whom an attacker can be sure of "
-        "only if the person is known to be in the file. They are counted, not estimated.",
-        class_="soft",
+        "only if the person is known to be in the file. They are counted, not estimated."
     )
+    yield tags.p(said(uniques), class_="soft")
 
 
 def _expected(tau: Tau | None, waiting: bool) -> str:
@@ -149,13 +154,16 @@ def measures_table(reports: Sequence[tuple[str, RiskReport | None]], name: str) 
     return scroll(tags.table(tags.thead(head), tags.tbody(*rows)), name)
 
 
-def explored_view(found: Explored | None) -> TagList:
-    """Return who can be found and why: the attacker in words, class sizes, the part of each key, worst combinations."""
+def explored_view(found: Explored | None, person: str = "") -> TagList:
+    """Return who can be found and why: the attacker in words, class sizes, the part of each key, worst combinations.
+
+    ``person``: as in :func:`risk_view`.
+    """
     if found is None:
         return TagList()
     return TagList(
         tags.h3("An attacker who knows the keys"),
-        *(tags.p(sentence) for sentence in attacker_sentences(found.attacks)),
+        *(tags.p(of_records(text) if person else text) for text in attacker_sentences(found.attacks)),
         trouble(found.doubt) if found.doubt else None,
         tags.h3("How many records share their values"),
         _sizes(found.parts.sizes),

@@ -83,7 +83,7 @@ def _together(decisions: Decisions) -> Any:
 
 _SELECTORS: dict[str, Callable[[Decisions], Any]] = {
     **SELECTORS,
-    "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles),
+    "keys": lambda b: (b.opened, b.keys, b.fraction, b.roles, houses.person(b)),
     "forms": lambda b: (b.opened, *_family(b), b.prior, b.perturbed, *_together(b)),
     "curve": lambda b: (b.opened, *_family(b), b.prior, _options(b), b.shown),
     "level": lambda b: (b.opened, b.model, b.way, b.goal, b.is_plain),

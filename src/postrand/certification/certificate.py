@@ -115,7 +115,8 @@ class Certificate:
     def not_covered(self) -> tuple[str, ...]:
         """One sentence for each limit, most serious first."""
         fails = [] if self.file is None else wordings.no_file_level(self.file.to_dict())
-        return (*map(wordings.limit, self.limits), *wordings.no_unit_levels(self.units), *fails)
+        said = (wordings.limit(entry, self.units) for entry in self.limits)
+        return (*said, *wordings.no_unit_levels(self.units), *fails)
 
     def level(self, mechanism: Mechanism) -> Level:
         """Return (ε, δ) of a record, for the total of a series; its ε is None where there is no finite one."""

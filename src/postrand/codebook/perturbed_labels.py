@@ -6,8 +6,9 @@ Who opens such a file sees the labels of a column and its values, and perhaps no
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,6 +47,15 @@ def value_labels(variable: Variable) -> dict[str, str]:
     return {text: label for text, label in pairs if label != text}
 
 
+def as_json(told: Mapping[str, str] | Sequence[Any]) -> str:
+    """Return labels or codes of values as metadata hold them; an empty text where there are none.
+
+    >>> as_json({"1": "Woman"}), as_json({})
+    ('{"1": "Woman"}', '')
+    """
+    return json.dumps(told, ensure_ascii=False) if told else ""
+
+
 def published_labels(
     codebook: Codebook, perturbed: Collection[str] = (), room: int = 0
 ) -> dict[str, dict[bytes, bytes]]:
@@ -58,7 +68,7 @@ def published_labels(
         labels = value_labels(variable)
         said = {
             LABEL: marks.get(variable.name, variable.label),
-            VALUES: json.dumps(labels, ensure_ascii=False) if labels else "",
+            VALUES: as_json(labels),
         }
         if kept := {key: text.encode() for key, text in said.items() if text}:
             found[variable.name] = kept
@@ -79,7 +89,7 @@ def _with_labels(field: pa.Field, labels: Mapping[bytes, bytes]) -> pa.Field:
     if METADATA_KEY not in own:
         values = json.loads(own.get(VALUES, b"{}"))
         values |= {text: label for text, label in more.items() if _comes_back(text, field.type)}
-        said |= {VALUES: json.dumps(values, ensure_ascii=False).encode()} if values else {}
+        said |= {VALUES: as_json(values).encode()} if values else {}
     return field.with_metadata({**own, **said}) if said else field
 
 

@@ -35,14 +35,20 @@ _TAIL, _NEAR, _PLAIN, _MOST_NEGATIVE = 10, 3, 3, 50
 can lie among true values, or have a fraction (99.9); more negative values than this are not all codes."""
 _FREQUENT, _SPIKE, _SHARE = 3, 10, 0.005
 """Times as frequent as the values near it: more often, far more often; and the least share of records of a spike."""
+DECLARED, LABELLED = "the file declares", "the file labels so"
+"""How a file itself says what means no answer: in a list, or by labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Hold a value that looks like a code for no answer; ``is_sure``: hardly a true value."""
+    """Hold a value that looks like a code for no answer; ``is_sure``: hardly a true value.
+
+    ``stated``: how the file itself says so, in words; empty where it does not.
+    """
 
     value: int | float
     is_sure: bool
+    stated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,10 @@ def suspects(column: pa.Array | pa.ChunkedArray) -> tuple[Suspect, ...]:
     >>> suspects(pa.array([*ages, 99]))
     ()
     """
-    held = _counted(column)
+    return _suspects(_counted(column))
+
+
+def _suspects(held: _Counted) -> tuple[Suspect, ...]:
     return tuple(Suspect(_plain(value), bool(sure)) for value, sure in sorted(_found(held).items()))
 
 
@@ -97,25 +106,24 @@ def suspects_in(
     made = {recode.variable: recode for recode in recodes}
     found = dict[str, tuple[Suspect, ...]]()
     for name, column in columns.items():
-        recode, part = made.get(name), column.slice(0, MOST_LOOKED_AT)
+        recode = made.get(name)
         if recode is not None and recode.states_missing:
             continue
         true = () if recode is None else recode.stand_for_more
-        codes = {one.value: one for one in suspects(part) if one.value not in true}
-        codes |= {value: Suspect(value, True) for value in _stated(part, (metadata or {}).get(name))}
+        held = _counted(column.slice(0, MOST_LOOKED_AT))
+        codes = {one.value: one for one in _suspects(held) if one.value not in true}
+        codes |= {one.value: one for one in _stated(held, (metadata or {}).get(name))}
         if codes:
             found[name] = tuple(codes[value] for value in sorted(codes))
     return found
 
 
-def _stated(column: pa.Array | pa.ChunkedArray, metadata: Mapping[bytes, bytes] | None) -> list[int | float]:
-    """Return the numbers of a column that its file states to mean no answer, if ``LEAST`` records have each."""
+def _stated(held: _Counted, metadata: Mapping[bytes, bytes] | None) -> Iterator[Suspect]:
+    """Yield the numbers of a column that its file states to mean no answer, if ``LEAST`` records have each."""
     labels = {text for text, label in file_labels(metadata).items() if says_so(label)}
-    if not labels and b"missing_codes" not in (metadata or {}):
-        return []
-    held = _counted(column)
     values = [_plain(value) for value in held.values[held.records >= LEAST]]
-    return sorted({*file_codes(metadata, values), *(value for value in values if key_of(value) in labels)})
+    yield from (Suspect(value, True, LABELLED) for value in values if key_of(value) in labels)
+    yield from (Suspect(value, True, DECLARED) for value in file_codes(metadata, values))
 
 
 def is_number(of: pa.DataType) -> bool:
@@ -147,8 +155,10 @@ def note_of(name: str, codes: Sequence[Suspect]) -> str:
 
 
 def _by_sureness(codes: Sequence[Suspect]) -> str:
-    parts = (("probably", [c for c in codes if c.is_sure]), ("perhaps", [c for c in codes if not c.is_sure]))
-    return "; ".join(f"{word} {few([key_of(c.value) for c in held])}" for word, held in parts if held)
+    words = [one.stated or ("probably" if one.is_sure else "perhaps") for one in codes]
+    kinds = [word for word in (DECLARED, LABELLED, "probably", "perhaps") if word in words]
+    held = [[key_of(c.value) for c, own in zip(codes, words, strict=True) if own == word] for word in kinds]
+    return "; ".join(f"{word} {few(values)}" for word, values in zip(kinds, held, strict=True))
 
 
 def _counted(column: pa.Array | pa.ChunkedArray) -> _Counted:

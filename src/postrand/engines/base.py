@@ -14,7 +14,7 @@ import pyarrow as pa
 from postrand import formats
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.not_released import is_partly, released_field, released_variable
-from postrand.codebook.perturbed_labels import LABEL, VALUES, as_labelled, labelled
+from postrand.codebook.perturbed_labels import LABEL, VALUES, as_json, as_labelled, labelled
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.data.households import Renumbering
 from postrand.data.table import ContingencyTable
@@ -239,7 +239,7 @@ def _labels(metadata: Mapping[bytes, bytes], variable: Variable) -> str:
         return ""
     texts = dict(zip(map(str, variable.categories), variable.labels, strict=False))
     kept = {value: texts[value] for value in found if value in texts} if isinstance(found, dict) else {}
-    return json.dumps(kept, ensure_ascii=False) if kept else ""
+    return as_json(kept)
 
 
 def check_columns(

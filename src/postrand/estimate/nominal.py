@@ -35,7 +35,7 @@ def names_only(variable: Variable) -> bool:
     """
     absent = {*variable.missing_codes, *_no_answers(variable)}
     pairs = zip(variable.categories, variable.labels, strict=False)
-    held = [(_number(code), text) for code, text in pairs if code not in absent]
+    held = [(number_of(code), text) for code, text in pairs if code not in absent]
     if variable.ordered or {number for number, _ in held} <= {0.0, 1.0}:
         return False
     return sum(number is not None and abs(number) not in _numbers_in(text) for number, text in held) > 1
@@ -143,7 +143,8 @@ def _listed(pairs: Sequence[tuple[Any, str]]) -> str:
     return ", ".join(named[: len(named) - left]) + ", ..." * (len(shown) > len(named) - left)
 
 
-def _number(code: object) -> float | None:
+def number_of(code: object) -> float | None:
+    """Return the number that a code is, or that its text spells; None for any other text."""
     try:  # a CSV file has numbers as text
         return float(str(code))
     except ValueError:

@@ -23,6 +23,7 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
+from postrand.estimate.regression_terms import terms_of
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -403,7 +404,7 @@ def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ..
     """Return the design over unperturbed rows and latent cells, shape (V, K, p), and the names of its columns."""
     spec = model_of(data)
     codes = {name: cells[:, i] for i, name in enumerate(_latent_names(data))}
-    return design_on(data, spec, rows, codes, len(cells)), tuple(str(n) for n in spec.column_names)
+    return design_on(data, spec, rows, codes, len(cells)), terms_of(spec, data.names, data.book)
 
 
 def model_of(data: Data) -> Any:

@@ -19,6 +19,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import MAX_DESIGN, MAX_LATENT, Data, model_of
 from postrand.estimate.regression_design import Design, Full, design_of
 from postrand.estimate.regression_moments import CHUNK, Records, check_identified
+from postrand.estimate.regression_terms import terms_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +102,7 @@ def grid_of(data: Data, records: Records) -> tuple[Grid, tuple[str, ...]]:
             label = np.unique(design.along(i, shape), axis=0, return_inverse=True)[1].ravel()
             classes = (label[:, None] == np.arange(label.max() + 1)).astype(np.float64)
             check_identified(data, factor, classes, classes)
-    return made(records, design), tuple(str(n) for n in spec.column_names)
+    return made(records, design), terms_of(spec, data.names, data.book)
 
 
 def made(records: Records, design: Design) -> Grid:

@@ -22,6 +22,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.latent import Index
 from postrand.estimate.regression_data import Data, codes_of, design_on, distinct, model_of
 from postrand.estimate.regression_moments import Records, cells_of, check_identified
+from postrand.estimate.regression_terms import terms_of
 
 MAX_UNION = 1 << 14
 
@@ -101,7 +102,7 @@ def normal_of(data: Data, records: Records) -> tuple[Normal, tuple[str, ...]]:
         If one term has too many cells, or a singular matrix does not identify the moments that are needed.
     """
     spec = model_of(data)
-    names = tuple(str(n) for n in spec.column_names)
+    names = terms_of(spec, data.names, data.book)
     groups = groups_of(data, records, spec)
     for i in range(len(records.factors)):
         _check(data, records, groups, i)

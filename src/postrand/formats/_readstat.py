@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type, is_text, value_type
 from postrand.codebook.not_released import METADATA_KEY, NOT_RELEASED, is_partly, released_field
-from postrand.codebook.perturbed_labels import as_labelled
+from postrand.codebook.perturbed_labels import as_json, as_labelled
 from postrand.errors import DataError, sentence
 from postrand.formats import _xport
 from postrand.formats._partly import Held, Rule, fitting_labels, kept_labels
@@ -271,8 +271,8 @@ def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, 
         codes.append(low if low == high else [low, high])
     said = {
         "label": meta.column_names_to_labels.get(name),
-        "value_labels": _json({text(value): label for value, label in labels.items()}),
-        "missing_codes": _json(codes),
+        "value_labels": as_json({text(value): label for value, label in labels.items()}),
+        "missing_codes": as_json(codes),
         "format": meta.original_variable_types.get(name),
         "measure": measure if (measure := meta.variable_measure.get(name)) != "unknown" else None,
         _TAGGED.decode(): "yes" if tagged else None,
@@ -282,11 +282,7 @@ def _metadata(name: str, of: pa.DataType, tagged: bool, meta: Any) -> dict[str, 
 
 def value_labels_of(labels: Mapping[Any, str], of: pa.DataType) -> str:
     """Return labels as JSON, by the texts of the values of a column of this type."""
-    return _json({v if isinstance(v, str) else str(_whole(v, of)): text for v, text in labels.items()})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if value else ""
+    return as_json({v if isinstance(v, str) else str(_whole(v, of)): text for v, text in labels.items()})
 
 
 def _whole(value: Any, of: pa.DataType) -> Any:

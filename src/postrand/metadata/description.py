@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from postrand.codebook.perturbed_labels import as_json
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 
@@ -76,7 +76,7 @@ def packed(label: str, value_labels: Mapping[str, str], missing: list[Any]) -> d
     """Return the texts of one column; empty ones are left out."""
     said = {
         "label": label,
-        "value_labels": json.dumps(value_labels, ensure_ascii=False) if value_labels else "",
-        "missing_codes": json.dumps(missing, ensure_ascii=False) if missing else "",
+        "value_labels": as_json(value_labels),
+        "missing_codes": as_json(missing),
     }
     return {k: v for k, v in said.items() if v}

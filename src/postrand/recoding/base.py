@@ -30,7 +30,8 @@ class Recoding(Protocol):
     A kind whose options can name files has ``opened(options, folder) -> options`` too: the options with what these
     files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
     meaning, has ``labels_of(values) -> texts``, and ``stand_for_more``, those values, each with what it stands for:
-    ``more`` or ``less``. One that looks at the file has ``settled(counts) -> kind``.
+    ``more`` or ``less``. One that looks at the file has ``settled(counts) -> kind``; one whose options decide what it
+    is called, ``called``.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,11 @@ def _is_kind(value: object) -> bool:
 def steps_of(kind: Any) -> tuple[Any, ...]:
     """Return what a kind does in order: the steps of one that has several, of any other the kind itself."""
     return tuple(getattr(kind, "steps", (kind,)))
+
+
+def called(kind: Any) -> str:
+    """Return what people call a kind with its options: ``top coding`` where limits have no bottom."""
+    return str(getattr(kind, "called", kind.name))
 
 
 def is_settled(kind: Any) -> bool:

@@ -71,9 +71,18 @@ class Limits:
         said = self.stand_for_more
         return [beyond(value, said[value]) if value in said else spelt(value) for value in values]
 
+    @property
+    def called(self) -> str:
+        """The name of what is done: a top, a bottom, or both.
+
+        >>> Limits(top=85).called, Limits(bottom=0, top=85).called
+        ('top coding', 'top and bottom coding')
+        """
+        return self.name if len(self.stand_for_more) > 1 else f"{'bottom' if self.top is None else 'top'} coding"
+
     def in_words(self) -> str:
         """Return the limits."""
-        return f"top and bottom coding: {stands_for(self.stand_for_more)}"
+        return f"{self.called}: {stands_for(self.stand_for_more)}"
 
 
 def beyond(limit: float, word: str) -> str:

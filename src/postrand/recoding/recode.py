@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
-from postrand.recoding.base import Recoding, Scalar, steps_of
+from postrand.recoding.base import Recoding, Scalar, called, steps_of
 from postrand.recoding.base import twice as repeated
 from postrand.recoding.entries import kind_from
 from postrand.recoding.unchanged import Unchanged
@@ -99,9 +99,9 @@ class Recode:
         """The names of what is done, in order.
 
         >>> Recode.from_dict({"variable": "age", "steps": [{"top": 85}, {"bands": [0, 18]}]}).kinds
-        'top and bottom coding, then bands'
+        'top coding, then bands'
         """
-        return ", then ".join(step.name for step in steps_of(self.kind))
+        return ", then ".join(called(step) for step in steps_of(self.kind))
 
     def apply(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the recoded column: text dictionary-encoded, numbers as numbers; missing values stay missing.
@@ -120,7 +120,7 @@ class Recode:
         """Return in a sentence what was done to which column.
 
         >>> Recode.from_dict({"variable": "pay", "top": 5000}).in_words()
-        'Recoded from pay before anything else: top and bottom coding: 5000 stands for 5000 and more.'
+        'Recoded from pay before anything else: top coding: 5000 stands for 5000 and more.'
         """
         lost = "; no value means no answer" if self.states_missing else ""
         lost = f"; {', '.join(map(str, self.missing))} became missing" if self.missing else lost

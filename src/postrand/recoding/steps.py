@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.recoding.apply import prepared
-from postrand.recoding.base import Reads, Recoding, is_settled, key_of, listed, steps_of
+from postrand.recoding.base import Reads, Recoding, called, is_settled, key_of, listed, steps_of
 from postrand.recoding.entries import OWN, kind_from
 from postrand.support import inputs
 from postrand.support.arrow import from_numpy, from_texts, is_null
@@ -120,7 +120,7 @@ def _problems(steps: Any) -> Iterable[str]:
             yield sentence("a step has steps of its own", where=f"step {number}", fix="write all of them in one list")
             return
         if before is not None and step.reads != "values" and _gives_names(before):
-            what = f"{step.name} reads {step.reads}, but step {number - 1} gives names"
+            what = f"{called(step)} reads {step.reads}, but step {number - 1} gives names"
             yield sentence(what, where=f"step {number}", fix="change their order")
             return
         if known and step.reads == "values":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from postrand.errors import DataError, SpecificationError, raise_all, sentence
+from postrand.errors import DataError, SpecificationError, UsageError, raise_all, sentence
 from postrand.recoding.base import kinds
 from postrand.recoding.entries import OWN
 from postrand.recoding.recode import twice
@@ -82,7 +82,7 @@ def _add(found: dict[str, Any], more: Mapping[str, Any], text: str) -> None:
 
 
 def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return recodes in one line each as plain data; raises SpecificationError with the problems of all.
+    """Return recodes in one line each as plain data; raises UsageError with the problems of all.
 
     Two recodes of one result are a problem too.
     """
@@ -93,19 +93,24 @@ def entries_of(texts: Sequence[str]) -> list[dict[str, Any]]:
         except SpecificationError as error:
             problems += error.problems
     problems += twice([entry["variable"] for entry in entries])
-    raise_all(SpecificationError, problems)
+    raise_all(UsageError, problems)
     return entries
 
 
 @contextmanager
 def typed_errors(typed: bool) -> Iterator[None]:
-    """Say the next steps of errors about recodes as they are typed, where they were ``typed`` in one line each."""
+    """Say the next steps of errors about recodes as they are typed, where they were ``typed`` in one line each.
+
+    A recode that is not valid is a UsageError then; what its file does not fit stays a DataError.
+    """
     try:
         yield
-    except (SpecificationError, DataError) as error:
+    except (SpecificationError, UsageError, DataError) as error:
         if not typed:
             raise
-        raise type(error)([as_typed(text) for text in error.problems]) from None
+        is_recode = isinstance(error, SpecificationError) and all("recode" in text for text in error.problems)
+        kind = UsageError if is_recode else type(error)
+        raise kind([as_typed(text) for text in error.problems]) from None
 
 
 def as_typed(text: str) -> str:

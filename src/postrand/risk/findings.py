@@ -396,12 +396,12 @@ def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | N
     if not sample.is_whole:
         kind = "records" if sample.household is None else "records in whole households"
         yield f"Columns together were compared on a sample of {sample.table.num_rows:,} {kind}, not on the whole file."
-    if larger is not None and larger.every > MAX_ALONE:
-        many = sum(not s.is_much for s in singled)
+    many = sum(not s.is_much for s in singled)
+    if larger is not None and larger.every > MAX_ALONE and many > 4:  # of four, the search tries all of them together
         which = f"the {MAX_COLUMNS} most identifying of {many} columns" if many > MAX_COLUMNS else f"{many} columns"
         yield (
-            f"Pairs and triples of {which} were all tried. Larger combinations were searched ({larger.trials} trials), "
-            "not all tried: others than those that are named may single out records too."
+            f"Every pair and every triple of {which} was tried, but only some of the larger combinations "
+            f"({larger.trials} trials): a combination that is not named here may single out records too."
         )
     if left:
         yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."

@@ -290,12 +290,15 @@ def fill(template: str, /, **values: Any) -> str:
     return _FORMATTER.vformat(template, (), values)
 
 
-def limit(entry: Entry) -> str:
-    """Return the sentence of an entry of ``not_covered``.
+def limit(entry: Entry, units: Entry = MappingProxyType({})) -> str:
+    """Return the sentence of an entry of ``not_covered``; ``units`` are those of its certificate.
 
     >>> limit({"code": "ids"})
     'Record ids are released.'
     """
+    whole = [unit for unit, told in units.items() if "levels" in told]
+    if entry["code"] == "covers" and whole:
+        return say("limit.covers_units", whole=" and of a ".join(whole), variables=entry["variables"])
     return say_entry("limit", entry)
 
 
@@ -383,8 +386,9 @@ def claims(certificate: Entry, templates: Mapping[str, str] = MappingProxyType({
 
 def limits(certificate: Entry) -> tuple[str, ...]:
     """Return one sentence for each thing that a certificate's guarantee does not cover."""
-    fails = no_file_level(certificate.get("file") or {})
-    return (*map(limit, certificate["not_covered"]), *no_unit_levels(certificate.get("units") or {}), *fails)
+    units = certificate.get("units") or {}
+    said = (limit(entry, units) for entry in certificate["not_covered"])
+    return (*said, *no_unit_levels(units), *no_file_level(certificate.get("file") or {}))
 
 
 def ranked(entry: Entry, form: str) -> str:
@@ -399,7 +403,8 @@ def ranked(entry: Entry, form: str) -> str:
 
 def in_words(certificate: Entry) -> dict[str, Any]:
     """Return the plain data of a certificate with a ``sentence`` in every claim, and limits as sentences."""
-    told = {**certificate, "not_covered": [limit(entry) for entry in certificate["not_covered"]]}
+    units = certificate.get("units") or {}
+    told = {**certificate, "not_covered": [limit(entry, units) for entry in certificate["not_covered"]]}
     if "method" in certificate:
         return {**told, "claims": [{**e, "sentence": _of_table(e, certificate)} for e in certificate["claims"]]}
     told["claims"] = [{**entry, "sentence": claim(entry)} for entry in certificate["claims"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, raise_all, sentence
@@ -53,6 +53,13 @@ def require_tables(book: Codebook, needs: Needs) -> None:
                 fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
                 problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
     raise_all(UsageError, problems)
+
+
+def require_drawn(perturbed: Collection[str], needs: Needs) -> None:
+    """Raise UsageError with every variable that is to be drawn once for a household, and that no plan perturbs."""
+    absent = [name for name in needs.household_variables if name not in perturbed]
+    what, fix = "is not perturbed, so that no draw of it is the household's", "name it in --keys, or leave it out"
+    raise_all(UsageError, [sentence(f"{name!r} {what}", where="--household-variables", fix=fix) for name in absent])
 
 
 def require_possible(needs: Needs, records: int) -> None:

@@ -142,10 +142,11 @@ def start(
     Raises
     ------
     UsageError
-        If either file exists or cannot be written, a name is not a column, a name has two roles, or files of this
-        suffix do not have a setting that is given.
+        If either file exists or cannot be written, a name is not a column, a name has two roles, a recode is not valid,
+        or files of this suffix do not have a setting that is given.
     DataError
-        If the file cannot be read, does not show how it is read, or the name of a column contains a control character.
+        If the file cannot be read, does not show how it is read, or the name of a column contains a control character;
+        or if a value has no place in a recode.
     """
     book_path, plan_path = folder / "codebook.toml", folder / "plan.toml"
     existing = [path for path in (book_path, plan_path) if os.path.lexists(path)]
@@ -165,7 +166,7 @@ def start(
     ]
     raise_all(DataError, hidden)
     with typed_errors(bool(recode)):
-        made = recodes.prepared(entries, Path(), source, "--recode")
+        made = recodes.prepared(entries, Path(), source, "--recode", UsageError)
         source = recodes.reopened(opened_as, made, source)
         described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
         told = swallowed(source, made.recodes)

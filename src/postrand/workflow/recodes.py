@@ -17,9 +17,10 @@ import tomlkit
 
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import arrow_type
+from postrand.codebook.recoded import column_problems
 from postrand.columns.recoded import recoded
 from postrand.engines.database import Table, open_records
-from postrand.errors import SpecificationError, raise_all
+from postrand.errors import DataError, PostrandError, SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode, Recoding
 from postrand.recoding.bands import Bands
@@ -56,8 +57,14 @@ class Prepared:
         return [_drafted(draft, made.get(draft["name"])) for draft in drafts]
 
 
-def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source, where: str) -> Prepared:
-    """Return recodes with what only the file tells.
+def prepared(
+    entries: Sequence[Mapping[str, Any]],
+    folder: Path,
+    source: Source,
+    where: str,
+    wrong_column: type[PostrandError] = DataError,
+) -> Prepared:
+    """Return recodes with what only the file tells; ``wrong_column`` is raised of one that is not in the file.
 
     These are the types of a text file's numbers, names of bands where numbers have fractions, and rare categories.
 
@@ -66,12 +73,12 @@ def prepared(entries: Sequence[Mapping[str, Any]], folder: Path, source: Source,
     SpecificationError
         With the problems of all entries.
     DataError
-        If a column is not there, or a rule on rare categories leaves none.
+        If a column is not there, unless ``wrong_column`` is another error; or a rule on rare categories leaves none.
     """
     if not entries:
         return Prepared()
     read = recodes_from({"recodes": list(entries)}, where, folder)
-    recoded(source, read)  # whose columns are there
+    raise_all(wrong_column, column_problems(read, source.schema.names))
     said = [dict(entry) for entry in entries]
     types = _types(source, read)
     counts = counted(source, {r.source for r in read if not is_settled(r.kind)})

@@ -1,0 +1,55 @@
+# Limits of recoded numbers, such as 30 for 30 and more, that a result takes for numbers.
+
+# A sentence for each of these variables that has such limits; `what` is calculated from them.
+limit_warnings <- function(release, names, what) {
+  told <- lapply(Filter(function(one) one$variable %in% names, release$recodes), function(recode) {
+    limits <- limits_of(recode)
+    if (!nrow(limits)) return(NULL)
+    stands <- paste(spelt(limits$at), "stands for", spelt(limits$at), "and", limits$word, collapse = ", ")
+    effect <- "; that of the true numbers can differ"
+    if (what == "mean" && nrow(limits) == 1) {
+      effect <- if (limits$word == "more") ", too low if true numbers are higher" else
+        ", too high if true numbers are lower"
+    }
+    ends <- paste(ifelse(limits$word == "more", "below", "above"), spelt(limits$at), collapse = " and ")
+    table <- length(release$variables[[recode$variable]]$categories) > 0
+    right <- if (table) paste("A table of", recode$variable, "and quantiles") else "Quantiles"
+    paste0(recode$variable, ": ", stands, " (recoded). So this ", what, " is that of the recoded numbers", effect,
+           ". ", right, " ", ends, " are not affected.")
+  })
+  as.character(unlist(told))
+}
+
+# The covariates that enter a formula otherwise than by category.
+amounts_of <- function(formula) {
+  factors <- rownames(attr(stats::delete.response(stats::terms(formula)), "factors"))
+  taken <- grep("^(factor|as[.]factor)\\(", factors, value = TRUE, invert = TRUE)
+  unique(unlist(lapply(taken, function(term) all.vars(str2lang(term)))))
+}
+
+# The numbers of the result that stand for more or less, after all steps of a recode.
+limits_of <- function(recode) {
+  found <- data.frame(at = numeric(), word = character())
+  for (step in recode$steps %or% list(recode)) {
+    own <- c(less = step$bottom, more = step$top)
+    if (length(own)) {
+      found$at <- pmax(pmin(found$at, step$top %or% Inf), step$bottom %or% -Inf)
+      found <- rbind(found, data.frame(at = as.numeric(own), word = names(own)))
+    } else if (length(step$rounding)) {
+      found$at <- rounded(found$at, step$rounding)
+    } else {
+      found <- found[0, ] # names of categories
+    }
+    found$word <- rev(found$word)[match(found$at, rev(found$at))] # the last word on a number holds
+    found <- found[!duplicated(found$at), ]
+  }
+  found
+}
+
+rounded <- function(x, base) {
+  places <- nchar(sub("^[^.]*[.]?", "", spelt(base)))
+  round(floor(x / base + 0.5) * base, places) + 0
+}
+
+# A number as people write it.
+spelt <- function(x) vapply(x, format, "", digits = 15, scientific = FALSE, trim = TRUE)
