@@ -126,7 +126,7 @@ def test_recoded_limits_are_told_as_python_does(tmp_path: Path) -> None:
     run_r(tmp_path, script)
     kept = pr.read_release(folder)
     given = (kept.frame(), kept.mechanism)
-    answers = [
+    answers: list[Any] = [
         estimate.mean(given[0], "weight", given[1], by=["grown"]),
         estimate.regression("weight ~ grown", *given, "linear"),
     ]

@@ -20,7 +20,7 @@ from postrand.designers import UniformOffDiagonal
 from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
-from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, raise_all, sentence
+from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, UsageError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -33,7 +33,7 @@ from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
-from postrand.workflow.advice_refusals import require_drawn, require_measures, require_possible
+from postrand.workflow.advice_refusals import not_drawn, require_measures, require_possible
 from postrand.workflow.advice_risk import LEVELS, Risks, values, why_unknown, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
@@ -129,7 +129,7 @@ def advise(
     require_unit(book, needs)
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs, named)
-    require_drawn(subject.perturbed, needs)
+    raise_all(UsageError, not_drawn(subject.perturbed, needs))
     if subject.records is None:
         first = subject.perturbed[:1]
         counted = LocalEngine().count(source, subject.book, first)

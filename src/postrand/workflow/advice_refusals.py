@@ -55,11 +55,11 @@ def require_tables(book: Codebook, needs: Needs) -> None:
     raise_all(UsageError, problems)
 
 
-def require_drawn(perturbed: Collection[str], needs: Needs) -> None:
-    """Raise UsageError with every variable that is to be drawn once for a household, and that no plan perturbs."""
+def not_drawn(perturbed: Collection[str], needs: Needs) -> list[str]:
+    """Return a sentence on every variable that is to be drawn once for a household, and that no plan perturbs."""
     absent = [name for name in needs.household_variables if name not in perturbed]
     what, fix = "is not perturbed, so that no draw of it is the household's", "name it in --keys, or leave it out"
-    raise_all(UsageError, [sentence(f"{name!r} {what}", where="--household-variables", fix=fix) for name in absent])
+    return [sentence(f"{name!r} {what}", where="--household-variables", fix=fix) for name in absent]
 
 
 def require_possible(needs: Needs, records: int) -> None:

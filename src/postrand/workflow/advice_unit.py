@@ -20,6 +20,7 @@ from postrand.workflow.advice_candidates import (
     split_release,
 )
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_refusals import not_drawn
 from postrand.workflow.epsilon import shares
 from postrand.workflow.proposal import MAX_JOINT
 
@@ -123,7 +124,4 @@ def _problems(book: Codebook, needs: Needs) -> Iterator[str]:
     if needs.household_variables and not needs.largest_household:
         yield sentence("variables of the household, but not how large one can be", fix=f"add {asked_units.BOUND}")
         return
-    for name in needs.household_variables:
-        if name not in book or not book[name].is_categorical:
-            what = f"{name!r} is not perturbed, so that no draw of it is the household's"
-            yield sentence(what, where="--household-variables", fix="name it in --keys, or leave it out")
+    yield from not_drawn([variable.name for variable in book.variables if variable.is_categorical], needs)
