@@ -1,5 +1,6 @@
 """What a ledger would say of a plan before its release is made, and limits that are stated at a δ."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -72,7 +73,16 @@ def test_a_ledger_that_is_not_there_yet_is_looked_at_and_not_made(tmp_path):
 def test_a_limit_above_that_of_an_earlier_release_is_said_and_both_are_shown(tmp_path):
     ledger = Ledger(tmp_path / "p.ledger")
     ledger.add(entry(1, 2.0), Terms(population="p", limit=3.0))
-    wider = Terms(population="p", kind="wave", limit=9.0)
+    narrow = Terms(population="p", kind="wave", limit=9.0)
+    bound = "stated the limit ε = 3, and all together have ε = 4; the limit of this plan is ε = 9"
+    (refused,) = ledger.outlook(entry(2, 2.0), narrow).problems
+    assert bound in refused
+    assert 'raise_limit = "reason" below [ledger]' in refused
+    with pytest.raises(PrivacyError, match=bound):
+        ledger.charge(entry(2, 2.0), narrow)
+    with pytest.raises(PrivacyError, match="the limit of this plan is none"):
+        ledger.charge(entry(2, 2.0), Terms(population="p", kind="wave"))
+    wider = Terms(population="p", kind="wave", limit=9.0, raised="decided by the board")
     said = "stated the limit ε = 3, and all together have ε = 4; the limit of this plan is ε = 9"
     assert said in outlook_lines(ledger.outlook(entry(2, 2.0), wider))[-1]
     with pytest.warns(LedgerWarning, match=said):
@@ -80,7 +90,11 @@ def test_a_limit_above_that_of_an_earlier_release_is_said_and_both_are_shown(tmp
     ledger.add(entry(2, 2.0), wider)
     shown = CliRunner().invoke(main, ["ledger", "show", str(ledger.path)]).stdout
     assert "Limit of all together, as release 1 stated it: ε = 3\n" in shown
-    assert "Limit of all together, as release 2 stated it: ε = 9\n" in shown
+    assert "Limit of all together, as release 2 stated it: ε = 9, raised: decided by the board\n" in shown
+    later = dataclasses.replace(wider, raised="")  # the limit of the first binds no more, that of the second does
+    assert ledger.outlook(entry(3, 2.0), later).problems == ()
+    (refused,) = ledger.outlook(entry(3, 6.0), dataclasses.replace(later, limit=20.0)).problems
+    assert "stated the limit ε = 9" in refused
 
 
 def exact_delta(keep: float, times: int, epsilon: float) -> float:

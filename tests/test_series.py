@@ -146,7 +146,7 @@ def test_each_kind_is_charged_or_refused_and_a_refusal_writes_nothing(tmp_path):
     assert [line.total.epsilon for line in ledger.read().lines] == [1.0, 2.0, 2.0]
     ledger.add(entry(4), Terms(population="other", kind="first"))
     assert ledger.read().lines[-1].total.epsilon == 1.0
-    ledger.add(entry(5, math.inf), replace(WAVE, exception="exact counts, by law"))
+    ledger.add(entry(5, math.inf), replace(WAVE, exception="exact counts, by law", raised="the same law"))
     assert total_of(ledger.entries()).epsilon is None
     assert "infinity" in str(LedgerPage(ledger.read()))
 

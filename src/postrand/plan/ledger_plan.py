@@ -11,7 +11,7 @@ from postrand.certification.series import KINDS
 from postrand.errors import SpecificationError, nearest, raise_all, sentence, shown
 from postrand.support.inputs import finite, has_controls
 
-NAMES = ("file", "population", "kind", "limit", "delta", "disjoint", "reason", "allow_infinite")
+NAMES = ("file", "population", "kind", "limit", "delta", "disjoint", "reason", "allow_infinite", "raise_limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class LedgerPlan:
 
     ``kind`` says what the release is, "" for the first. ``limit`` is the largest total ε; with ``delta``, of the total
     at this δ (:meth:`postrand.certification.series.Level.at`). ``disjoint`` is the reason why no record is in an
-    earlier release, ``allow_infinite`` why a release without a finite level is made, or "".
+    earlier release, ``allow_infinite`` why a release without a finite level is made, ``raise_limit`` why limits that
+    earlier releases stated may be passed, or "".
     """
 
     file: Path
@@ -30,6 +31,7 @@ class LedgerPlan:
     delta: float | None = None
     disjoint: str = ""
     allow_infinite: str = ""
+    raise_limit: str = ""
 
 
 def ledger_of(section: Any, folder: Path, where: str) -> LedgerPlan | None:
@@ -50,7 +52,7 @@ def ledger_of(section: Any, folder: Path, where: str) -> LedgerPlan | None:
     if not isinstance(section, Mapping):
         raise SpecificationError(sentence("expected a table", where=where, fix='write file = "population.ledger"'))
     raise_all(SpecificationError, list(_problems(section, where)))
-    texts = {name: str(section.get(name, "")) for name in ("population", "kind", "allow_infinite")}
+    texts = {name: str(section.get(name, "")) for name in ("population", "kind", "allow_infinite", "raise_limit")}
     limit, delta = (None if name not in section else float(section[name]) for name in ("limit", "delta"))
     disjoint = section["reason"] if section.get("disjoint") else ""
     return LedgerPlan(folder / section["file"], limit=limit, delta=delta, disjoint=disjoint, **texts)
@@ -61,7 +63,7 @@ def _problems(section: Mapping[str, Any], where: str) -> Any:
         if name not in NAMES:
             hint = nearest(shown(name), NAMES)
             yield sentence(f"unknown option {shown(name, repr)}{hint}", where=where, wanted=", ".join(NAMES))
-    for name in ("file", "population", "reason", "allow_infinite"):
+    for name in ("file", "population", "reason", "allow_infinite", "raise_limit"):
         text = section.get(name)
         if (text is None and name != "file") or (isinstance(text, str) and _is_name(text)):
             continue

@@ -256,6 +256,7 @@ def _stated(entry: Entry, terms: Terms) -> Entry:
         kind=terms.kind or KINDS[0],
         disjoint=terms.disjoint,
         exception=terms.exception,
+        raised=terms.raised,
         limit=terms.limit,
         limit_delta=terms.delta,
     )
@@ -318,6 +319,9 @@ def _problems(book: Book, entry: Entry, terms: Terms, path: Path) -> Iterator[st
         what = "the release would pass the limit of the ledger"
         wanted = f"at most {limit_words(terms.limit, terms.delta)}"
         yield sentence(what, where=where, got=costs + at_delta(after, terms), wanted=wanted, fix=fix)
+    for told in () if terms.raised else _passed(known, entry):
+        fix = 'perturb less, or say in the plan why that limit binds no more: raise_limit = "reason" below [ledger]'
+        yield sentence(told, where=where, fix=fix)
 
 
 def _same_values(old: Entry, terms: Terms) -> Iterator[str]:
@@ -356,12 +360,16 @@ def _warned(book: Book, entry: Entry) -> Iterator[str]:
     known = [old for old in book.entries if old.population == entry.population]
     if not known and nearest(entry.population, populations(book)):
         yield f"{stranger(book, entry.population)}; its account begins at zero, as kind = {json.dumps(KINDS[0])} says"
-    yield from _passed(known, entry)
+    yield from _passed(known, entry)  # refused without a reason
 
 
 def _passed(known: Sequence[Entry], entry: Entry) -> Iterator[str]:
-    """Yield which limits of earlier releases, other than that of this one, the total with it passes."""
+    """Yield which limits of earlier releases, other than that of this one, the total with it passes.
+
+    A release that raised the limits left those before it without effect.
+    """
     after = total_of([*known, entry])
+    known = known[max((k for k, old in enumerate(known) if old.raised), default=0) :]
     seen: set[tuple[float | None, float | None]] = {(entry.limit, entry.limit_delta)}
     for old in known:
         stated = (old.limit, old.limit_delta)

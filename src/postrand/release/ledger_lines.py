@@ -33,7 +33,8 @@ class Entry:
     other units, such as households, where a release states them. ``perturbed``, ``ranked`` and ``clear`` are its
     variables. ``disjoint``: the reason why no record is in an earlier release. ``exception``: the reason why a total
     without a finite level is allowed. ``manifest``: the SHA-256 of the release's manifest. ``limit`` is the largest
-    total ε that the plan stated, at ``limit_delta`` where it stated one; None without.
+    total ε that the plan stated, at ``limit_delta`` where it stated one; None without. ``raised``: the reason why the
+    limits of earlier releases bind no more.
     """
 
     content: str
@@ -54,6 +55,7 @@ class Entry:
     manifest: str = ""
     limit: float | None = None
     limit_delta: float | None = None
+    raised: str = ""
 
     @classmethod
     def of(cls, content: Content, mechanism_digest: str, epsilon: float, release: str, **more: Any) -> Entry:
@@ -82,7 +84,10 @@ class Entry:
         levels: dict[str, Any] = {"record": {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}}
         levels |= {unit: {"epsilon": epsilon} for unit, epsilon in self.units.items()}
         variables = {name: list(getattr(self, name)) for name in ("perturbed", "ranked", "clear")}
-        stated = {} if self.limit is None else {"limit": {"epsilon": self.limit, "delta": self.limit_delta}}
+        stated: dict[str, Any] = (
+            {} if self.limit is None else {"limit": {"epsilon": self.limit, "delta": self.limit_delta}}
+        )
+        stated |= {"raised": self.raised} if self.raised else {}
         return {name: getattr(self, name) for name in names} | variables | {"levels": levels} | stated
 
 
@@ -276,13 +281,14 @@ def _entry(data: Mapping[str, Any]) -> Entry:
     _checked([record["epsilon"], record["rho"], record["delta"], *units.values(), limit["epsilon"], limit["delta"]])
     lists = ("perturbed", "ranked", "clear")
     texts = ("content", "mechanism", "release", "at", "population", "kind", "disjoint", "exception", "manifest")
-    held = [data[name] for name in texts] + [one for name in lists for one in data[name]]
+    raised = data.get("raised", "")
+    held = [raised, *(data[name] for name in texts)] + [one for name in lists for one in data[name]]
     if not all(isinstance(text, str) for text in held):
         raise TypeError
     if data["kind"] not in KINDS:
         raise ValueError
     fields: dict[str, Any] = {name: data[name] for name in texts} | {name: tuple(data[name]) for name in lists}
-    fields |= {"limit": limit["epsilon"], "limit_delta": limit["delta"]}
+    fields |= {"limit": limit["epsilon"], "limit_delta": limit["delta"], "raised": raised}
     return Entry(epsilon=record["epsilon"], delta=record["delta"], rho=record["rho"], units=units, **fields)
 
 

@@ -79,7 +79,8 @@ class LedgerPage:
             limit = (line.entry.limit, line.entry.limit_delta)
             if limit != stated:
                 stated = limit
-                yield f"Limit of all together, as release {line.number} stated it: {limit_words(*limit)}"
+                why = f", raised: {line.entry.raised}" if line.entry.raised else ""
+                yield f"Limit of all together, as release {line.number} stated it: {limit_words(*limit)}{why}"
         entries = [line.entry for line in own]
         total = total_of(entries)
         yield f"A record that is in all releases that it can be in: ε <= {total}"

@@ -14,8 +14,8 @@ class Terms:
 
     ``again``: the same key may be used for other content, as the ledger of a key asks. In a population's ledger
     ``population`` names it, ``kind`` says what the release is, ``limit`` is the largest total ε (at ``delta``, where
-    one is given), and ``disjoint`` and ``exception`` are reasons: why no record is in an earlier release, and why no
-    finite level is needed.
+    one is given), and ``disjoint``, ``exception`` and ``raised`` are reasons: why no record is in an earlier release,
+    why no finite level is needed, and why limits that earlier releases stated may be passed.
     """
 
     again: bool = False
@@ -25,6 +25,7 @@ class Terms:
     delta: float | None = None
     disjoint: str = ""
     exception: str = ""
+    raised: str = ""
 
     def allows(self, total: Level) -> bool:
         """Whether a total is within the limit: at ``delta``, the smaller of the sums of ε and of ρ, converted.

@@ -38,7 +38,7 @@ def _of(unit: str, units: str) -> dict[str, str]:
 
 
 UNIT_WORDINGS: Mapping[str, str] = {
-    "limit.covers_units": "The guarantees of a record and of a {whole} cover only the values of: {variables:list}.",
+    "unit.covers": "The guarantees of a record and of a {whole} cover only the values of: {variables:list}.",
     "limit.presence": (
         "Not covered: that a person or a household is in the file, who lives together, and how many records each has."
     ),

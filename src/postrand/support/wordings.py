@@ -298,7 +298,7 @@ def limit(entry: Entry, units: Entry = MappingProxyType({})) -> str:
     """
     whole = [unit for unit, told in units.items() if "levels" in told]
     if entry["code"] == "covers" and whole:
-        return say("limit.covers_units", whole=" and of a ".join(whole), variables=entry["variables"])
+        return say("unit.covers", whole=" and of a ".join(whole), variables=entry["variables"])
     return say_entry("limit", entry)
 
 

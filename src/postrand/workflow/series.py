@@ -113,4 +113,5 @@ def _terms(plan: LedgerPlan, ledger: Ledger) -> Terms:
         delta=plan.delta,
         disjoint=plan.disjoint,
         exception=plan.allow_infinite,
+        raised=plan.raise_limit,
     )
