@@ -33,6 +33,7 @@ NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
 NO_ESTIMATE = "they cannot be estimated"
+FOUND = "Besides the rules, found in what leaves"
 _NAMED = 5
 
 
@@ -69,7 +70,8 @@ class PolicyCheck:
     """Hold the verdict on each rule of a policy for one plan. Its figures are internal, as those of the plan are.
 
     ``notes`` say why a risk can be larger after the plan than before, how far numbers move, which recodes
-    merge too few, and which codes for no answer count as values; ``ledger`` what that of the plan would say.
+    merge too few, and which codes for no answer count as values; ``ledger`` what that of the plan would say;
+    ``findings`` what unperturbed columns give away, of which no rule is.
     """
 
     plan: str
@@ -79,6 +81,7 @@ class PolicyCheck:
     notes: tuple[str, ...] = ()
     before_is: str = AS_IS
     ledger: Outlook | None = None
+    findings: tuple[str, ...] = ()
 
     @property
     def is_met(self) -> bool:
@@ -116,6 +119,7 @@ class PolicyCheck:
             "before_is": self.before_is,
             "rules": rules,
             "notes": list(self.notes),
+            "findings": list(self.findings),
             **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
         }
 
@@ -138,6 +142,8 @@ class PolicyCheck:
                 *lines,
                 f"Before: {self.before_is}.",
                 *self.notes,
+                *(["", f"{FOUND}:"] if self.findings else []),
+                *(f"- {text}" for text in self.findings),
                 *([] if self.ledger is None else ["", *outlook_lines(self.ledger)]),
                 "",
                 total,
@@ -175,7 +181,8 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
-    return PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
+    found = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
+    return dataclasses.replace(found, findings=tuple(text for text in figures.findings if text not in notes))
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
