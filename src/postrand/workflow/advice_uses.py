@@ -50,7 +50,8 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
         return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
     if not with_means:
         return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
-    return Verdict("means", True, f"of {few(with_means)}; no number is moved or averaged")
+    why = f"of {few(with_means)}; no number is moved or averaged. How precise means by perturbed variables are is not "
+    return Verdict("means", True, f"{why}known before the release")
 
 
 def _models(plan: Plan, moved: Sequence[str]) -> Verdict:

@@ -61,7 +61,7 @@ from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
-from postrand.workflow.larger import models_disagree
+from postrand.workflow.larger import models_disagree, weights_smaller
 from postrand.workflow.moves import moves_of
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -183,7 +183,7 @@ class PlanFigures:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the figures of risk must know: what they leave out, and which of two is to be believed."""
-        return (*self.risk_notes, *models_disagree(self.risks))
+        return (*self.risk_notes, *models_disagree(self.risks), *weights_smaller(self.risks, self.as_is))
 
     def sides(self, code: str) -> tuple[tuple[str, str], ...]:
         """Return a measure as text in the file as it is, where that is another, in the one measured, and after.

@@ -23,6 +23,10 @@ TAU_OF_COARSER = (
     "τ1 and τ2 are estimates by a model of the keys, fitted anew to each file: where they are larger for coarser keys, "
     "this is the error of the model and no true increase, because merging categories makes nobody unique."
 )
+_ROUNDED = (
+    "The risk for the register attacker is larger in the recoded file than in the file as it is, because a recode made "
+    "weights smaller: such persons seem to stand for fewer others."
+)
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
 
 
@@ -53,6 +57,20 @@ def models_disagree(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
     larger = ", ".join(f"{side} {'τ2' if is_more else 'that of all records'}" for side, is_more in more.items())
     text = _DISAGREE.format(where=" and ".join(side for side, is_more in more.items() if is_more), larger=larger)
     return (text if more.get("after the plan", True) else text + _UNIQUE_AFTER,)
+
+
+def weights_smaller(figures: Iterable[RiskFigure], as_is: Mapping[str, float]) -> tuple[str, ...]:
+    """Return why recoding made the register attacker's risk larger; () where it did not.
+
+    ``as_is`` are the risks by their codes before recoding. Coarser keys alone make none larger: only weights do.
+
+    >>> found = [RiskFigure("register_risk_largest", "", 0.36, 0.1, "share")]
+    >>> len(weights_smaller(found, {"register_risk_largest": 0.34})), weights_smaller(found, {})
+    (1, ())
+    """
+    held = (one for one in figures if one.code.startswith("register") and one.before is not None)
+    more = any((one.before or 0.0) > as_is.get(one.code, math.inf) * (1 + 1e-9) for one in held)
+    return (_ROUNDED,) if more else ()
 
 
 def coarser_larger(files: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
