@@ -16,7 +16,7 @@ from postrand.risk.linked import Column
 from postrand.risk.reveals import GUESSED, MOST, SAME, PairReveal, told
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import Codes
-from postrand.risk.telling import RANKED_BINS, classes, cut_in, table_of
+from postrand.risk.telling import RANKED_BINS, RECORDS_A_CELL, classes, cut_in, table_of
 
 Floats = NDArray[np.float64]
 Names = tuple[str, ...]
@@ -27,7 +27,9 @@ FITTED, RECORDS_A_NUMBER = 4_000, 20
 FAR, KEPT, STEPS = 2.5, 0.75, 4
 """Codes for no answer fit no sum: the weights are fitted without values so many quartile ranges from the median, and
 again to the records that they fit best."""
-LOST = 0.01
+DIGITS = 6
+"""Sums that differ by less are the same."""
+LOST = 0.002
 """A column is not named without which the guess is right for fewer records by at most this share."""
 
 
@@ -114,23 +116,28 @@ class _Guess:
         design = np.column_stack([np.ones(len(some)), (held - middle) / scale])
         kept = ((np.abs(design[:, 1:]) <= FAR) | (high == low)).all(axis=1)
         kept |= kept.mean() < 0.5
-        found = np.zeros(design.shape[1])
-        for _ in range(STEPS):
+        made = []
+        for _ in range(STEPS):  # of rare values the records that fit best have none: the first fit is then the best
             part = design[kept]
             found = np.linalg.lstsq(part.T @ part, part.T @ values[kept], rcond=1e-12)[0]
+            weights = found[1:] / scale
+            made.append(cls(tuple(names), weights, float(found[0] - weights @ middle)))
             rest = np.abs(values - design @ found)
             kept = rest <= np.quantile(rest, KEPT)
-        weights = found[1:] / scale
-        return cls(tuple(names), weights, float(found[0] - weights @ middle))
+        return max(made, key=lambda guess: guess.worth(target, numbers, some).right)
 
     def worth(self, target: _Target, numbers: Mapping[str, Floats], some: NDArray[np.intp] | None = None) -> PairReveal:
-        """Return how good the guess is, over all records or some of them; where a number is missing, there is none."""
+        """Return how good the guess is, over all records or some of them; where a number is missing, there is none.
+
+        Few different sums are compared one by one, so that it does not matter which function of dummies it is.
+        """
         at = slice(None) if some is None else some
         guessed = self.constant + sum(w * numbers[name][at] for name, w in zip(self.names, self.weights, strict=True))
-        seen = np.searchsorted(target.edges, guessed)
-        seen = np.where(np.isfinite(guessed), seen, target.order.size)
+        own, seen = np.unique(np.round(guessed, DIGITS), return_inverse=True, equal_nan=True)
+        if own.size * RECORDS_A_CELL > guessed.size:
+            seen = np.where(np.isfinite(guessed), np.searchsorted(target.edges, guessed), target.order.size)
         codes, size = target.classes
-        table = table_of((codes[at], size), (seen.astype(np.int64), target.order.size + 1))
+        table = table_of((codes[at], size), (seen.astype(np.int64), int(seen.max()) + 1))
         return told(table, target.name, ", ".join(self.names), target.ranges)
 
 
