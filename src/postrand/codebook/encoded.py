@@ -23,7 +23,7 @@ def encoded(column: pa.Array | pa.ChunkedArray, codebook: Codebook, name: str) -
 def _fix(rule: MergeRare, name: str) -> str:
     """Return what to do with a value that is new in this version of the file: it is rare, as far as is known."""
     return (
-        f"add the value to the list 'merged' in the recode of {name!r}, so that it counts as {rule.others!r}; the release "
-        "names what is merged: if its name must not be known, list the frequent values in 'groups' instead, and leave "
-        "the rest to 'others'; only if many records have it, add it to the categories of the codebook"
+        f"add the value to the list 'merged' in the recode of {name!r}, so that it counts as {rule.others!r}; the "
+        "release names what is merged: if its name must not be known, list the frequent values in 'groups' instead, "
+        "and leave the rest to 'others'; only if many records have it, add it to the categories of the codebook"
     )
