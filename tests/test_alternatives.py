@@ -633,6 +633,11 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
     assert pl.read_csv(out / "data.csv")["rooms"].null_count() == (table["rooms"] == 99).sum()
     refused = run.invoke(main, ["microaggregate", *asked, "--columns", "id"])
     assert "column 'id': a column is used, and the codebook does not release it; got record_key" in refused.stderr
+    refused = run.invoke(main, ["microaggregate", *asked[:-1], str(tmp_path / "no"), "--columns", "age"])
+    said = "column 'age': the codebook makes bands of it, which are no numbers. Next: name another column, or"
+    assert (refused.exit_code, said in refused.stderr) == (2, True)
+    with pytest.raises(UsageError, match=said):
+        pr.microaggregate(pa.table(table), ["age"], 3, codebook=loaded)
     refused = run.invoke(main, ["suppress", *asked[:1], "--out", str(tmp_path / "no")])
     assert "no key variables are named" in refused.stderr
 
