@@ -226,7 +226,7 @@ class Once(click.Command):
         twice = [one.opts[-1] for one in single if any(held != given[one.name][0] for held in given.get(one.name, ()))]
         if twice:
             what = sentence(f"given more than once, with different values: {', '.join(twice)}", fix="give each once")
-            raise click.UsageError(f"{what}.", ctx)
+            raise click.UsageError(what, ctx)
         return super().parse_args(ctx, args)
 
 
