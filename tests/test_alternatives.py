@@ -520,17 +520,17 @@ def test_a_warning_that_the_answer_has_is_not_printed_again(capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--seconds", "0"], "the seconds are not valid"),
-        (["--seconds", "inf"], "the seconds are not valid"),
-        (["--drop", "named"], "--drop: no column 'named' (did you mean 'name'?)"),
-        (["--drop", "sex"], "column 'sex' is used and dropped"),
+        (["--drop", "name", "--seconds", "0"], "the seconds are not valid"),
+        (["--drop", "name", "--seconds", "inf"], "the seconds are not valid"),
+        (["--drop", "name,named"], "--drop: no column 'named' (did you mean 'name'?)"),
+        (["--drop", "name,sex"], "column 'sex' is used and dropped"),
     ],
 )
 def test_suppress_drops_columns_and_refuses_what_cannot_be(given, said, tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("sex,name\n" + "".join(f"{'fm'[i % 2]},n{i}\n" for i in range(20)))
     asked = ["suppress", str(path), "--keys", "sex", "--out", str(tmp_path / "out")]
-    told = CliRunner().invoke(main, [*asked, "--drop", "name", *given])
+    told = CliRunner().invoke(main, [*asked, *given])
     assert told.exit_code == 2
     assert said in told.stderr
     refused = CliRunner().invoke(main, asked)
@@ -638,6 +638,11 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
     assert pl.read_csv(out / "data.csv")["rooms"].null_count() == (table["rooms"] == 99).sum()
     refused = run.invoke(main, ["microaggregate", *asked, "--columns", "id"])
     assert "column 'id': a column is used, and the codebook does not release it; got record_key" in refused.stderr
+    refused = run.invoke(main, ["microaggregate", *asked[:-1], str(tmp_path / "no"), "--columns", "age"])
+    said = "column 'age': the codebook makes bands of it, which are no numbers. Next: name another column, or"
+    assert (refused.exit_code, said in refused.stderr) == (2, True)
+    with pytest.raises(UsageError, match=said):
+        pr.microaggregate(pa.table(table), ["age"], 3, codebook=loaded)
     refused = run.invoke(main, ["suppress", *asked[:1], "--out", str(tmp_path / "no")])
     assert "no key variables are named" in refused.stderr
 

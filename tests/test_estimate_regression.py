@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 import postrand as pr
 from postrand.codebook import Codebook, Variable
@@ -338,3 +338,34 @@ def test_a_response_of_numbers_that_are_text_is_the_same_as_of_numbers():
         frame = pa.table({"y": [categories[k % 3 == 0] for k in range(60)], "x": ["a", "b"] * 30})
         made.append(regression("y ~ x", frame, mechanism, "linear"))
     np.testing.assert_allclose(made[0].value, made[1].value)
+
+
+@pytest.mark.parametrize("method", ["equations", "likelihood"])
+def test_a_logistic_regression_names_the_category_whose_probability_it_models(method):
+    """With an intercept alone, its probability is the share of that category among unperturbed records."""
+    answers = np.array(["nein"] * 700 + ["ja"] * 300)
+    for order in (("ja", "nein"), ("nein", "ja")):
+        held = Variable("help", "other", order)
+        other = Variable("sex", "key", ("f", "m"))
+        mechanism = Mechanism({"sex": randomised_response(2, 2.0)}, Codebook((held, other)))
+        frame = pa.table({"help": answers, "sex": np.array(["f", "m"] * 500)})
+        fit = regression("help ~ 1", frame, mechanism, "logistic", method=method)
+        named = fit.modelled.removeprefix("the probability of help = ")
+        assert named == order[1]
+        assert 1 / (1 + np.exp(-fit.value[0])) == pytest.approx(np.mean(answers == named))
+        assert f"\nmodelled: the probability of help = {named}\n" in str(fit)
+        assert fit.to_dict()["modelled"] == fit.modelled
+    fit = regression("sex ~ 1", frame, mechanism, "multinomial", method=method)
+    assert fit.modelled == "each other category of sex against sex = f"
+    assert regression("n ~ 1", frame.append_column("n", pa.array(range(1000))), mechanism, "linear").modelled == ""
+
+
+def test_the_table_says_that_p_is_not_that_of_z_where_it_is_not():
+    other = Variable("sex", "key", ("f", "m"))
+    mechanism = Mechanism({"sex": randomised_response(2, 2.0)}, Codebook((other,)))
+    frame = pa.table({"y": np.arange(40) % 7, "sex": np.array(["f", "m", "m", "f"] * 10)})
+    for method, is_said in (("equations", True), ("likelihood", False)):
+        fit = regression("y ~ sex", frame, mechanism, "linear", method=method)
+        by_z = 2 * stats.norm.sf(np.abs(fit.value / fit.standard_error))
+        assert np.allclose(by_z, fit.p_value, rtol=1e-9) is not is_said
+        assert ("P>|z| is from the score test that the intervals invert, not from z" in str(fit)) is is_said

@@ -167,3 +167,21 @@ def test_a_ledger_without_a_population_has_its_default(tmp_path):
 def test_a_level_in_quotes_is_told_to_lose_them():
     with pytest.raises(PrivacyError, match=r"got '4'; wanted a number above 0; .*\. Next: remove the quotes"):
         DifferentialPrivacy("4")
+
+
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
+def test_a_release_that_the_ledger_refuses_is_told_alone_without_warnings_of_what_is_not_made(tmp_path):
+    rows = [f"{i},{'fm'[i % 2]},{i % 3},{i % 3 if i % 20 else 0}" for i in range(300)]
+    (tmp_path / "people.csv").write_text("\n".join(["id,sex,area,near", *rows]) + "\n", "utf-8")
+    words = ["--keys", "sex,area", "--other", "near", "--drop", "id", "--out", str(tmp_path)]
+    assert CliRunner().invoke(main, ["init", str(tmp_path / "people.csv"), *words]).exit_code == 0
+    plan = tmp_path / "plan.toml"
+    text = plan.read_text("utf-8").replace("as_is = []", 'as_is = ["near"]')
+    plan.write_text(text + '[ledger]\nfile = "p.ledger"\npopulation = "persons"\nlimit = 3\n', "utf-8")
+    made = CliRunner().invoke(main, ["protect", "--plan", str(plan), "--out", str(tmp_path / "one")])
+    assert (made.exit_code, "unperturbed variables reveal true values of area" in made.stdout) == (0, True), made.output
+    refused = CliRunner().invoke(main, ["protect", "--plan", str(plan), "--out", str(tmp_path / "two")])
+    assert refused.exit_code == 5
+    assert refused.stderr.startswith("postrand: 2 problems:")
+    assert "warning" not in refused.stderr
+    assert "would pass the limit" in refused.stderr

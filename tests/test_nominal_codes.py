@@ -1,6 +1,8 @@
 """Calculating with codes that only name categories is answered, and said wherever the answer is."""
 
 import dataclasses
+import re
+import tomllib
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +75,15 @@ def test_codes_that_can_mean_no_answer_are_told_with_their_labels_where_a_mean_c
             labels
         )
     assert not nominal_warnings(Codebook((dataclasses.replace(scale, missing_codes=(99,)),)), ["happy"])
+
+
+@pytest.mark.parametrize(("type_", "categories"), [("string", ("1", "2", "3", "9")), ("int64", (1, 2, 3, 9))])
+def test_what_the_warning_on_codes_says_to_write_is_accepted_by_the_codebook(type_, categories):
+    scale = Variable("happy", "other", categories, type=type_)
+    (said,) = nominal_warnings(Codebook((scale,)), ["happy"])
+    (line,) = re.findall(r"missing_codes = \[.*?\]", said)
+    done = dataclasses.replace(scale, missing_codes=tuple(tomllib.loads(line)["missing_codes"]))
+    assert not nominal_warnings(Codebook((done,)), ["happy"])
 
 
 @pytest.mark.parametrize(

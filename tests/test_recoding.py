@@ -1,7 +1,9 @@
 """Recoding as part of the codebook: each kind against a slow one, the files of a release, and what is refused."""
 
+import calendar
 import dataclasses
 import datetime
+import itertools
 import json
 import math
 import re
@@ -24,6 +26,7 @@ from postrand.plan.infer import load_codebook
 from postrand.recoding import Recode
 from postrand.recoding.bands import Bands, quantile_edges
 from postrand.recoding.base import kinds
+from postrand.recoding.moments import moments
 from postrand.recoding.rare import MergeRare
 from postrand.release import fields
 from postrand.support.randomness import ReleaseKey
@@ -297,7 +300,7 @@ def test_a_recoded_variable_is_not_treated_by_ranks_too(place):
         (["x", "secret"], {"hierarchy": "h.csv", "level": 1, "table": {"x": "A"}}, "have no place in its hierarchy"),
         ([7, -7777], {"bands": [0, 10]}, "have no place in its bands"),
         (["7", "secret"], {"bands": [0, 10]}, "values that are not numbers"),
-        (["2020-01-01", "secret"], {"bands": [2000], "unit": "year"}, "have no place in its bands"),
+        (["2020-01-01", "secret"], {"bands": [2000], "unit": "year"}, "values that are no dates or times"),
     ],
 )
 def test_a_value_without_a_place_is_refused_and_not_shown(column, recode, said):
@@ -306,6 +309,42 @@ def test_a_value_without_a_place_is_refused_and_not_shown(column, recode, said):
     assert "secret" not in str(told.value)
     assert "7777" not in str(told.value)
     assert "Next:" in str(told.value)
+
+
+DAYS = ["2007-02-01", "31.02.2007", "30.02.2008", "31.04.2007", "29.02.2007"]
+
+
+@pytest.mark.parametrize("bad", DAYS)
+@pytest.mark.parametrize("kind", [{}, {"steps": [{}, {"groups": {"old": ["2000-2004"]}, "others": "young"}]}])
+def test_a_value_that_is_no_date_of_the_format_is_told_as_that_and_not_as_one_below_the_bands(bad, kind):
+    bands = {"bands": [2000, 2005], "unit": "year", "format": "%d.%m.%Y"}
+    recode = {"steps": [bands, kind["steps"][1]]} if kind else bands
+    column = pa.array([f"{day}.02.2004" for day in range(1, 30)] * 9 + [bad])
+    with pytest.raises(DataError) as told:
+        Recode.from_dict({"variable": "born", **recode}).apply(column)
+    (said,) = told.value.problems
+    assert "values that are no dates or times; got fewer than 5 of them, in fewer than 5 of the records" in said
+    assert "wanted days that exist, as the format says: '%d.%m.%Y'. Next: correct them in the file" in said
+    assert bad not in said
+    assert "lies below" not in said
+
+
+def test_a_date_below_the_bands_is_told_as_that():
+    recode = Recode.from_dict({"variable": "born", "bands": [2000], "unit": "year", "format": "%d.%m.%Y"})
+    with pytest.raises(DataError, match=r"no place in its bands.*Next: name what lies below"):
+        recode.apply(pa.array(["01.02.1999", "03.02.2007"]))
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%d %b %Y", "%F", "%Y%m%d", "%d/%m/%y"])
+def test_the_dates_that_a_format_reads_are_those_of_the_calendar(form):
+    form_of = {"%F": "%Y-%m-%d"}.get(form, form)
+    for year, month, day in itertools.product((1999, 2000, 2007, 2008), range(1, 13), range(1, 32)):
+        text = datetime.date(year, month, 1).strftime(form_of.replace("%d", "@")).replace("@", f"{day:02}")
+        (found,) = moments(pa.array([text]), "day", form)
+        exists = day <= calendar.monthrange(year, month)[1]
+        assert np.isnan(found) != exists
+        if exists:
+            assert found == (datetime.date(year, month, day) - datetime.date(1970, 1, 1)).days
 
 
 def test_an_unknown_column_and_a_taken_name_are_refused():

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import tomlkit
 
 import postrand as pr
 from postrand.codebook import Codebook, Variable
@@ -19,6 +20,7 @@ from postrand.engines.database import Database, Table, open_records
 from postrand.engines.postgres import into_postgres
 from postrand.errors import DataError
 from postrand.plan import load_plan
+from postrand.plan.infer import load_codebook
 from postrand.recoding import Recode
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.pipeline import run
@@ -190,3 +192,33 @@ def test_a_frame_keeps_its_index_and_other_columns():
 def test_a_frame_without_the_column_is_refused():
     with pytest.raises(DataError, match="no column 'area' to recode into 'part'"):
         pr.recode(pd.DataFrame({"age": [1], "pay": [2]}), BOOK)
+
+
+@pytest.mark.filterwarnings("ignore:recode of .*says by name which categories were merged")
+@pytest.mark.parametrize("prior", ["uniform", "file"])
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+def test_a_value_that_is_new_in_a_second_wave_goes_to_the_merged_ones_first(tmp_path, engine, prior):
+    """A category of the codebook is published: that of one person must not be the first advice."""
+    jobs = ["nurse"] * 40 + ["cook"] * 40 + ["astronaut"] * 6
+    book = {
+        "variables": [{"name": "job", "role": "key", "categories": ["Other", "cook", "nurse"]}],
+        "recodes": [{"variable": "job", "merge_rare": 9, "merged": ["astronaut"], "provenance": "confidential"}],
+    }
+    (tmp_path / "codebook.toml").write_text(tomlkit.dumps(book), "utf-8")
+    (tmp_path / "people.csv").write_text("\n".join(["job", *jobs, "diplomat"]) + "\n", "utf-8")
+    plan = PLAN.format(source='file = "people.csv"', form="csv").replace('"age", "part"', '"job"')
+    (tmp_path / "plan.toml").write_text(plan.replace('prior = "file"', f'prior = "{prior}"'), "utf-8")
+    with pytest.raises(DataError) as told:
+        run(load_plan(tmp_path / "plan.toml"), tmp_path / "release", engine=engine, release_key=KEY)
+    said = " Next: add the value to the list 'merged' in the recode of 'job', so that it counts as 'Other'; "
+    assert said in str(told.value)
+    assert "diplomat" not in str(told.value)
+    frame = pa.table({"job": [*jobs, "diplomat"]})
+    mechanism = pr.Mechanism({"job": pr.randomised_response(3, 1.0)}, load_codebook(tmp_path / "codebook.toml"))
+    with pytest.raises(DataError) as told:
+        pr.perturb(frame, mechanism, KEY)
+    assert said in str(told.value)
+    book["recodes"][0]["merged"].append("diplomat")
+    (tmp_path / "codebook.toml").write_text(tomlkit.dumps(book), "utf-8")
+    made = run(load_plan(tmp_path / "plan.toml"), tmp_path / "release", engine=engine, release_key=KEY)
+    assert made.codebook["job"].categories == ("Other", "cook", "nurse")

@@ -284,7 +284,9 @@ def test_no_small_count_is_shown(file, tmp_path):
     ("recode", "said"),
     [
         ("age", "the recode has another form"),
-        ("age=band:1,2", "the recode has another form"),
+        ("age=band:1,2", "unknown kind of recode 'band' (did you mean 'bands'?)"),
+        ("area=job:hirarchy:areas.csv@1", "unknown kind of recode 'hirarchy' (did you mean 'hierarchy'?); wanted"),
+        ("area=job:frobnicate:areas.csv@1", "unknown kind of recode 'frobnicate'; wanted"),
         ("group=agee:bands:0,5", "no column 'agee' to recode into 'group' (did you mean 'age'?)"),
         ("age=bands:5,1", "the edges are not ascending"),
         ("job=hierarchy:none.csv@1", "the table cannot be read"),

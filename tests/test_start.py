@@ -317,3 +317,34 @@ def test_roles_and_bounds_that_the_records_contradict_are_told_at_once(tmp_path,
     right = ["init", str(path), "--keys", "sex", "--drop", "*", "--household", "home", "--largest-household", "3"]
     run = CliRunner().invoke(main, [*right, "--out", str(tmp_path / "right")])
     assert "more records than" not in run.output
+
+
+def test_a_file_with_decimal_commas_is_told_and_described_as_the_same_one_with_points(tmp_path):
+    rng, n = np.random.default_rng(8), 2_000
+    region = rng.integers(0, 6, n)
+    columns = {
+        "region": [f"r{r}" for r in region],
+        "wage": [f"{w:.2f}" for w in 500 * region + 400 * rng.random(n)],  # its ranges settle the key
+        "rent": [f"{x:.1f}" if x < 95 else "-9.0" for x in 100 * rng.random(n)],
+        "w": [f"{w:.3f}" for w in 1 + rng.random(n)],
+        "debt": [f"{w - 1:.3f}" for w in rng.random(n)],
+    }
+    rows = [";".join(row) for row in zip(*columns.values(), strict=True)]
+    told = {}
+    for weight in ("w", "debt"):
+        for sign in ".,":
+            folder = tmp_path / f"{weight}{'pc'[sign == ',']}"
+            folder.mkdir()
+            text = "\n".join([";".join(columns), *(row.replace(".", sign) for row in rows)]) + "\n"
+            (folder / "people.csv").write_text(text, "utf-8")
+            words = ["--keys", "region", "--weight", weight, "--other", "*", "--out", str(folder)]
+            words += ["--recode", "rent_band=rent:bands:-20,20.5,60"]
+            run = CliRunner().invoke(main, ["init", str(folder / "people.csv"), *words])
+            assert run.exit_code == 0, run.output
+            told[sign] = [line.replace(str(folder), "") for line in run.output.splitlines()]
+            told[sign] += (folder / "codebook.toml").read_text("utf-8").splitlines()
+        assert "decimal ','" in told[","][0]
+        assert told[","][1:] == told["."][1:]
+        assert any("a weight is not a number" in line for line in told[","]) is False
+        assert any("all but settles region" in line for line in told[","])
+        assert any("a weight is negative" in line for line in told[","]) is (weight == "debt")

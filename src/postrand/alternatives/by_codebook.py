@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import encode, from_numpy
+from postrand.codebook.coding import category_numbers, encode, from_numpy
 from postrand.codebook.variable import Role
 from postrand.data.frames import like, names_of, to_arrow, with_columns
 from postrand.data.recoded import recode
@@ -83,6 +83,18 @@ def check_used(codebook: Codebook, used: Collection[str], household: str | None 
         if made and name not in codebook:
             what = f"column {name!r} is recoded into {' and '.join(map(repr, made))}, as the codebook tells"
             problems.append(sentence(what, fix=f"name {' or '.join(map(repr, made))} in its place"))
+    raise_all(UsageError, problems)
+
+
+def check_numbers(codebook: Codebook, used: Collection[str]) -> None:
+    """Raise UsageError with every column of which a recode of the codebook makes names, and no numbers."""
+    fix = "name another column, or leave this recode out of the codebook for this file"
+    problems = [
+        sentence(f"the codebook makes {one.kind.name} of it, which are no numbers", where=f"column {name!r}", fix=fix)
+        for name in used
+        for one in codebook.recodes
+        if one.variable == name and one.kind.categories() and not category_numbers(codebook[name])
+    ]
     raise_all(UsageError, problems)
 
 

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.alternatives.by_codebook import by_codebook, household_of, keys_of, placed, without_household
+from postrand.alternatives.by_codebook import (
+    by_codebook,
+    check_numbers,
+    household_of,
+    keys_of,
+    placed,
+    without_household,
+)
 from postrand.alternatives.claims import HOUSEHOLDS, Claims, codes_of, key_codes
 from postrand.alternatives.fewest import SECONDS, fewest
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -148,7 +155,9 @@ def microaggregate(
     """
     household = household_of(household, codebook)
     check_asked(columns, k, household=household)
-    frame = frame if codebook is None else by_codebook(frame, codebook, columns, household)
+    if codebook is not None:
+        check_numbers(codebook, columns)
+        frame = by_codebook(frame, codebook, columns, household)
     warn_of_codes(frame, columns, codebook)
     made = averaged(frame, columns, k, together, household)
     warn_of_exact(made.claims)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from postrand.cli.frame import FOLDER, Renamed, Result, command
+from postrand.cli.frame import FOLDER, Once, Renamed, Result, command
 from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
 from postrand.support.extras import require
@@ -24,7 +24,7 @@ SEED = 0
 """Of the copies from which an answer by the model is made."""
 
 
-class Questions(click.Command):
+class Questions(Once):
     """A command with the options of the estimators, which are loaded only when needed, because loading is slow."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

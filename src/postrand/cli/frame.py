@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import os
@@ -75,7 +76,8 @@ class Renamed(click.Option):
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """Accept both names; errors and help show the current one."""
         super().add_to_parser(parser, ctx)
-        parser.add_option(obj=self, opts=[self.formerly], dest=self.name, action="store", nargs=self.nargs)
+        action = "append" if self.multiple else "store"
+        parser.add_option(obj=self, opts=[self.formerly], dest=self.name, action=action, nargs=self.nargs)
 
 
 def keys_option(*, required: bool = False, of: str = "") -> Callable[..., Any]:
@@ -218,7 +220,24 @@ def main() -> None:
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
-def command(function: Callable[..., Result], kind: type[click.Command] = click.Command) -> Callable[..., None]:
+class Once(click.Command):
+    """A command whose options are given once, unless they can be repeated: click would keep the last value alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; a usage error names the options that are given again with another value."""
+        known = [copy.copy(one) for one in self.get_params(ctx)]
+        single = [one for one in known if isinstance(one, click.Option) and not one.multiple]
+        for one in single:
+            one.multiple = True  # of the copy: all values are seen
+        given = click.Command(self.name, params=known, add_help_option=False).make_parser(ctx).parse_args([*args])[0]
+        twice = [one.opts[-1] for one in single if any(held != given[one.name][0] for held in given.get(one.name, ()))]
+        if twice:
+            what = sentence(f"given more than once, with different values: {', '.join(twice)}", fix="give each once")
+            raise click.UsageError(what, ctx)
+        return super().parse_args(ctx, args)
+
+
+def command(function: Callable[..., Result], kind: type[Once] = Once) -> Callable[..., None]:
     """Make a sub-command that prints text, or JSON with ``--json``, and turns errors into exit codes.
 
     A signal that stops it has an exit code too; incomplete output is removed. ``kind`` is the class of the command.

@@ -63,11 +63,12 @@ def category_numbers(variable: Variable) -> list[float]:
     return numbers if known and all(map(math.isfinite, known)) else []
 
 
-def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[Any]:
+def encode(column: pa.Array | pa.ChunkedArray, variable: Variable, fix: str = "") -> NDArray[Any]:
     """Return the code of each value, shape (n,), in ``code_dtype(variable)``.
 
     Text is compared exactly, booleans as booleans, numbers as numbers (1 and 1.0 are one value, -0.0 and 0.0 too).
-    Null and NaN are missing values and follow the variable's policy.
+    Null and NaN are missing values and follow the variable's policy. ``fix`` is the next step that an error says of a
+    value that is not in the codebook.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def encode(column: pa.Array | pa.ChunkedArray, variable: Variable) -> NDArray[An
     codes, start = np.empty(len(column), dtype=code_dtype(variable)), 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         part = codes[start : start + len(chunk)]
-        _encode_chunk(chunk, lookup, _missing_code(variable), part, variable)
+        _encode_chunk(chunk, lookup, _missing_code(variable), part, variable, fix)
         start += len(chunk)
     return codes
 
@@ -284,7 +285,9 @@ def _missing_code(variable: Variable) -> int:
     return codes[variable.missing]
 
 
-def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any], variable: Variable) -> None:
+def _encode_chunk(
+    chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any], variable: Variable, fix: str
+) -> None:
     """Write the codes of one chunk into ``out``: the dictionary is looked up, the records follow by their indices."""
     if pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.string())
@@ -306,7 +309,7 @@ def _encode_chunk(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: ND
     # An unused entry of a dictionary is not an error: only values that occur can be errors.
     doubtful = table if indices.null_count else table[:-1]
     if _UNKNOWN in doubtful and (out == _UNKNOWN).any():
-        _refuse(chunk, table, out, variable)
+        _refuse(chunk, table, out, variable, fix)
 
 
 def _encode_texts(chunk: pa.Array, lookup: dict[Any, int], missing: int, out: NDArray[Any]) -> bool:
@@ -327,7 +330,7 @@ def _check_indices(indices: pa.Array, count: int, variable: Variable) -> None:
         raise DataError(sentence(what, where=f"variable {variable.name!r}", fix=fix))
 
 
-def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: Variable) -> None:
+def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: Variable, fix: str) -> None:
     where, problems = f"variable {variable.name!r}", []
     nulls = chunk.is_null().to_numpy(zero_copy_only=False)
     values = chunk.dictionary.to_pylist()
@@ -345,7 +348,7 @@ def _refuse(chunk: pa.Array, table: NDArray[Any], out: NDArray[Any], variable: V
                 "a value that is not in the codebook",
                 where=where,
                 wanted=f"one of its {len(variable.categories)} categories (text is compared exactly)",
-                fix="add the category to the codebook, or recode the column",
+                fix=fix or "add the category to the codebook, or recode the column",
             )
         )
     raise DataError(problems)

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from postrand.codebook import Codebook, coding
+from postrand.codebook.encoded import encoded
 from postrand.codebook.recoded import column_problems
 from postrand.data import frames
 from postrand.errors import DataError, raise_all
@@ -49,7 +50,7 @@ def recode(frame: Any, codebook: Codebook) -> Any:
         column = one.apply(frames.to_arrow(frame, [one.source]).column(0))
         variable = codebook[one.variable]
         made[variable.name] = (
-            coding.decode(coding.encode(column, variable), variable) if variable.is_categorical else column
+            coding.decode(encoded(column, codebook, one.variable), variable) if variable.is_categorical else column
         )
     order: list[str] = []
     for name in names:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, coding
+from postrand.codebook.encoded import encoded
 from postrand.data.table import ContingencyTable, tally
 from postrand.engines.grouped import quoted, wrong_weight
 from postrand.engines.wants import Count, Want, kept
@@ -91,7 +92,7 @@ def table_of(
                 raise wrong_weight(wrong, weight)
             columns = [_in_type(batch.column(v.name), schema.field(v.name).type) for v in held]
             yield (
-                [coding.encode(column, v) for column, v in zip(columns, held, strict=True)],
+                [encoded(column, codebook, v.name) for column, v in zip(columns, held, strict=True)],
                 coding.to_numpy(batch.column(TOTAL)).astype(np.float64),
             )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable, coding, not_released
 from postrand.codebook.clear_columns import carried
+from postrand.codebook.encoded import encoded
 from postrand.data.households import Renumbering
 from postrand.engines.cells import Cells
 from postrand.engines.content import Content, ContentReader
@@ -91,7 +92,7 @@ class Perturber:
                 continue  # it only tells which records belong together
             variable, column = self.codebook[name], batch.column(name)
             if variable.is_categorical:
-                codes[name] = coding.encode(column, variable)
+                codes[name] = encoded(column, self.codebook, name)
             elif self.fresh is not None and name == self.fresh.name:
                 values[name] = carried(self.fresh.numbers(column), variable)
             else:

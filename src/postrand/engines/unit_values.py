@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable, coding
+from postrand.codebook.encoded import encoded
 from postrand.data.households import identities
 from postrand.engines.unit_records import UnitRecords
 from postrand.formats import BATCH_ROWS, Source, each_part
@@ -91,7 +92,7 @@ def settled(source: Source, codebook: Codebook, wants: Iterable[UnitRecords]) ->
     for batch in passing(source.batches(columns), Stage.READING, source.num_rows):
         for (column, variable), one in zip(pairs, counted, strict=True):
             found, there = identities(batch.column(column), column)
-            codes = coding.encode(batch.column(variable.name), variable)
+            codes = encoded(batch.column(variable.name), codebook, variable.name)
             one.add((found[there], codes[there], np.ones(int(there.sum()), dtype=np.int64)))
     made = tuple(
         Settled(column, variable, *winners(one.found(), len(variable.categories)))

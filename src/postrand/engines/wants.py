@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, coding
+from postrand.codebook.encoded import encoded
 from postrand.data.table import TablePart, TableTally, table_part
 from postrand.engines.content import Content, ContentReader
 from postrand.engines.grouped import MISSING, NEGATIVE, countable, wrong_weight
@@ -40,7 +41,7 @@ class Piece:
     def codes(self, name: str) -> NDArray[Any]:
         """Return the codes of a variable; raises as :func:`postrand.codebook.coding.encode`."""
         if name not in self._codes:
-            self._codes[name] = coding.encode(self.batch.column(name), self.book[name])
+            self._codes[name] = encoded(self.batch.column(name), self.book, name)
         return self._codes[name]
 
     @property

@@ -57,5 +57,6 @@ def regression_by_model(
         dropped=round(float(np.mean([one.dropped for one in found]))),
         perturbed=perturbed,
         method=f"Rubin's rules over {many} copies completed by a joint model",
+        modelled=first.modelled,
         notes=(*first.notes, *said_of(model, perturbed, alone(ask, frame, mechanism, asked) is not None)),
     )

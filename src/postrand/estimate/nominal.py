@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -131,7 +132,7 @@ def _counted_sentence(variable: Variable) -> str:
     return (
         f"Codes of {variable.name} that can mean no answer count as numbers here ({_listed(list(codes.items()))}). Ask "
         f"for a table of {variable.name}, and leave them out of what you calculate from it; if they mean no answer, "
-        f"set missing_codes = [{', '.join(map(str, codes))}] in the codebook of the next release."
+        f"set missing_codes = {json.dumps(list(codes))} in the codebook of the next release."
     )
 
 

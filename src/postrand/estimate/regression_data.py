@@ -334,6 +334,19 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
     return tuple(f"{c}: " for c in range(1, family.predictors + 1))
 
 
+def modelled(data: Data) -> str:
+    """Return in words which category a logistic response models, or a multinomial one compares with; else ""."""
+    if data.family not in ("logistic", "multinomial"):
+        return ""
+    labels: Sequence[Any] = (0, 1)
+    if data.is_categorical(data.response):
+        assert data.book is not None
+        labels = data.book[data.response].code_labels
+    if data.family == "logistic":
+        return f"the probability of {data.response} = {labels[1]}"
+    return f"each other category of {data.response} against {data.response} = {labels[0]}"
+
+
 def _numbers(variable: Variable) -> Array:
     numbers = category_numbers(variable)
     keep, wanted = "", "categories that are all numbers, and none that means no answer"

@@ -31,6 +31,11 @@ class Pivot:
     slope: Array
     freedom: Array
 
+    @property
+    def is_wald(self) -> bool:
+        """Whether the test is that of the coefficient by its standard error: the Jacobian has no noise."""
+        return not (self.mixed.any() or self.slope.any())
+
     def bounds(self, value: Array, level: float) -> tuple[Array, Array]:
         """Return the ends of the interval of each coefficient: all c with ``(c − c^)² <= q² Σ (ζ − (c − c^) γ)²``."""
         q = np.square(scipy.special.stdtrit(self.freedom, (1 - level) / 2))

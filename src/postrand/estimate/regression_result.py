@@ -18,6 +18,7 @@ from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
 """A log odds or log rate whose 95% interval is wider than this to both sides says nothing: a factor of 22,000."""
+SCORE_TEST = "P>|z| is from the score test that the intervals invert, not from z: the two can differ."
 SIZE = 0.01
 """A specification test with a smaller p-value is a warning."""
 
@@ -48,7 +49,8 @@ class Regression:
     what could not be tested, for ``method="likelihood"``;
     ``log_likelihood`` is None for ``method="equations"``; ``design`` says what the survey design is, if there is one.
     ``perturbation`` (P, P) is then the part of the covariance that perturbing the records causes, None where it is not
-    known.
+    known. ``modelled`` says of which category a logistic regression models the probability, and with which one a
+    multinomial regression compares the others; empty for other families.
     """
 
     formula: str
@@ -66,6 +68,7 @@ class Regression:
     notes: tuple[str, ...] = ()
     design: str = ""
     perturbation: Array | None = None
+    modelled: str = ""
 
     @property
     def standard_error(self) -> Array:
@@ -164,6 +167,7 @@ class Regression:
         return {
             "formula": self.formula,
             "family": self.family,
+            "modelled": self.modelled,
             "terms": list(self.names),
             "estimate": self.value.tolist(),
             "standard_error": self.standard_error.tolist(),
@@ -206,8 +210,13 @@ class Regression:
         likelihood = "" if self.log_likelihood is None else f"; log-likelihood {self.log_likelihood:.6g}"
         head = [
             f"{self.family.capitalize()} regression: {self.formula}",
+            *([f"modelled: {self.modelled}"] if self.modelled else []),
             f"{self.records:,} records{missing}{held}",
             f"{self.method}{likelihood}" + (f"; survey design of {self.design}" if self.design else ""),
         ]
-        foot = [*map(str, self.tests), *(f"Warning: {text}" for text in self.warnings)]
+        foot = [
+            *([] if self.pivot.is_wald else [SCORE_TEST]),
+            *map(str, self.tests),
+            *(f"Warning: {text}" for text in self.warnings),
+        ]
         return "\n".join([*head, rule, lines[0], "-" * len(rule), *lines[1:], rule, *foot])

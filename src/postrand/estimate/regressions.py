@@ -16,7 +16,16 @@ from postrand.estimate.latent import solve
 from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
-from postrand.estimate.regression_data import FAMILIES, Data, FamilyName, amounts_of, prefixes, problem_of, read
+from postrand.estimate.regression_data import (
+    FAMILIES,
+    Data,
+    FamilyName,
+    amounts_of,
+    modelled,
+    prefixes,
+    problem_of,
+    read,
+)
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
@@ -49,8 +58,8 @@ def regression(
 
     ``formula`` is in Wilkinson notation, ``"affair ~ C(education) + age"``; variables that the mechanism perturbs may
     stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``.
-    The response of a logistic regression is the second of two categories, or 1 of 0 and 1; that of a multinomial one is
-    compared with its first category.
+    The response of a logistic regression is the second of two categories in the codebook, or 1 of 0 and 1; that of a
+    multinomial one is compared with its first category. The result says which: ``modelled``.
 
     ``method="equations"`` solves ``Σ_i w_i Σ_k B[r_i, k] ψ(x_k, y_i, v_i; θ) = 0``, ``B = M^-1`` with the true
     categories
@@ -142,6 +151,7 @@ def regression(
         design="" if data.sample is None else str(data.sample),
         perturbation=fit.perturbation,
         notes=_nominal(data, mechanism),
+        modelled=modelled(data),
     )
 
 
@@ -183,6 +193,7 @@ def _by_likelihood(
         method=f"EM over the true categories ({found.steps} steps, Newton decrement below {tolerance:g})",
         tests=tests,
         notes=(*notes, *_nominal(data, mechanism)),
+        modelled=modelled(data),
     )
 
 

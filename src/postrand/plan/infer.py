@@ -13,7 +13,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -402,10 +402,8 @@ class _Column:
             yield f"{few}; merge them with [[recodes]], if that makes sense"
         if same_but_spelling(categories):
             yield ALIKE
-        declared = self._missing_codes(categories)
-        if codes := [c for c in looks_missing(categories, self._labels(categories)) if c not in declared]:
-            listed = ", ".join(json.dumps(c, ensure_ascii=True) for c in codes)
-            yield f"{MEANT}: missing_codes = [{listed}]"
+        if note := missing_note(categories, self._labels(categories), self._missing_codes(categories)):
+            yield note
 
     def _is_key(self) -> bool:
         if not self.keys or not self.has_values:
@@ -417,6 +415,16 @@ class _Column:
         keys = np.concatenate([np.arange(p.start, p.stop) if isinstance(p, range) else p for p in parts])
         keys.sort()  # in place, not np.unique: the numbers of 20 million records take much memory
         return keys.size > 1 and bool((keys[1:] != keys[:-1]).all())
+
+
+def missing_note(categories: Sequence[Any], labels: Sequence[str], declared: Collection[Any]) -> str:
+    """Return the note on categories that look like codes for no answer, and are not ``declared`` so; "" without any.
+
+    >>> missing_note([1, 2, 3, 9], [], ())
+    'if these mean no answer, uncomment: missing_codes = [9]'
+    """
+    codes = [code for code in looks_missing(categories, labels) if code not in declared]
+    return f"{MEANT}: missing_codes = [{', '.join(json.dumps(c, ensure_ascii=True) for c in codes)}]" if codes else ""
 
 
 def _run_of(numbers: NDArray[Any]) -> range | NDArray[Any]:

@@ -7,21 +7,20 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from postrand.errors import DataError, sentence
-from postrand.recoding.base import Reads, Recoding, Scalar, key_of
+from postrand.recoding.base import Reads, Recoding, Scalar, key_of, steps_of
+from postrand.recoding.moments import moments
 from postrand.recoding.unchanged import CODES
 from postrand.support.arrow import from_numpy, from_truths, index_values, is_null, python_values
 from postrand.support.showing import SMALL, counted
 
 _DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
+_UNDATED = "correct them in the file, or list codes for no answer: missing = ['unknown']"
+_FORM = "correct them in the file, or the format here; or list codes for no answer: missing = ['unknown']"
 _BLANKS = "some begin or end with a blank: take it out of the file first;"
 _WHICH = "'postrand recode', with the codebook and the file, names those that many records have"
-
-
-def _is_undated(kind: Recoding) -> bool:
-    """Whether a kind reads dates, and was not told how they are written."""
-    return kind.reads == "times" and not getattr(kind, "format", "")
 
 
 def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collection[Scalar], where: str) -> pa.Array:
@@ -35,11 +34,7 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     given = values.filter(present)
     made = kind.to_arrow(prepared(kind, given, where))
     if made.null_count:
-        what = f"the column has values that have no place in its {kind.name}"
-        got = _unplaced(held, used.filter(present), made)
-        fix = f"{_DATES} {kind.remedy}" if _is_undated(kind) else kind.remedy
-        fix = f"{_BLANKS} {fix}" if _has_blanks(given.filter(pc.is_null(made))) else fix
-        raise DataError(sentence(what, where=where, got=got, fix=f"{fix}; {_WHICH}"))
+        raise DataError(_refusal(kind, held, used.filter(present), given, made, where))
     # From the place in the dictionary to that among the made values; null and what means "no answer" have none.
     places = np.full(len(held.dictionary) + 1, -1)
     places[index_values(used.filter(present))] = np.arange(len(made))
@@ -51,14 +46,35 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     return pa.DictionaryArray.from_arrays(named.indices.take(indices), named.dictionary)
 
 
+def _refusal(
+    kind: Recoding, held: pa.DictionaryArray, of: pa.Array, given: pa.Array, made: pa.Array, where: str
+) -> str:
+    """Return what is said of the different values ``given``, places ``of`` the dictionary, without one in ``made``."""
+    what, wanted, fix = f"the column has values that have no place in its {kind.name}", "", kind.remedy
+    lost = is_null(made)
+    if kind.reads == "times" and (none := _are_none(kind, given)).any():
+        form = getattr(steps_of(kind)[0], "format", "")
+        what, lost = "the column has values that are no dates or times", none
+        wanted = f"days that exist, as the format says: {form!r}" if form else "days that exist, such as 2020-01-31"
+        fix = _FORM if form else f"{_DATES} {_UNDATED}"
+    blank = _has_blanks(given.filter(from_truths(lost)))
+    fix = "; ".join(filter(None, (f"{_BLANKS} {fix}" if blank else fix, _WHICH)))
+    return sentence(what, where=where, got=_unplaced(held, of, lost), wanted=wanted, fix=fix)
+
+
+def _are_none(kind: Recoding, values: pa.Array) -> NDArray[np.bool_]:
+    """Return which values are no dates or times of those that a kind reads."""
+    first = steps_of(kind)[0]
+    return np.isnan(moments(values, first.unit, first.format))
+
+
 def _has_blanks(values: pa.Array) -> bool:
     """Return whether a text begins or ends with a blank: it can be a value that has a place, written otherwise."""
     return _is_text(values.type) and bool(pc.any(pc.match_substring_regex(values, r"^\s|\s$")).as_py())
 
 
-def _unplaced(held: pa.DictionaryArray, of: pa.Array, made: pa.Array) -> str:
-    """Return how many of the different values ``of`` a column have no result in ``made``, and how many records."""
-    lost = is_null(made)
+def _unplaced(held: pa.DictionaryArray, of: pa.Array, lost: NDArray[np.bool_]) -> str:
+    """Return how many of the different values ``of`` a column are ``lost``, and how many records."""
     records = np.bincount(index_values(held.indices.drop_null()), minlength=len(held.dictionary))[index_values(of)]
     values, rest = counted(int(lost.sum())), int(records[~lost].sum())
     if 0 < rest < SMALL:

@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from postrand.support.arrow import from_numpy, to_floats
+from postrand.support.arrow import from_numpy, from_truths, to_floats
 from postrand.support.inputs import finite
 
 UNITS = ("year", "month", "day", "hour")
 _EPOCH = datetime.date(1970, 1, 1)
+_MOST_OVER = 3
+"""Days of the next month that a day beyond its own month can be read as: 31 February."""
+_ZONED = ("%z", "%Z", "%s")
 _START, _SECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(seconds=1)
 
 
@@ -59,6 +62,8 @@ def moments(column: pa.Array, unit: str, form: str = "") -> NDArray[np.float64]:
 
     >>> moments(pa.array(["2020-03-31", "no date"]), "year").tolist()
     [2020.0, nan]
+    >>> moments(pa.array(["28.02.2007", "31.02.2007"]), "year", "%d.%m.%Y").tolist()
+    [2007.0, nan]
     """
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return to_floats(column) if unit in ("year", "hour") else np.full(len(column), np.nan)
@@ -82,10 +87,26 @@ def _parsed(texts: pa.Array, unit: str, form: str) -> pa.Array:
     """Return texts as timestamps, null for what is none: as the form says, or as ISO 8601 writes them."""
     texts = texts.cast(pa.string())
     if form:
-        return pc.strptime(texts, format=form, unit="s", error_is_null=True)
+        found = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+        return pc.if_else(_overflow(texts, found, form), None, found)
     found = [_iso(text, unit) for text in texts.to_pylist()]
     seconds = np.array([0 if at is None else (at - _START) // _SECOND for at in found], dtype=np.int64)
     return from_numpy(seconds, np.array([at is None for at in found], dtype=bool)).cast(pa.timestamp("s"))
+
+
+def _overflow(texts: pa.Array, found: pa.Array, form: str) -> pa.Array:
+    """Return which texts name a day that their month does not have: Arrow reads 31 February as 3 March."""
+    days = to_floats(pc.day(found))
+    over = np.zeros(len(found), dtype=bool)
+    if any(sign in form for sign in _ZONED):  # their day can differ for another reason
+        return from_truths(over)
+    for at in np.flatnonzero(days <= _MOST_OVER):
+        over[at] = _numbers(texts[at].as_py()) != _numbers(found[at].as_py().strftime(form))
+    return from_truths(over)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(digits) for digits in re.findall("[0-9]+", text)]
 
 
 def _iso(text: Any, unit: str) -> datetime.datetime | None:

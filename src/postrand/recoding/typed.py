@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from postrand.errors import DataError, SpecificationError, UsageError, raise_all, sentence
+from postrand.errors import DataError, SpecificationError, UsageError, nearest, raise_all, sentence
 from postrand.recoding.base import kinds
 from postrand.recoding.entries import OWN
 from postrand.recoding.recode import twice
@@ -49,7 +49,9 @@ def entry_of(text: str) -> dict[str, Any]:
             fix = 'to make codes of a number missing and no more, write --recode "age=missing:-9,999"; with another '
             fix += 'recode, behind it: --recode "age=bands:0,15,30;missing=999"'
         wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
-        raise SpecificationError(sentence("the recode has another form", got=text, wanted=wanted, fix=fix))
+        unknown = _unknown(rest, marks) if result else ""
+        what = f"unknown kind of recode {unknown}" if unknown else "the recode has another form"
+        raise SpecificationError(sentence(what, got=None if unknown else text, wanted=wanted, fix=fix))
     entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}
     parts = re.split(rf"\s+then\s+(?=(?:{'|'.join(marks)}):)", f"{found['kind']}:{found['value']}")
     steps = [_options(part) for part in parts]
@@ -60,6 +62,13 @@ def entry_of(text: str) -> dict[str, Any]:
         _add(own, {name: value for name, value in step.items() if name in OWN}, text)
     left = [held for step in steps if (held := {n: v for n, v in step.items() if n not in OWN})]
     return entry | own | (left[0] if len(left) == 1 else {"steps": left})
+
+
+def _unknown(rest: str, marks: Sequence[str]) -> str:
+    """Return the word where a kind should stand, quoted, and the kind it is nearest to; "" where there is no word."""
+    words = [word for word in rest.partition(";")[0].split(":")[:-1][:2] if word.isidentifier()]
+    close = [f"{word!r}{near}" for word in words if (near := nearest(word, marks))]
+    return (close or [repr(word) for word in words[-1:]] or [""])[0]
 
 
 def _options(step: str) -> dict[str, Any]:

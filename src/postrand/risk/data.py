@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from postrand.codebook import Codebook, not_released
-from postrand.codebook.coding import encode, index_values, is_null, is_text, to_floats, value_type
+from postrand.codebook.coding import index_values, is_null, is_text, to_floats, value_type
+from postrand.codebook.encoded import encoded
 from postrand.data.frames import to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -127,7 +128,7 @@ def code_column(column: pa.ChunkedArray, name: str, codebook: Codebook | None, p
             return Coded(
                 codes, size, size if variable.missing != "category" else variable.size - 1, variable.categories, True
             )
-        codes = encode(column, variable)
+        codes = encoded(column, codebook, name)
         return Coded(codes, variable.size, len(variable.categories), variable.categories, True)
     whole = column.combine_chunks()
     whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

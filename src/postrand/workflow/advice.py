@@ -27,6 +27,7 @@ from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, shown, table_worth
 from postrand.support.worth_basis import BASES, HARMONIC
+from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
@@ -176,7 +177,7 @@ class _Maker:
             self.subjects.append(dataclasses.replace(subject, book=book, recodes=recodes))
         self.files = {id(one.book): name for one, name in zip(self.subjects, (BOOK, RECODED), strict=False)}
         for one in self.subjects:
-            one.book.save(folder / self.files[id(one.book)])
+            advice_codebook.save(one.book, folder / self.files[id(one.book)])
         self.source = (
             place if isinstance(place, (Table, formats.File)) else formats.File(place, formats.ReadSettings())
         ).to_dict(folder)

@@ -11,9 +11,12 @@ from postrand.codebook import Codebook
 from postrand.engines.database import open_records
 from postrand.errors import sentence
 from postrand.plan import infer, numbering
+from postrand.support import saving
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.draft import assign_roles
+
+_ENTRY = "[[variables]]\n"
 
 
 def codebook_for(
@@ -50,6 +53,15 @@ def codebook_for(
             sentence(f"not released, because it seems to number or name persons or households: {few(numbers)}", fix=fix)
         )
     return place, Codebook.from_dict({"variables": [_entry(draft) for draft in drafts]}), told
+
+
+def save(book: Codebook, path: Path) -> None:
+    """Write a codebook that advice made, with the draft's comments on codes that can mean no answer."""
+    book.save(path)
+    head, *entries = path.read_text(encoding="utf-8").split(_ENTRY)
+    notes = [infer.missing_note(v.categories, v.labels, v.missing_codes) for v in book.variables]
+    noted = [f"# {note}\n{entry}" if note else entry for note, entry in zip(notes, entries, strict=True)]
+    saving.write_whole(path, _ENTRY.join([head, *noted]).encode(), replace=True)
 
 
 def _entry(draft: Mapping[str, Any]) -> dict[str, Any]:

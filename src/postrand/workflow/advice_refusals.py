@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from postrand.codebook import Codebook
-from postrand.errors import UsageError, raise_all, sentence
+from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.workflow import asked_units
 from postrand.workflow.advice_needs import Needs
 
@@ -30,9 +30,15 @@ def require_known(book: Codebook, needs: Needs) -> None:
     """Raise UsageError if a precision names a variable that the codebook does not have, or one of them twice."""
     asked = list(dict.fromkeys(name for wanted in needs.precisions for name in wanted.table))
     problems = []
-    if unknown := [name for name in asked if name not in book]:
-        what = f"a precision is asked for a table of {', '.join(unknown)}, which the codebook does not have"
-        problems.append(sentence(what, wanted=", ".join(book.names)))
+    for name in (name for name in asked if name not in book):
+        made = [recode.variable for recode in book.recodes if recode.source == name]
+        what = f"a precision is asked for a table of {name}, which the codebook "
+        if made:
+            what += f"recodes into {' and '.join(made)}"
+            problems.append(sentence(what, fix=f"name {' or '.join(made)} in its place"))
+        else:
+            what += f"does not have{nearest(name, book.names)}"
+            problems.append(sentence(what, wanted=", ".join(book.names)))
     for wanted in needs.precisions:
         if twice := [name for name, times in Counter(wanted.table).items() if times > 1]:
             what = f"a precision names {', '.join(twice)} twice"

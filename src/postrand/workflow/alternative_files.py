@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from postrand import __version__, formats
-from postrand.alternatives.by_codebook import by_codebook, check_used, household_of, keys_of, told, without_household
+from postrand.alternatives.by_codebook import (
+    by_codebook,
+    check_numbers,
+    check_used,
+    household_of,
+    keys_of,
+    told,
+    without_household,
+)
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import (
@@ -116,6 +124,8 @@ def microaggregate_file(
     """
     household = household_of(household, codebook)
     check_asked(columns, k, household=household)
+    if codebook is not None:
+        check_numbers(codebook, columns)
     source, whole = _described(file, codebook, columns, household)
     suffix = copied_as(file, source, out)
     held = without_household(whole, household, codebook)

@@ -39,8 +39,13 @@ def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
         yield sentence(what, got=needs.largest_household, wanted=">= 2")
 
 
-def contradictions(sample: Sampled, drafts: Sequence[Mapping[str, Any]], needs: Needs) -> Iterator[str]:
-    """Yield what sampled records say against the roles and bounds that were given: a release would be refused."""
+def contradictions(
+    sample: Sampled, numbers: Sampled, drafts: Sequence[Mapping[str, Any]], needs: Needs
+) -> Iterator[str]:
+    """Yield what sampled records say against the roles and bounds that were given: a release would be refused.
+
+    ``numbers`` are the same records, their quantities read as the file's settings say: with a decimal comma.
+    """
     roles = {d["name"]: d["role"] for d in drafts if d["name"] in sample.table.column_names}
     for name in [name for name, role in roles.items() if role == "household"]:
         try:
@@ -56,7 +61,7 @@ def contradictions(sample: Sampled, drafts: Sequence[Mapping[str, Any]], needs: 
             what = f"a {unit} has more records than the plan would allow"
             yield sentence(what, where=name, got=f"a bound of {most}", fix="give a larger public bound")
     for name in [name for name, role in roles.items() if role == "weight"]:
-        values = numbers_of(sample, name)
+        values = numbers_of(numbers, name)
         if values is None:
             yield sentence("a weight is not a number", where=name, fix="give the column another role, or drop it")
         elif np.nanmin(values, initial=0.0) < 0:

@@ -191,7 +191,7 @@ def start(
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
-    settles = settled_by(sample, drafts, _perturbed(drafts))
+    settles = settled_by(numbers, drafts, _perturbed(drafts))
     roles = {d["name"]: d["role"] for d in drafts}
     decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
     drafts = [with_settled(draft, settles) for draft in drafts]
@@ -225,7 +225,7 @@ def start(
         settled=tuple(settled_lines(settles)),
         alike=look.words,
         **noted(drafts),
-        contradicted=tuple(asked_units.contradictions(sample, drafts, units)),
+        contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
     )

@@ -146,12 +146,12 @@ def _run(
     found = findings(plan, mechanism, known)
     found.require_decisions()
     job = Perturbation.of(known, mechanism, key)
-    for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *file_warnings(known)):
-        warn(text, kind, stacklevel=3)
     entry = entry_of(plan, mechanism, certificate, job.content, Path(out).name)
     if plan.file is not None and ledger is not None and ledger.has_others(entry):
         facts = dataclasses.replace(facts, key_is_reused=True)
-    charges = charges_of(plan, entry, ledger, again=again)
+    charges = charges_of(plan, entry, ledger, again=again)  # what the ledger refuses needs no warnings
+    for text, kind in (*((text, UnperturbedWarning) for text in found.warnings), *file_warnings(known)):
+        warn(text, kind, stacklevel=3)
     series = series_of(charges)
     certificate = dataclasses.replace(certificate, series=series)  # what the pages say of the total, they say first
     about = known, blocks, certificate, found, mechanism, sampling_fraction
