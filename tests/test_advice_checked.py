@@ -13,6 +13,7 @@ import postrand as pr
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.formats import ReadSettings
 from postrand.plan import load_plan
+from postrand.risk.split_law import SplitLaw
 from postrand.support.measure_names import LEARNS, OF_TWO
 from postrand.workflow.advice import _same_blocks, advise
 from postrand.workflow.advice_codebook import codebook_for
@@ -102,8 +103,10 @@ def test_plans_keep_the_survey_design_of_the_codebook(tmp_path, attacker):
     assert pr.read_release(tmp_path / "release").codebook.survey == design
 
 
-def test_what_the_informed_attacker_knows_is_said_of_each_plan(tmp_path):
-    """Of a split one knowledge is tried, of blocks the larger of two: the notes name the plans."""
+def test_what_the_informed_attacker_knows_is_said_of_each_plan(tmp_path, monkeypatch):
+    """Where one knowledge is tried of a split, and of blocks the larger of two, the notes name the plans."""
+    tried = {True: ("matrix",), False: ("matrix", "keys")}
+    monkeypatch.setattr("postrand.risk.informed.knowledges", lambda law, *_: tried[isinstance(law, SplitLaw)])
     sizes = {"sex": 2, "area": 8, "work": 9, "edu": 5}
     file = write(tmp_path / "s.parquet", sizes=sizes)
     place, book, _ = codebook_for(file, None, {"key": [*sizes]}, ReadSettings())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -200,7 +201,7 @@ def test_a_frame_without_the_column_is_refused():
 def test_a_value_that_is_new_in_a_second_wave_goes_to_the_merged_ones_first(tmp_path, engine, prior):
     """A category of the codebook is published: that of one person must not be the first advice."""
     jobs = ["nurse"] * 40 + ["cook"] * 40 + ["astronaut"] * 6
-    book = {
+    book: dict[str, Any] = {
         "variables": [{"name": "job", "role": "key", "categories": ["Other", "cook", "nurse"]}],
         "recodes": [{"variable": "job", "merge_rare": 9, "merged": ["astronaut"], "provenance": "confidential"}],
     }

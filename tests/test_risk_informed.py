@@ -10,13 +10,14 @@ from scipy import stats
 
 from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
-from postrand.mechanism import Block, Mechanism
+from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.exposure import TrueFile
-from postrand.risk.informed import Matches, Spread, informed
+from postrand.risk.informed import Matches, Spread, informed, knowledges
 from postrand.risk.law import KeyLaw, release
+from postrand.risk.split_law import SplitLaw
 from postrand.risk.weights import household_risk, individual_risk, risk_after, whole_household_risk
 from postrand.support.measure_names import LEARNS, OF_TWO, learns
 from postrand.workflow.dossier_risk import exposure_rows
@@ -254,11 +255,37 @@ def test_who_knows_all_keys_links_as_by_brute_force():
     assert mean <= best * (1 + 1e-9)  # nobody links more persons rightly than by the exact posterior of all orders
 
 
+def test_who_knows_all_keys_links_to_records_of_a_split_as_by_brute_force():
+    """Four persons of two keys, every release of a split in which records show both or one of them."""
+    codes = (np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0]))
+    rows = list(zip(*(c.tolist() for c in codes), strict=True))
+    book = Codebook((Variable("a", role="key", categories=(0, 1, 2)), Variable("b", role="key", categories=(0, 1))))
+    pair, one = Block(("a", "b"), randomised_response(6, 1.5)), Block(("b",), randomised_response(2, 1.0))
+    law = SplitLaw.of(Mechanism([], book, split=Split.of([0.75, 0.25], [pair, one])), ("a", "b"), (3, 2))
+    shown = [(0, cell) for cell in itertools.product(range(3), range(2))] + [(1, (3, b)) for b in range(2)]
+
+    def chance(x, z):
+        part, (a, b) = z
+        matrix = (pair, one)[part].matrix.array
+        return float(matrix[2 * x[0] + x[1], 2 * a + b] if part == 0 else matrix[x[1], b])
+
+    q = {z: sum(chance(x, z) for x in rows) / 4 for z in shown}
+    keys = KeyCodes(("a", "b"), (3, 2), codes)
+    assert knowledges(law, 4, 4) == ("matrix", "keys")
+    for seen in itertools.islice(itertools.product(shown, repeat=4), 0, None, 7):
+        out = KeyCodes(("a", "b"), (4, 3), tuple(np.array(part) for part in zip(*(z[1] for z in seen), strict=True)))
+        found = link(keys, out, law, "keys")
+        for i, x in enumerate(rows):
+            own = [chance(x, z) / q[z] for z in seen]
+            tied = [r for r, weight in enumerate(own) if weight >= max(own) * (1 - 1e-9)]
+            assert found.correct[i] == pytest.approx((i in tied) / len(tied))
+            assert found.claimed[i] == pytest.approx(max(own) / sum(own))
+
+
 def test_the_figure_is_the_larger_of_two_knowledges(monkeypatch):
     keys, law, house = people(800, 3), law_of(2.0), np.arange(800) // 4
     both = informed(keys, law, household=house)
-    monkeypatch.setattr("postrand.risk.informed.KeyLaw", type(None))  # no law is cheap enough
-    monkeypatch.setattr("postrand.risk.informed.comparisons", lambda *_: 500)
+    monkeypatch.setattr("postrand.risk.informed.knowledges", lambda *_: ("matrix",))
     learnt = informed(keys, law, household=house)
     assert (both.of_two, learnt.of_two) == (True, False)
     assert both.anyone.rate >= learnt.anyone.rate

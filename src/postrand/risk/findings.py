@@ -23,7 +23,7 @@ from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.telling import told_pairs
-from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, weighing
+from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_linearly
 from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
@@ -203,25 +203,33 @@ def sample_of(
     exempt: Collection[str] = (),
     units: int = 1,
     grouped: Grouped | None = None,
+    ordered: bool = False,
 ) -> Sample | None:
     """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
 
     ``units``: how many blocks, splits and rank laws perturb something. ``grouped``: a column that is not released and
-    numbers households or persons, where no variable has their role.
+    numbers households or persons, where no variable has their role. ``ordered``: records leave in the file's order.
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
     names = (*perturbed, *clear, *hidden_of(codebook, clear))
     want = Sample(names, clear, house, grouped=None if house else grouped, ranged=weights_of(codebook, clear))
-    return want if clear or house is not None or units > 1 else None
+    return want if clear or house is not None or units > 1 or ordered else None
 
 
 def find_in(
-    sample: Sampled, codebook: Codebook, mechanism: Mechanism, *, as_is: Collection[str] = (), original: Weights
+    sample: Sampled,
+    codebook: Codebook,
+    mechanism: Mechanism,
+    *,
+    as_is: Collection[str] = (),
+    original: Weights,
+    ordered: bool = False,
 ) -> Findings:
     """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`.
 
     ``original`` are weights before the codebook rounds them: :func:`postrand.risk.weights_told.before_rounding`.
+    ``ordered``: the records are released in the order of the file.
     """
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
@@ -242,6 +250,7 @@ def find_in(
         *telling(_without(pairs, facts), joint, as_is),
         *weighing(sample, codebook, mechanism, pairs, as_is, original),
         *facts,
+        *(told_by_order(sample, coded, perturbed_of(mechanism)) if ordered else ()),
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
         *regrouping(sample, codebook),

@@ -152,9 +152,9 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     a target, where that is at most ``WORK`` comparisons; in larger files one release and random targets (at least 400
     of each kind, whole households).
 
-    How frequent combinations of keys are the attacker learns from the release. Where every person is a target, and the
-    law has no split, the same releases are attacked by one who knows the true keys of all persons too
-    (``link(..., knowledge="keys")``), and of each figure the larger is returned. Else this would cost too much.
+    How frequent combinations of keys are the attacker learns from the release. Where every person is a target, or a
+    split has randomised response alone, the same releases are attacked by one who knows the true keys of all persons
+    too (``link(..., knowledge="keys")``), and of each figure the larger is returned. Else this would cost too much.
 
     Raises
     ------
@@ -269,7 +269,10 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
 
 def knowledges(law: Law, occupied: int, records: int) -> tuple[Knowledge, ...]:
     """Return what the attackers know that are tried, of a file with so many ``occupied`` combinations of keys."""
-    both = isinstance(law, KeyLaw) and law.blend is None and occupied * comparisons(law, records) <= WORK
+    if isinstance(law, SplitLaw):
+        both = law.alone
+    else:
+        both = law.blend is None and occupied * comparisons(law, records) <= WORK
     return ("matrix", "keys") if both else ("matrix",)
 
 

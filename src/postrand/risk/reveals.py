@@ -19,6 +19,8 @@ MOSTLY = 0.75
 """Of what two variables together add to the best guess: with so much from one of them alone, that one is named."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
+SURE, RARER = 0.99, 5
+"""Or it is that likely, and other values are so many times as rare as without it."""
 COMMON = 0.3
 """Where the guess gains less than this part of the settled records, most of them have the most common value.
 
@@ -43,11 +45,13 @@ class PairReveal:
         most common value guesses wrongly, and the most common one given c does not (1954, §5.2).
     ``settled``
         The share of records whose c occurs with one true value i only, or nearly: ``n_ic / n_c >= 0.8`` and
-        ``n_i / n <= n_ic / (2 n_c)``. Values c of so few records that this is by chance do not count, nor do common
-        values alone: ``exp(-n_c KL(n_ic / n_c, n_i / n)) > 0.001 / C`` with C values that occur, Chernoff's bound of
-        ``P[Bin(n_c, n_i / n) >= n_ic]``.
+        ``n_i / n <= n_ic / (2 n_c)``, or ``n_ic / n_c >= 0.99`` where others are at least 5 times as frequent without
+        c: ``1 - n_ic / n_c <= (1 - n_i / n) / 5``. Values c of so few records that this is by chance do not count, nor
+        do common values alone: ``exp(-n_c KL(n_ic / n_c, n_i / n)) > 0.001 / C`` with C values that occur, Chernoff's
+        bound of ``P[Bin(n_c, n_i / n) >= n_ic]``.
     ``same``
-        The largest correlation of an indicator of i with one of c: 1 where "c" says "i", and no other value does.
+        The largest correlation, of either sign, of an indicator of i with one of c: 1 where "c" says "i", and no
+        other value does, -1 where all but "c" say it.
     ``excluded``
         The share of all records that have a value which c rules out, in the mean over the records:
         ``Σ_c n_c (1 − R_c) / n``, R_c the share of those that occur with c. By chance a c of n_c records would occur
@@ -138,6 +142,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
     base, sure = rows[top] / n, most / columns
     by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
     nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
+    nearly |= (sure >= SURE) & (1 - sure <= (1 - base) / RARER)
     left = (rows[:, None] * (counts > 0)).sum(axis=0) / n
     sets = rows.size * math.log(2) + math.log(columns.size / CHANCE)
     excludes = np.where(columns * -np.log(left) >= sets, 1 - left, 0.0)
@@ -148,7 +153,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         clear,
         guessed=float((most.sum() - rows.max()) / (n - rows.max())),
         settled=float(columns[nearly & ~by_chance].sum() / n),
-        same=float((covariance / spread).max()),
+        same=float(np.abs(covariance / spread).max()),
         right=float(most.sum() / n),
         blind=float(rows.max() / n),
         ranges=ranges,

@@ -36,15 +36,18 @@ def link_split(
 
     with the keys T that record r shows, their law ``M_T``, and the law ``q_T`` of other records that show them, which
     the attacker fits to these: ``π_T`` is in both and cancels. A record that shows no key has weight 1 for everyone.
+    ``"keys"`` knows the true keys of all persons besides, and so ``q_T(z) = Σ_i M_T[x_i, z] / n``: where every part has
+    a law of randomised response, see :attr:`SplitLaw.alone`.
 
     Raises
     ------
     UsageError
-        If the files differ in keys or number of records, or the attacker does not know the matrices.
+        If the files differ in keys or number of records, the attacker does not know the matrices, or knows all keys
+        and the law of a part is another one.
     """
-    if knowledge != "matrix":
+    if knowledge != "matrix" and not (knowledge == "keys" and law.alone):
         what = "after a split, only the attacker who knows the matrices is defined: records show different keys"
-        raise UsageError(sentence(what, got=repr(knowledge), wanted="matrix"))
+        raise UsageError(sentence(what, got=repr(knowledge), wanted="matrix" + " or keys" * law.alone))
     if (truth.names, truth.shape, released.shape) != (law.names, law.shape, law.released_shape):
         raise UsageError(sentence("truth and release do not have the keys of the law", wanted=", ".join(law.names)))
     if truth.records != released.records:
@@ -55,15 +58,21 @@ def link_split(
     people, held = people or table(truth.take(chosen)), table(released)
     x, z = people.record_cell, held.record_cell[chosen]
     sights = [_Sight.of_part(part, at, held, people.codes) for part, at, _ in law.tables(held)]
-    models = [sight.others() for sight in sights]
-    scales = [sight.scale(model) for sight, model in zip(sights, models, strict=True)]
+    if knowledge == "keys":
+        everybody = table(truth)
+        models: list[Others | None] = [None] * len(sights)
+        scales = [1 / sight.known(everybody) for sight in sights]
+    else:
+        models = [sight.others() for sight in sights]
+        scales = [sight.scale(model) for sight, model in zip(sights, models, strict=True)]
     links = _joined(sights, scales)
     least = np.where(links.best > 0, links.best * TIED, np.inf)
     hit = np.zeros(x.size, dtype=bool)
     for sight, scale in zip(sights, scales, strict=True):
         mine = np.flatnonzero(np.isin(z, sight.at))
         hit[mine] = sight.reach(x[mine], np.searchsorted(sight.at, z[mine]), scale, least)
-    correction = _correction(sights, models, np.bincount(x, minlength=people.codes.shape[0]), truth.records)
+    wanted = np.bincount(x, minlength=people.codes.shape[0])
+    correction = 1.0 if knowledge == "keys" else _correction(sights, models, wanted, truth.records)
     claimed = np.divide(links.best, links.total, out=np.zeros_like(links.total), where=links.total > 0)
     correct = np.where(hit, (1 / np.maximum(links.tied, 1)).take(x), 0.0)
     return Linkage(knowledge, correct, np.minimum(correction * claimed, 1.0).take(x), correction)
@@ -103,6 +112,19 @@ class _Sight:
     def scale(self, model: Others | None) -> FloatArray:
         """Return ``1 / q_T`` of each released cell, shape (Z,)."""
         return np.ones(self.at.size) if model is None else 1 / model.density(self.codes)
+
+    def known(self, everybody: CellTable) -> FloatArray:
+        """Return ``Σ_i M_T[x_i, z] / n`` of each released cell, shape (Z,): ``stays f(z) + redrawn(z)``."""
+        blend = None if self.part.law is None else self.part.law.blend
+        if blend is None:
+            return np.ones(self.at.size)
+        true, _ = blend.rows(everybody.codes[:, list(self.part.positions)])
+        shown, redrawn = blend.rows(self.codes)
+        cells, place = np.unique(true, return_inverse=True)
+        counts = np.bincount(place, weights=everybody.counts)
+        at = np.searchsorted(cells, shown).clip(max=cells.size - 1)
+        own = np.where(cells[at] == shown, counts[at], 0.0)
+        return np.asarray(blend.stays * own / counts.sum() + redrawn)
 
     def links(self, scale: FloatArray) -> Links:
         """Return the best links of each target to the records of this part; ``at`` is a place among its cells."""

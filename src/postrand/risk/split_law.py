@@ -162,6 +162,11 @@ class SplitLaw:
             factor[of == k] = (part.probability / np.maximum(chance, np.finfo(float).tiny))[of == k]
         return factor
 
+    @property
+    def alone(self) -> bool:
+        """Whether every part has a law of randomised response, or shows no key."""
+        return all(part.alone for part in self.parts)
+
     is_identity = False
     """A split hides values, even where it changes none."""
 

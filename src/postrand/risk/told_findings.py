@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+import numpy as np
+
 from postrand.codebook import Codebook
 from postrand.mechanism import Mechanism
 from postrand.risk.finding import PLAN_STATES, Finding, listed
 from postrand.risk.linked import Column, columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
-from postrand.risk.reveals import PairReveal
+from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
-from postrand.risk.telling import best_guess
+from postrand.risk.telling import (
+    MAX_CELLS,
+    RANKED_BINS,
+    RECORDS_A_CELL,
+    best_guess,
+    classes,
+    cut_in,
+    table_of,
+    usable,
+)
 from postrand.risk.told_linearly import told_linearly
 from postrand.risk.weights_told import Weights, unfit, values_text, weighed
 
+ORDER = "the order of the records"
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
 """The figures of a finding on what unperturbed columns reveal."""
 Joint = Sequence[tuple[tuple[str, ...], PairReveal]]
@@ -77,6 +89,20 @@ def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
     text += f"{one.in_words}; drop {one.clear}, or perturb it too (with one more variable little is added: "
     text += f"{best.in_words})"
     return Finding("tells", (one.clear,), (one.perturbed,), text, figures)
+
+
+def told_by_order(sample: Sampled, coded: Collection[str], perturbed: Sequence[str]) -> Iterator[Finding]:
+    """Yield what the places of the records in the file tell of each perturbed variable: files are often sorted."""
+    n = sample.table.num_rows
+    true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
+    for name, held in true.items():
+        bins = max(2, min(n // RECORDS_A_CELL, MAX_CELLS // held[1]))
+        place = (np.arange(n) * bins // max(n, 1), bins)
+        found = told(table_of(held, place), name, ORDER, cut_in(sample, name, held))
+        if found.is_much:
+            text = f"the records are released in the order of the file, which reveals true values of {name}, which is "
+            text += f"perturbed: {found.in_words}; no epsilon prevents this: set shuffle = true in [release]"
+            yield Finding("order", (), (name,), text, {figure: getattr(found, figure) for figure in TOLD})
 
 
 def weighing(

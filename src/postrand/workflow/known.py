@@ -257,7 +257,8 @@ def _sample(plan: Plan) -> Sample | None:
     units = len(plan.blocks) + (plan.split is not None) + len(perturbed) - len(plan.perturbed)
     dropped = dropped_household(plan.codebook)
     grouped = None if dropped is None else Grouped(*dropped)
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, grouped)
+    ordered = not plan.release.shuffle
+    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, grouped, ordered)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

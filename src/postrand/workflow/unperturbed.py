@@ -69,7 +69,8 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     ]
     decided += [house] if house and not plan.release.renumbers else []
     original = before_rounding(known.source, sample, plan.codebook)
-    found = find_in(sample, plan.codebook, mechanism, as_is=decided, original=original)
+    ordered = not plan.release.shuffle
+    found = find_in(sample, plan.codebook, mechanism, as_is=decided, original=original, ordered=ordered)
     exact = [one for one in found.found if one.is_exact]  # told first
     naming = _identifying(plan, sample, found, decided)
     rest = (one for one in found.found if not one.is_exact)

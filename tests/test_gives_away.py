@@ -1,7 +1,8 @@
-"""Sums, means and scores of unperturbed numbers that give away a perturbed one."""
+"""What gives away a perturbed variable: sums and scores of others, values that are ruled out, the order of the file."""
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import postrand as pr
@@ -9,6 +10,7 @@ from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError
 from postrand.mechanism import Mechanism
 from postrand.risk.findings import find
+from postrand.risk.reveals import told as measured
 
 N = 3_000
 CLEAR = ("german", "english", "sport", "made")
@@ -116,3 +118,65 @@ def test_what_a_column_rules_out_is_told_where_it_says_no_value():
     assert not one.is_open
     loose = found_in(rng.permutation(weights), ("made",), {"maths": maths})
     assert [one for one in loose.found if one.about == ("maths",)] == []
+
+
+def reveals(true, seen):
+    return measured(np.histogram2d(true, seen, bins=(int(true.max()) + 1, int(seen.max()) + 1))[0])
+
+
+def test_all_but_one_value_says_as_much_as_one_value():
+    """No job is all but employed: the correlation is -1, and both decide alike."""
+    rng = np.random.default_rng(7)
+    status = rng.integers(0, 4, N)
+    job = np.where(status == 0, rng.integers(1, 6, N), 0)
+    found = reveals(job, status)
+    assert found.same == pytest.approx(1)
+    assert found.is_certain
+    assert not reveals(job, rng.permutation(status)).is_much
+
+
+def test_a_few_refusals_do_not_hide_what_a_value_says():
+    """P(no | no victim) = .995 is told as 1 is, although "no" is common without it too."""
+    rng = np.random.default_rng(8)
+    victim = (rng.random(20_000) < 0.23).astype(int)
+    burglary = np.where(victim == 1, (rng.random(20_000) < 0.25).astype(int), 0)
+    refused = np.where(rng.random(20_000) < 0.005, 2, burglary)
+    assert reveals(burglary, victim).is_certain
+    assert reveals(refused, victim).is_certain
+    assert not reveals(rng.permutation(refused), victim).is_much
+
+
+@pytest.mark.parametrize("function", [np.any, np.all])
+def test_a_function_of_dummies_is_told(function):
+    rng = np.random.default_rng(9)
+    items = {name: (rng.random(N) < (0.1 if function is np.any else 0.7)).astype(float) for name in CLEAR}
+    made = function(np.stack([values == 1 for values in items.values()]), axis=0).astype(float)
+    book = pr.Codebook((
+        pr.Variable("any", role="key", categories=(0.0, 1.0), type="double"),
+        *(pr.Variable(name, role="other", type="double") for name in CLEAR),
+    ))  # fmt: skip
+    law = Mechanism({"any": pr.randomised_response(2, 1.0)}).bind(book)
+    findings = find(TableSource(pa.table({"any": made, **items})), book, law, CLEAR)
+    held = [one for one in findings.found if one.about == ("any",) and one.is_open]
+    assert any({*one.variables} == {*CLEAR} for one in held)
+
+
+def test_a_sorted_file_in_its_own_order_is_told(tmp_path):
+    rng = np.random.default_rng(10)
+    region = np.sort(rng.integers(0, 8, N))
+    pa.csv.write_csv(pa.table({"region": region, "sex": rng.integers(0, 2, N)}), tmp_path / "a.csv")
+    codebook = pr.Codebook(tuple(
+        pr.Variable(name, role="key", categories=tuple(range(size)), type="int64")
+        for name, size in (("region", 8), ("sex", 2))
+    ))  # fmt: skip
+    codebook.save(tmp_path / "codebook.toml")
+    for shuffle, told_of in (("false", [("region",)]), ("true", [])):
+        plan = tmp_path / f"{shuffle}.toml"
+        plan.write_text(
+            '[source]\nfile = "a.csv"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\nepsilon = 2.0\n'
+            f'[[blocks]]\nvariables = ["region", "sex"]\n[release]\nshuffle = {shuffle}\n'
+        )
+        findings = pr.findings(pr.load_plan(plan))
+        assert [one.about for one in findings.found if one.code == "order"] == told_of
+        said = [one.sentence for one in findings.found if one.code == "order"]
+        assert all("set shuffle = true in [release]" in text for text in said)
