@@ -191,7 +191,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
     """Yield what a reader must know of the informed attacker, once, or with the numbers of the plans where it differs.
 
-    Of a split one knowledge is tried, of other plans two: their right links are then no fair comparison.
+    Of some plans one knowledge is tried, of others two: their right links are then no fair comparison.
     """
     said: dict[str, list[str]] = {}
     for number, plan in enumerate(plans, 1):
@@ -200,8 +200,8 @@ def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
     for text, numbers in said.items():
         which = f"Plan{'s' * (len(numbers) > 1)} {', '.join(numbers)}: " if len(numbers) < len(plans) else ""
         yield f"{which}{text}"
-    if len(said) > 1:
-        yield "The right links of these plans rest on different knowledge: with all keys known, a split can have more."
+    if len({plan.figures.knowledge for plan in plans if plan.figures.knowledge}) > 1:
+        yield "The right links of these plans rest on different knowledge: with all keys known, there can be more."
 
 
 def _kept(asked: Sequence[Asked]) -> Iterator[str]:
