@@ -195,9 +195,10 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     yield (
         "Expected right links, register attacker, all records",
         lambda e: "" if e.register_expected is None else decimal(e.register_expected),
-        "The sum of 1/F over all records. F is the number of persons in the population with the same keys, as expected "
-        "from the weights, or from the sampling fraction where one was given. After perturbation: 1/F times the "
-        "probability that all keys stayed the same.",
+        "The sum over all records of the mean of 1/F. F is the number of persons in the population with the same keys: "
+        "it is not known, and its law, given the records of the file with these keys, is a negative binomial one that "
+        "follows from the weights, or from the sampling fraction where one was given (Benedetti and Franconi 1998). "
+        "After perturbation: that mean times the probability that all keys stayed the same.",
     )
     yield (
         "Risk of a person, register attacker",
@@ -206,7 +207,7 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     )
     if truth.household is not None:
         yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))
-        meaning = "1/F of the joint key, after perturbation times the probability that the joint key stayed the same. "
+        meaning = "The mean of 1/F of the joint key, after perturbation times the probability that the joint key stayed the same. "
         meaning += "No upper bound: one who also uses the matrices, and picks the most probable household, finds more."
         yield _joint("register attacker: no upper bound", lambda e: e.register_joint, meaning)
 
