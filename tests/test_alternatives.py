@@ -117,6 +117,27 @@ def test_missing_values_of_the_file_are_a_value():
     assert made.claims.lost == {"a": 0.2, "b": 0.0}
 
 
+@pytest.mark.parametrize("k", [3, 4])
+@pytest.mark.parametrize("diversity", [1, 2])
+@pytest.mark.parametrize("seed", [4, 6, 28, 33])
+def test_every_record_has_a_class_where_key_values_are_missing(seed, diversity, k):
+    rng = np.random.default_rng(seed)
+    columns = {
+        f"v{j}": pa.array([None if gone else f"c{x}" for x, gone in zip(rng.integers(0, 3, 40), is_gone, strict=True)])
+        for j, is_gone in enumerate(rng.random((3, 40)) < 0.1)
+    }
+    table = pa.table({**columns, "s": pa.array(np.where(rng.random(40) < 0.15, "yes", "no"))})
+    names = list(columns)
+    codes = key_codes({name: codes_of(table.column(name)) for name in names})
+    values = np.asarray(codes_of(table.column("s"))[0]) if diversity > 1 else np.zeros(40, dtype=np.int64)
+    choices = choices_of(codes, values, k, diversity)
+    start = np.bincount(choices.kind, weights=greedy(choices), minlength=choices.counts.size)
+    assert np.array_equal(start, choices.counts)
+    made = pr.suppress(table, names, k, seconds=0.5, **({"sensitive": "s"} if diversity > 1 else {}))
+    shown = list(zip(*(made.frame[name].to_pylist() for name in names), strict=True))
+    assert is_anonymous(shown, table["s"].to_pylist(), k, diversity)
+
+
 def test_a_missing_sensitive_value_is_none_of_the_values():
     table = pa.table({"a": ["x", "x", "y", "y"], "s": ["1", None, "1", "2"]})
     made = pr.suppress(table, ["a"], 2, sensitive="s")
