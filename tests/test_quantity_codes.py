@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 
@@ -249,3 +251,86 @@ def test_a_regression_takes_decimals_and_says_what_a_mean_says():
     said = Codebook(book.variables, recodes=(Recode.from_dict({"variable": "pay", "missing": []}),))
     settled = pr.Mechanism({"sex": pr.randomised_response(2, 2.0)}, codebook=said)
     assert estimate.regression("pay ~ C(sex)", released, settled, "linear").notes == ()
+
+
+def test_what_a_file_declares_is_missing_in_the_draft_and_told_of_an_older_codebook(tmp_path):
+    """Single codes among true values, ranges, and a typed recode; the mean is that of SPSS."""
+    n, rng = 900, np.random.default_rng(3)
+    mood = rng.integers(0, 1001, n) / 10
+    mood[::9], mood[1::9], mood[2::9] = 55.0, 101.5, 103.0
+    pay = 1000.0 + 7 * np.arange(n)
+    pay[::10], pay[1::10] = -8, -9
+    debt = pay.copy()
+    rows = {"sex": rng.integers(1, 3, n).astype(float), "mood": mood, "pay": pay, "debt": debt}
+    declared = {"mood": [55.0, {"lo": 101, "hi": 105}], "pay": [{"lo": -9, "hi": -7}], "debt": [{"lo": -9, "hi": -7}]}
+    file, work = tmp_path / "s.sav", tmp_path / "w"
+    pyreadstat.write_sav(
+        pd.DataFrame(rows), str(file), missing_ranges=declared, variable_value_labels={"mood": {55.0: "?"}}
+    )
+    spss = pyreadstat.read_sav(str(file))[0]
+    asked = ("--key", "sex", "--other", "mood,pay,debt", "--recode", "debt=rounding:100")
+    said = call("init", file, "--out", work, *asked)
+    assert (
+        "missing, as the file declares it: debt (-9, -8, -7), mood (55, 101.5, 103), pay (-9, -8, -7); entries" in said
+    )
+    assert "no answer" not in said
+    plan, book = work / "plan.toml", work / "codebook.toml"
+    made = {one.variable: one for one in pr.load_codebook(book).recodes}
+    assert {name: one.missing for name, one in made.items()} == {
+        "debt": (-9, -8, -7), "mood": (55, 101.5, 103), "pay": (-9, -8, -7)
+    }  # fmt: skip
+    assert made["mood"].is_confidential  # a range of numbers with fractions: the values are those of the records
+    assert not made["pay"].is_confidential
+    assert pr.load_codebook(book)["mood"].missing == "keep"
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["mood", "pay", "debt"]'))
+    call("protect", "--plan", plan, "--out", work / "r")
+    released = pr.read_release(work / "r")
+    for name in ("mood", "pay"):
+        answer = estimate.mean(released.frame(), name, released.mechanism)
+        assert answer.value == pytest.approx(spss[name].mean())
+        assert not answer.warnings
+    text = book.read_text()
+    older = text[: text.index('\n[[recodes]]\nvariable = "mood"')]
+    book.write_text(older.replace('missing = "keep"', 'missing = "error"'))
+    told = "mood (the file declares 55, 101.5, 103)"
+    assert told in call("design", "--plan", plan)
+    assert told in call("protect", "--plan", plan, "--out", work / "q")
+    for question in (("--mean", "mood"), ("--regression", "mood~sex")):
+        assert told in call("estimate", work / "q", *question), question
+
+
+def test_letters_for_no_answer_of_a_quantity_are_missing_in_the_draft(tmp_path):
+    rng = np.random.default_rng(4)
+    pay = ["a" if i % 10 == 0 else float(v) for i, v in enumerate(rng.lognormal(7, 1, 800).round())]
+    frame = pd.DataFrame({"sex": rng.integers(1, 3, 800).astype(float), "pay": pd.Series(pay, dtype=object)})
+    file, work, labels = tmp_path / "s.dta", tmp_path / "w", {"pay": {"a": "refused"}}
+    pyreadstat.write_dta(frame, str(file), missing_user_values={"pay": ["a"]}, variable_value_labels=labels)
+    said = call("init", file, "--out", work, "--key", "sex", "--other", "pay")
+    assert "missing, as the file declares it: pay (.a); entries" in said
+    plan = work / "plan.toml"
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
+    call("protect", "--plan", plan, "--out", work / "r")
+    released = pr.read_release(work / "r")
+    true = [one for one in pay if one != "a"]
+    assert estimate.mean(released.frame(), "pay", released.mechanism).value == pytest.approx(np.mean(true))
+
+
+def test_a_ddi_document_declares_codes_of_a_quantity_of_a_text_file(survey):
+    codes = '<invalrng><item VALUE="-9"/><item VALUE="-8"/></invalrng>'
+    (survey / "d.xml").write_text(f'<codeBook><dataDscr><var name="pay">{codes}</var></dataDscr></codeBook>')
+    said = call(
+        "init",
+        survey / "s.csv",
+        "--out",
+        survey / "w",
+        "--key",
+        "sex,area",
+        "--other",
+        "pay,mass",
+        "--ddi",
+        survey / "d.xml",
+    )
+    assert "missing, as the file declares it: pay (-9, -8)" in said
+    assert "pay (probably" not in said
+    assert "mass (probably 99.9)" in said
+    assert pr.load_codebook(survey / "w" / "codebook.toml")["pay"].missing == "keep"

@@ -30,8 +30,9 @@ class Started:
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
     releases as it is. ``numbers``: those without a role that seem to number persons or households.
-    ``swallowed``: what is told of codes for no answer that recodes count as values. ``alike``: the variables with
-    categories that differ only by spaces or capital letters, with those that many records have. ``bodies``: columns
+    ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
+    codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
+    only by spaces or capital letters, with those that many records have. ``bodies``: columns
     with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
     ``roles``: the number of columns with each role, empty for none.
@@ -50,6 +51,7 @@ class Started:
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
     bodies: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -86,6 +88,9 @@ class Started:
         lines += [f"warning: {name}: {infer.REPEATED}" for name in self.repeating]
         lines += [f"warning: {text}" for text in self.contradicted]
         lines += self._bodies()
+        if self.declared:
+            what = f"missing, as the file declares it: {few(self.declared, MOST_LINES)}"
+            lines.append(f"{what}; entries of [[recodes]] in {self.codebook} say so")
         lines += [f"warning: {text}" for text in self.swallowed]
         if self.alike:
             what = f"categories that differ only by spaces or capital letters: {few(self.alike, MOST_LINES)}"
