@@ -291,7 +291,7 @@ def test_what_a_file_declares_is_missing_in_the_draft_and_told_of_an_older_codeb
         assert not answer.warnings
     text = book.read_text()
     older = text[: text.index('\n[[recodes]]\nvariable = "mood"')]
-    book.write_text(older.replace('missing = "keep"', 'missing = "error"'))
+    book.write_text(older.replace('missing = "keep"', 'missing = "error"', 2))
     told = "mood (the file declares 55, 101.5, 103)"
     assert told in call("design", "--plan", plan)
     assert told in call("protect", "--plan", plan, "--out", work / "q")
@@ -334,3 +334,31 @@ def test_a_ddi_document_declares_codes_of_a_quantity_of_a_text_file(survey):
     assert "pay (probably" not in said
     assert "mass (probably 99.9)" in said
     assert pr.load_codebook(survey / "w" / "codebook.toml")["pay"].missing == "keep"
+
+
+@pytest.mark.parametrize("role", ["other", "key"])
+def test_rounded_numbers_without_their_codes_stay_numbers_with_missing_ones(tmp_path, role):
+    """Few different numbers are listed, but missing ones are a category only where a plan perturbs them."""
+    file, rng, work = tmp_path / "s.csv", np.random.default_rng(5), tmp_path / "w"
+    pay = rng.lognormal(7, 0.5, 900).round().astype(int)
+    pay[::10] = -9
+    pa.csv.write_csv(pa.table({"sex": rng.choice(["f", "m"], 900), "pay": pay}), file)
+    keys = "sex,pay" if role == "key" else "sex"
+    recode = ("--recode", "pay=rounding:100 then top:2000;missing=-9")
+    call("init", file, "--out", work, "--key", keys, "--other", "*", *recode)
+    book, want = work / "codebook.toml", "category" if role == "key" else "keep"
+    assert pr.load_codebook(book)["pay"].is_categorical
+    assert pr.load_codebook(book)["pay"].missing == want
+    said = call("recode", book, "--plan", work / "plan.toml", "--write")
+    assert pr.load_codebook(book)["pay"].missing == want
+    assert "missing" not in said.splitlines()[-1]
+    if role == "other":
+        text = book.read_text()
+        start, end = text.index("categories = [", text.index('name = "pay"')), text.rindex("[[recodes]]")
+        book.write_text(f"{text[:start]}\n{text[end:]}")  # a quantity with "keep" when its recode was another
+        call("recode", book, "--plan", work / "plan.toml", "--write")
+        assert pr.load_codebook(book)["pay"].missing == "keep"
+        plan = work / "plan.toml"
+        plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
+        call("protect", "--plan", plan, "--out", work / "r")
+        assert "Intercept" in call("estimate", work / "r", "--regression", "pay~C(sex)")

@@ -264,7 +264,9 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     told = swallowed(source)
-    drafts = {draft["name"]: draft for draft in with_notes(made.drafted(infer.infer(source)), told)}
+    roles = {str(entry.get("name")): entry.get("role", "") for entry in entries}
+    read = [{**draft, "role": roles.get(draft["name"], "")} for draft in infer.infer(source)]
+    drafts = {draft["name"]: draft for draft in with_notes(made.drafted(read), told)}
     unkept = list[str]()
     for name, recode in results.items():
         entry = next((e for e in entries if e.get("name") == name), None)
