@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 from hypothesis import assume, given
@@ -37,7 +38,7 @@ from postrand.risk.findings import Findings, _together
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.progress import Stage, listening
-from postrand.workflow.alternative_files import suppress_file
+from postrand.workflow.alternative_files import microaggregate_file, suppress_file
 from postrand.workflow.leaving import of_averaged, of_suppressed
 
 
@@ -776,3 +777,30 @@ def test_a_named_column_of_lists_is_told_as_one(tmp_path):
     asked = ["microaggregate", str(tmp_path / "t.parquet"), "--columns", "n", "--household", "visits", "--drop", "*"]
     refused = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "out")])
     assert "column 'visits': a column of lists or records has no values to compare" in refused.stderr
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+def test_what_a_file_declares_as_missing_is_not_averaged(suffix, tmp_path):
+    """Other columns keep what the file says of them; averages keep the label."""
+    rng = np.random.default_rng(1)
+    pay = rng.lognormal(7, 1, 300).round()
+    gone = np.arange(300) % 7 == 0
+    left = np.where(np.arange(300) % 5 == 0, -9.0, rng.integers(1, 4, 300))
+    held = [
+        ("a" if suffix == ".dta" else -9.0) if is_gone else x for x, is_gone in zip(pay.tolist(), gone, strict=True)
+    ]
+    frame = pd.DataFrame({"pay": pd.Series(held, dtype=object if suffix == ".dta" else float), "left": left})
+    file, said = tmp_path / f"s{suffix}", {"column_labels": {"pay": "Pay", "left": "Left"}}
+    if suffix == ".sav":
+        pyreadstat.write_sav(frame, str(file), missing_ranges={"pay": [-9.0], "left": [-9.0]}, **said)
+    else:
+        pyreadstat.write_dta(frame, str(file), missing_user_values={"pay": ["a"]}, **said)
+    _, notes = microaggregate_file(file, tmp_path / "out", ["pay"], 3)
+    assert "Codes for no answer are missing values: pay." in notes
+    read = pyreadstat.read_sav if suffix == ".sav" else pyreadstat.read_dta
+    made, meta = read(str(tmp_path / "out" / f"data{suffix}"), user_missing=True)
+    assert made["pay"].isna().sum() == gone.sum()
+    assert made["pay"].mean() == pytest.approx(pay[~gone].mean(), abs=0.01)
+    assert meta.column_names_to_labels == {"pay": "Pay", "left": "Left"}
+    assert set(meta.missing_ranges) == ({"left"} if suffix == ".sav" else set())
+    assert sorted(made["left"]) == sorted(left)

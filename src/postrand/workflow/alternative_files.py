@@ -10,9 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from postrand import __version__, formats
-from postrand.alternatives.by_codebook import by_codebook, check_used, household_of, keys_of, told, without_household
+from postrand.alternatives.by_codebook import (
+    by_codebook,
+    check_used,
+    codes_missing,
+    household_of,
+    keys_of,
+    told,
+    without_household,
+)
 from postrand.alternatives.claims import Claims
 from postrand.alternatives.fewest import SECONDS
 from postrand.alternatives.frames import (
@@ -26,11 +35,15 @@ from postrand.alternatives.frames import (
 )
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
+from postrand.codebook.no_answer import file_codes
+from postrand.codebook.perturbed_labels import label_alone
 from postrand.columns.recoded import unrecoded
 from postrand.columns.source import as_numbers
 from postrand.data.frames import to_arrow
 from postrand.engines.database import open_records
 from postrand.errors import ReleaseError, SpecificationError, sentence
+from postrand.recoding import Recode
+from postrand.recoding.unchanged import Unchanged
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, table_of, write_table
@@ -113,11 +126,13 @@ def microaggregate_file(
 
     Averages have two decimals more than the values of their column, and in a text file its sign before them; where a
     ``codebook`` says what is a number, that is a point. The column ``household`` can be in ``drop``.
+    Without a codebook, what the file itself declares as missing is missing.
     """
     household = household_of(household, codebook)
     check_asked(columns, k, household=household)
     source, whole = _described(file, codebook, columns, household)
     suffix = copied_as(file, source, out)
+    whole, coded = _without_declared(whole, columns if codebook is None else ())
     held = without_household(whole, household, codebook)
     read = without(held, columns, _still(drop, source, held), as_is)
     check_fits(read, suffix)
@@ -134,10 +149,12 @@ def microaggregate_file(
     comma = codebook is None and _settings(source).decimal == ","
     for name in columns:
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
-        frame = frame.set_column(frame.column_names.index(name), name, held)
+        field = label_alone(whole.schema.field(name).with_type(held.type))
+        frame = frame.set_column(frame.column_names.index(name), field, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
-    notes = (*_by_codebook(codebook, columns, frame), *alone, rounded, *_signs(source, codebook))
+    known = (*_by_codebook(codebook, columns, frame), *codes_missing(coded))
+    notes = (*known, *alone, rounded, *_signs(source, codebook))
     warn_of_formulas(file, frame.column_names, suffix)
     return _write(Protected(frame, made.claims), out, suffix, found, notes)
 
@@ -154,6 +171,18 @@ def _described(
     if codebook is not None:
         table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used, household)
     return source, table
+
+
+def _without_declared(table: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return a table in which numbers that its file declares as missing are, and the columns that had some."""
+    coded = []
+    for name in [name for name in columns if name in table.column_names]:
+        field, column = table.schema.field(name), table.column(name)
+        if absent := file_codes(field.metadata, pc.unique(column).drop_null().to_pylist()):
+            held = Recode(name, Unchanged(), missing=tuple(absent)).apply(column)
+            table = table.set_column(table.column_names.index(name), field.with_type(held.type), held)
+            coded.append(name)
+    return table, tuple(coded)
 
 
 def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list[str]:
