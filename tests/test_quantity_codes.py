@@ -14,6 +14,8 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand import estimate
+from postrand.app import data_views, opening
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.no_answer import looks_missing, says_so
@@ -362,3 +364,24 @@ def test_rounded_numbers_without_their_codes_stay_numbers_with_missing_ones(tmp_
         plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
         call("protect", "--plan", plan, "--out", work / "r")
         assert "Intercept" in call("estimate", work / "r", "--regression", "pay~C(sex)")
+
+
+def test_the_first_screen_counts_declared_codes_as_missing(tmp_path):
+    """Those of the file, listed or as a range, and those of a codebook."""
+    rng = np.random.default_rng(6)
+    rows = {"sex": rng.integers(1, 3, 500).astype(float), "pay": rng.lognormal(7, 1, 500).round()}
+    rows["pay"][:60], rows["sex"][:20] = -8, 9
+    rows["pay"][60] = np.nan
+    file, text = tmp_path / "s.sav", tmp_path / "s.csv"
+    pyreadstat.write_sav(pd.DataFrame(rows), str(file), missing_ranges={"pay": [{"lo": -9, "hi": -7}], "sex": [9]})
+    assert opening.open_file(file).missing == (20, 61)
+    pa.csv.write_csv(pa.table({"sex": rows["sex"].astype(int), "area": ["n", "s"] * 250}), text)
+    assert opening.open_file(text).missing == (0, 0)
+    call("init", text, "--out", tmp_path / "w", "--key", "sex,area")
+    book, held = tmp_path / "w" / "codebook.toml", tmp_path / "held"
+    held.mkdir()
+    book.write_text(book.read_text().replace("# if these mean no answer, uncomment: missing_codes", "missing_codes"))
+    decisions = open_plan(tmp_path / "w" / "plan.toml", held)
+    assert decisions.opened is not None
+    assert decisions.opened.missing == (20, 0)
+    assert "4.0%" in str(data_views.variables(decisions))

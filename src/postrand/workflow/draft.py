@@ -174,7 +174,7 @@ def start(
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
-    drafts = [left_open(draft, singling, named) for draft in with_texts(sample, drafts)]
+    drafts = [left_open(draft, singling, named) for draft in with_texts(sample.table, drafts)]
     numbers = with_numbers(sample, source, drafts)
     held = {n: numbers.table.column(n) for n in numbers.table.column_names}
     codes = in_quantities(held, drafts, known.asked, source.schema)

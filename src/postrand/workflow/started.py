@@ -11,6 +11,7 @@ from typing import Any
 from postrand import formats
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
+from postrand.plan.free_texts import HOLDING
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
 
@@ -83,7 +84,7 @@ class Started:
             lines.append(sentence(what, fix=fix))
         if self.texts:
             fix = f"set role = 'drop' in {self.codebook}"
-            what = f"free text or remarks, which can name persons: {few([*self.texts], NAMES)}"
+            what = f"{HOLDING}: {few([*self.texts], NAMES)}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         lines += [f"warning: {name}: {infer.REPEATED}" for name in self.repeating]
         lines += [f"warning: {text}" for text in self.contradicted]
