@@ -804,3 +804,17 @@ def test_what_a_file_declares_as_missing_is_not_averaged(suffix, tmp_path):
     assert meta.column_names_to_labels == {"pay": "Pay", "left": "Left"}
     assert set(meta.missing_ranges) == ({"left"} if suffix == ".sav" else set())
     assert sorted(made["left"]) == sorted(left)
+
+
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
+def test_all_that_is_found_in_the_columns_that_stay_is_printed_too(tmp_path):
+    rng = np.random.default_rng(3)
+    columns = {name: rng.integers(0, size, 300) for name, size in (("sex", 2), ("a", 90), ("b", 60), ("c", 40))}
+    pa.csv.write_csv(pa.table(columns), tmp_path / "s.csv")
+    asked = ["suppress", str(tmp_path / "s.csv"), "--keys", "sex", "--as-is", "a,b,c", "--out", str(tmp_path / "out")]
+    said = CliRunner().invoke(main, asked)
+    assert said.exit_code == 0, said.output
+    lines = (tmp_path / "out" / "claims.txt").read_text().splitlines()
+    found = lines[lines.index("Found in the columns that stay as they are:") + 1 :]
+    assert len(found) > 3
+    assert [text for text in found if text not in said.stdout and text not in said.stderr] == []

@@ -80,7 +80,7 @@ def suppress_file(
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
     The records are in a new random order. A format that is only read becomes the one of :func:`formats.written_as`.
-    Returns the claims, and notes on how the file is written. A ``codebook`` is
+    Returns the claims, and notes on how the file is written and on what columns that stay tell. A ``codebook`` is
     used as by :func:`postrand.alternatives.frames.suppress`.
 
     Raises
@@ -269,7 +269,8 @@ def _write(
         lines = [*made.claims.sentences, *notes, *_found(found.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
-    return made.claims, notes
+    warnings = found.warnings  # which are told as such
+    return made.claims, (*notes, *_found([text for text in found.sentences if text not in warnings]))
 
 
 def _shuffled(table: pa.Table) -> pa.Table:
