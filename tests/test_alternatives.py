@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 from hypothesis import assume, given
@@ -37,7 +38,7 @@ from postrand.risk.findings import Findings, _together
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.progress import Stage, listening
-from postrand.workflow.alternative_files import suppress_file
+from postrand.workflow.alternative_files import microaggregate_file, suppress_file
 from postrand.workflow.leaving import of_averaged, of_suppressed
 
 
@@ -115,6 +116,27 @@ def test_missing_values_of_the_file_are_a_value():
     made = pr.suppress(table, ["a", "b"], 2)
     assert made.frame["a"].to_pylist() == ["x", "x", None, None, None]
     assert made.claims.lost == {"a": 0.2, "b": 0.0}
+
+
+@pytest.mark.parametrize("k", [3, 4])
+@pytest.mark.parametrize("diversity", [1, 2])
+@pytest.mark.parametrize("seed", [4, 6, 28, 33])
+def test_every_record_has_a_class_where_key_values_are_missing(seed, diversity, k):
+    rng = np.random.default_rng(seed)
+    columns = {
+        f"v{j}": pa.array([None if gone else f"c{x}" for x, gone in zip(rng.integers(0, 3, 40), is_gone, strict=True)])
+        for j, is_gone in enumerate(rng.random((3, 40)) < 0.1)
+    }
+    table = pa.table({**columns, "s": pa.array(np.where(rng.random(40) < 0.15, "yes", "no"))})
+    names = list(columns)
+    codes = key_codes({name: codes_of(table.column(name)) for name in names})
+    values = np.asarray(codes_of(table.column("s"))[0]) if diversity > 1 else np.zeros(40, dtype=np.int64)
+    choices = choices_of(codes, values, k, diversity)
+    start = np.bincount(choices.kind, weights=greedy(choices), minlength=choices.counts.size)
+    assert np.array_equal(start, choices.counts)
+    made = pr.suppress(table, names, k, seconds=0.5, **({"sensitive": "s"} if diversity > 1 else {}))
+    shown = list(zip(*(made.frame[name].to_pylist() for name in names), strict=True))
+    assert is_anonymous(shown, table["s"].to_pylist(), k, diversity)
 
 
 def test_a_missing_sensitive_value_is_none_of_the_values():
@@ -760,3 +782,44 @@ def test_a_named_column_of_lists_is_told_as_one(tmp_path):
     asked = ["microaggregate", str(tmp_path / "t.parquet"), "--columns", "n", "--household", "visits", "--drop", "*"]
     refused = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "out")])
     assert "column 'visits': a column of lists or records has no values to compare" in refused.stderr
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+def test_what_a_file_declares_as_missing_is_not_averaged(suffix, tmp_path):
+    """Other columns keep what the file says of them; averages keep the label."""
+    rng = np.random.default_rng(1)
+    pay = rng.lognormal(7, 1, 300).round()
+    gone = np.arange(300) % 7 == 0
+    left = np.where(np.arange(300) % 5 == 0, -9.0, rng.integers(1, 4, 300))
+    held = [
+        ("a" if suffix == ".dta" else -9.0) if is_gone else x for x, is_gone in zip(pay.tolist(), gone, strict=True)
+    ]
+    frame = pd.DataFrame({"pay": pd.Series(held, dtype=object if suffix == ".dta" else float), "left": left})
+    file, said = tmp_path / f"s{suffix}", {"column_labels": {"pay": "Pay", "left": "Left"}}
+    if suffix == ".sav":
+        pyreadstat.write_sav(frame, str(file), missing_ranges={"pay": [-9.0], "left": [-9.0]}, **said)
+    else:
+        pyreadstat.write_dta(frame, str(file), missing_user_values={"pay": ["a"]}, **said)
+    _, notes = microaggregate_file(file, tmp_path / "out", ["pay"], 3)
+    assert "Codes for no answer are missing values: pay." in notes
+    read = pyreadstat.read_sav if suffix == ".sav" else pyreadstat.read_dta
+    made, meta = read(str(tmp_path / "out" / f"data{suffix}"), user_missing=True)
+    assert made["pay"].isna().sum() == gone.sum()
+    assert made["pay"].mean() == pytest.approx(pay[~gone].mean(), abs=0.01)
+    assert meta.column_names_to_labels == {"pay": "Pay", "left": "Left"}
+    assert set(meta.missing_ranges) == ({"left"} if suffix == ".sav" else set())
+    assert sorted(made["left"]) == sorted(left)
+
+
+@pytest.mark.filterwarnings("default::postrand.risk.reveals.UnperturbedWarning")
+def test_all_that_is_found_in_the_columns_that_stay_is_printed_too(tmp_path):
+    rng = np.random.default_rng(3)
+    columns = {name: rng.integers(0, size, 300) for name, size in (("sex", 2), ("a", 90), ("b", 60), ("c", 40))}
+    pa.csv.write_csv(pa.table(columns), tmp_path / "s.csv")
+    asked = ["suppress", str(tmp_path / "s.csv"), "--keys", "sex", "--as-is", "a,b,c", "--out", str(tmp_path / "out")]
+    said = CliRunner().invoke(main, asked)
+    assert said.exit_code == 0, said.output
+    lines = (tmp_path / "out" / "claims.txt").read_text().splitlines()
+    found = lines[lines.index("Found in the columns that stay as they are:") + 1 :]
+    assert len(found) > 3
+    assert [text for text in found if text not in said.stdout and text not in said.stderr] == []

@@ -346,7 +346,10 @@ def test_a_truncation_that_is_reached_is_a_problem_of_a_model_that_fails():
     assert any("all of its classes" in text for text in found.problems)
     fits = diagnose(dataclasses.replace(as_fit(evidence, [true_draw()] * 3), occupied=np.full((2, 400), 3)))
     assert fits.ok
-    assert any("all of its classes" in text for text in fits.warnings)
+    assert any("uses all of its classes (3 of 3)" in text for text in fits.warnings)
+    chains = dataclasses.replace(fits.chains, occupied=62, classes=64)
+    nearly = dataclasses.replace(fits, chains=chains)
+    assert any("uses nearly all of its classes (62 of 64)" in text for text in nearly.warnings)
 
 
 @pytest.mark.parametrize("kind", sorted(CASES))

@@ -7,6 +7,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from postrand.app import data_views, opening
+from postrand.app.decisions import act, open_decisions
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.plan.free_texts import identifying, is_free_text, is_remark, perturbed_texts
 
@@ -143,3 +146,16 @@ def test_remarks_get_no_role_by_default_and_are_never_perturbed(tmp_path, remark
     refused = _run("protect", "--plan", tmp_path / "c" / "plan.toml", "--out", tmp_path / "out")
     assert refused.exit_code != 0
     assert "lists their values in its codebook: q9. Next: set role = 'drop', or put them into groups" in refused.output
+
+
+@pytest.mark.parametrize("remarks", [FEW, MANY])
+def test_the_first_screen_of_the_workbench_says_it_too(tmp_path, remarks):
+    path, work = _file(tmp_path, remarks), tmp_path / "w"
+    told = "ree text or remarks, which can name persons: q9. Next: "
+    assert told in _run("init", path, "--keys", "sex,area", "--other", "q9", "--out", work).output
+    (tmp_path / "held").mkdir()
+    opened = [open_decisions(opening.open_file(path)), open_plan(work / "plan.toml", tmp_path / "held")]
+    for decisions in opened:
+        assert told in str(data_views.variables(decisions))
+        dropped = act(decisions, "role", str(decisions.names.index("q9")), "drop")
+        assert told not in str(data_views.variables(dropped))

@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 
 import postrand as pr
 from postrand import estimate
+from postrand.app import data_views, opening
+from postrand.app.plans import open_plan
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.no_answer import looks_missing, says_so
@@ -249,3 +253,135 @@ def test_a_regression_takes_decimals_and_says_what_a_mean_says():
     said = Codebook(book.variables, recodes=(Recode.from_dict({"variable": "pay", "missing": []}),))
     settled = pr.Mechanism({"sex": pr.randomised_response(2, 2.0)}, codebook=said)
     assert estimate.regression("pay ~ C(sex)", released, settled, "linear").notes == ()
+
+
+def test_what_a_file_declares_is_missing_in_the_draft_and_told_of_an_older_codebook(tmp_path):
+    """Single codes among true values, ranges, and a typed recode; the mean is that of SPSS."""
+    n, rng = 900, np.random.default_rng(3)
+    mood = rng.integers(0, 1001, n) / 10
+    mood[::9], mood[1::9], mood[2::9] = 55.0, 101.5, 103.0
+    pay = 1000.0 + 7 * np.arange(n)
+    pay[::10], pay[1::10] = -8, -9
+    debt = pay.copy()
+    rows = {"sex": rng.integers(1, 3, n).astype(float), "mood": mood, "pay": pay, "debt": debt}
+    declared = {"mood": [55.0, {"lo": 101, "hi": 105}], "pay": [{"lo": -9, "hi": -7}], "debt": [{"lo": -9, "hi": -7}]}
+    file, work = tmp_path / "s.sav", tmp_path / "w"
+    pyreadstat.write_sav(
+        pd.DataFrame(rows), str(file), missing_ranges=declared, variable_value_labels={"mood": {55.0: "?"}}
+    )
+    spss = pyreadstat.read_sav(str(file))[0]
+    asked = ("--key", "sex", "--other", "mood,pay,debt", "--recode", "debt=rounding:100")
+    said = call("init", file, "--out", work, *asked)
+    assert (
+        "missing, as the file declares it: debt (-9, -8, -7), mood (55, 101.5, 103), pay (-9, -8, -7); entries" in said
+    )
+    assert "no answer" not in said
+    plan, book = work / "plan.toml", work / "codebook.toml"
+    made = {one.variable: one for one in pr.load_codebook(book).recodes}
+    assert {name: one.missing for name, one in made.items()} == {
+        "debt": (-9, -8, -7), "mood": (55, 101.5, 103), "pay": (-9, -8, -7)
+    }  # fmt: skip
+    assert made["mood"].is_confidential  # a range of numbers with fractions: the values are those of the records
+    assert not made["pay"].is_confidential
+    assert pr.load_codebook(book)["mood"].missing == "keep"
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["mood", "pay", "debt"]'))
+    call("protect", "--plan", plan, "--out", work / "r")
+    released = pr.read_release(work / "r")
+    for name in ("mood", "pay"):
+        answer = estimate.mean(released.frame(), name, released.mechanism)
+        assert answer.value == pytest.approx(spss[name].mean())
+        assert not answer.warnings
+    text = book.read_text()
+    older = text[: text.index('\n[[recodes]]\nvariable = "mood"')]
+    book.write_text(older.replace('missing = "keep"', 'missing = "error"', 2))
+    told = "mood (the file declares 55, 101.5, 103)"
+    assert told in call("design", "--plan", plan)
+    assert told in call("protect", "--plan", plan, "--out", work / "q")
+    for question in (("--mean", "mood"), ("--regression", "mood~sex")):
+        assert told in call("estimate", work / "q", *question), question
+
+
+def test_letters_for_no_answer_of_a_quantity_are_missing_in_the_draft(tmp_path):
+    rng = np.random.default_rng(4)
+    pay = ["a" if i % 10 == 0 else float(v) for i, v in enumerate(rng.lognormal(7, 1, 800).round())]
+    frame = pd.DataFrame({"sex": rng.integers(1, 3, 800).astype(float), "pay": pd.Series(pay, dtype=object)})
+    file, work, labels = tmp_path / "s.dta", tmp_path / "w", {"pay": {"a": "refused"}}
+    pyreadstat.write_dta(frame, str(file), missing_user_values={"pay": ["a"]}, variable_value_labels=labels)
+    said = call("init", file, "--out", work, "--key", "sex", "--other", "pay")
+    assert "missing, as the file declares it: pay (.a); entries" in said
+    plan = work / "plan.toml"
+    plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
+    call("protect", "--plan", plan, "--out", work / "r")
+    released = pr.read_release(work / "r")
+    true = [one for one in pay if one != "a"]
+    assert estimate.mean(released.frame(), "pay", released.mechanism).value == pytest.approx(np.mean(true))
+
+
+def test_a_ddi_document_declares_codes_of_a_quantity_of_a_text_file(survey):
+    codes = '<invalrng><item VALUE="-9"/><item VALUE="-8"/></invalrng>'
+    (survey / "d.xml").write_text(f'<codeBook><dataDscr><var name="pay">{codes}</var></dataDscr></codeBook>')
+    said = call(
+        "init",
+        survey / "s.csv",
+        "--out",
+        survey / "w",
+        "--key",
+        "sex,area",
+        "--other",
+        "pay,mass",
+        "--ddi",
+        survey / "d.xml",
+    )
+    assert "missing, as the file declares it: pay (-9, -8)" in said
+    assert "pay (probably" not in said
+    assert "mass (probably 99.9)" in said
+    assert pr.load_codebook(survey / "w" / "codebook.toml")["pay"].missing == "keep"
+
+
+@pytest.mark.parametrize("role", ["other", "key"])
+def test_rounded_numbers_without_their_codes_stay_numbers_with_missing_ones(tmp_path, role):
+    """Few different numbers are listed, but missing ones are a category only where a plan perturbs them."""
+    file, rng, work = tmp_path / "s.csv", np.random.default_rng(5), tmp_path / "w"
+    pay = rng.lognormal(7, 0.5, 900).round().astype(int)
+    pay[::10] = -9
+    pa.csv.write_csv(pa.table({"sex": rng.choice(["f", "m"], 900), "pay": pay}), file)
+    keys = "sex,pay" if role == "key" else "sex"
+    recode = ("--recode", "pay=rounding:100 then top:2000;missing=-9")
+    call("init", file, "--out", work, "--key", keys, "--other", "*", *recode)
+    book, want = work / "codebook.toml", "category" if role == "key" else "keep"
+    assert pr.load_codebook(book)["pay"].is_categorical
+    assert pr.load_codebook(book)["pay"].missing == want
+    said = call("recode", book, "--plan", work / "plan.toml", "--write")
+    assert pr.load_codebook(book)["pay"].missing == want
+    assert "missing" not in said.splitlines()[-1]
+    if role == "other":
+        text = book.read_text()
+        start, end = text.index("categories = [", text.index('name = "pay"')), text.rindex("[[recodes]]")
+        book.write_text(f"{text[:start]}\n{text[end:]}")  # a quantity with "keep" when its recode was another
+        call("recode", book, "--plan", work / "plan.toml", "--write")
+        assert pr.load_codebook(book)["pay"].missing == "keep"
+        plan = work / "plan.toml"
+        plan.write_text(plan.read_text().replace("as_is = []", 'as_is = ["pay"]'))
+        call("protect", "--plan", plan, "--out", work / "r")
+        assert "Intercept" in call("estimate", work / "r", "--regression", "pay~C(sex)")
+
+
+def test_the_first_screen_counts_declared_codes_as_missing(tmp_path):
+    """Those of the file, listed or as a range, and those of a codebook."""
+    rng = np.random.default_rng(6)
+    rows = {"sex": rng.integers(1, 3, 500).astype(float), "pay": rng.lognormal(7, 1, 500).round()}
+    rows["pay"][:60], rows["sex"][:20] = -8, 9
+    rows["pay"][60] = np.nan
+    file, text = tmp_path / "s.sav", tmp_path / "s.csv"
+    pyreadstat.write_sav(pd.DataFrame(rows), str(file), missing_ranges={"pay": [{"lo": -9, "hi": -7}], "sex": [9]})
+    assert opening.open_file(file).missing == (20, 61)
+    pa.csv.write_csv(pa.table({"sex": rows["sex"].astype(int), "area": ["n", "s"] * 250}), text)
+    assert opening.open_file(text).missing == (0, 0)
+    call("init", text, "--out", tmp_path / "w", "--key", "sex,area")
+    book, held = tmp_path / "w" / "codebook.toml", tmp_path / "held"
+    held.mkdir()
+    book.write_text(book.read_text().replace("# if these mean no answer, uncomment: missing_codes", "missing_codes"))
+    decisions = open_plan(tmp_path / "w" / "plan.toml", held)
+    assert decisions.opened is not None
+    assert decisions.opened.missing == (20, 0)
+    assert "4.0%" in str(data_views.variables(decisions))

@@ -417,3 +417,29 @@ def test_codes_for_no_answer_that_count_as_values_are_told_on_every_surface(tmp_
         main, ["init", str(tmp_path / "s.csv"), "--out", str(tmp_path / "x"), "--recode", "sex=missing:9"]
     )
     assert "a code among categories is one of the missing_codes of its variable" in told.stderr
+
+
+def test_only_recodes_that_are_new_become_confidential_by_being_written(tmp_path):
+    """What 'init' described was chosen before counts were shown; a change of it, and groups, were not."""
+    file, work = tmp_path / "s.csv", tmp_path / "w"
+    rows = [f"{16 + i % 70},{1000 + 7 * i},{'abcd'[i % 4]}" for i in range(400)]
+    file.write_text("\n".join(["age,pay,area", *rows]) + "\n")
+    typed = ("--recode", "age=bands:0,30,60", "--recode", "pay=rounding:100 then top:3000")
+    assert call("init", file, "--out", work, "--key", "age,area", "--other", "pay", *typed).exit_code == 0
+    book, plan = work / "codebook.toml", work / "plan.toml"
+    book.write_text(book.read_text() + '\n[[recodes]]\nvariable = "area"\ngroups = {X = ["a", "b"], Y = ["c", "d"]}\n')
+
+    def marked():
+        said = call("recode", book, "--plan", plan, "--write")
+        assert said.exit_code == 0, said.output
+        told = [line for line in said.output.splitlines() if line.startswith("Now confidential")]
+        return {one.variable for one in load_codebook(book).recodes if one.is_confidential}, "".join(told)
+
+    found, told = marked()
+    assert found == {"area"}
+    assert "were shown: area. If" in told
+    book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 25, 60]"))
+    found, told = marked()
+    assert found == {"area", "age"}
+    assert "were shown: age. If" in told
+    assert marked()[1] == ""

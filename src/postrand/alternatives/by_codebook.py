@@ -112,7 +112,12 @@ def told(codebook: Codebook, used: Collection[str], left: Collection[str]) -> tu
     """Return in sentences what a codebook did to the columns that leave, ``left``; ``used`` are some of them."""
     recoded = [f"{one.variable}: {one.in_words()}" for one in codebook.recodes if one.variable in left]
     coded = [name for name in used if name in codebook and codebook[name].missing_codes]
-    return (*recoded, *([f"Codes for no answer are missing values: {', '.join(coded)}."] if coded else []))
+    return (*recoded, *codes_missing(coded))
+
+
+def codes_missing(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the note on columns of which codes for no answer are missing values; () without any."""
+    return (f"Codes for no answer are missing values: {', '.join(names)}.",) if names else ()
 
 
 def placed(frame: Any, name: str, column: pa.Array | pa.ChunkedArray) -> Any:

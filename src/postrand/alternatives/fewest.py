@@ -67,26 +67,16 @@ def fewest(choices: Choices, seconds: float = SECONDS, most_exact: int = MOST_EX
 def greedy(choices: Choices) -> Ints:
     """Return an answer that may suppress too much: few values before many, large classes before small ones.
 
-    Records that stay over join a class that is there, and if there is none, the smallest classes are dissolved into
-    the one without any value.
+    A class costs those less of its records whose values are missing anyway: they come first. Records that stay over
+    join a class that is there, and if there is none, the smallest classes are dissolved into one that all can join.
     """
     order = np.argsort(choices.group, kind="stable")
     starts = np.searchsorted(choices.group[order], np.arange(choices.groups + 1))
     members = [order[a:b] for a, b in pairwise(starts)]
-    cost = np.array([choices.cost[own[0]] for own in members])
     left, records = choices.counts.copy(), np.zeros(choices.kind.size, dtype=np.int64)
-    for size_of in np.unique(cost):
-        heap = [(-int(left[choices.kind[members[g]]].sum()), int(g)) for g in np.flatnonzero(cost == size_of)]
-        heapq.heapify(heap)
-        while heap:
-            size, g = heapq.heappop(heap)
-            now = int(left[choices.kind[members[g]]].sum())
-            if now < -size:
-                heapq.heappush(heap, (-now, g)) if now else None
-            elif records[members[g]].any() or _suffices(choices, members[g], left):
-                records[members[g]] += left[choices.kind[members[g]]]
-                left[choices.kind[members[g]]] = 0
-    last = members[int(np.argmax(cost))]
+    for most in np.unique(choices.cost):
+        _fill(choices, most, members, left, records)
+    last = members[_of_all(choices)]
     by_size = sorted((int(records[own].sum()), g) for g, own in enumerate(members) if records[own].any())
     for _, g in by_size:
         if not left.any():
@@ -97,6 +87,29 @@ def greedy(choices: Choices) -> Ints:
             records[last] += left[choices.kind[last]]
             left[choices.kind[last]] = 0
     return records
+
+
+def _fill(choices: Choices, most: int, members: list[Ints], left: Ints, records: Ints) -> None:
+    """Put records into classes in which they lose at most ``most`` values, the largest classes first."""
+    reached = np.unique(choices.group[choices.cost == most])
+    able = {int(g): members[g][choices.cost[members[g]] <= most] for g in reached}
+    heap = [(-int(left[choices.kind[own]].sum()), g) for g, own in able.items()]
+    heapq.heapify(heap)
+    while heap:
+        size, g = heapq.heappop(heap)
+        now = int(left[choices.kind[able[g]]].sum())
+        if now < -size:
+            heapq.heappush(heap, (-now, g)) if now else None
+        elif records[members[g]].any() or _suffices(choices, able[g], left):
+            records[able[g]] += left[choices.kind[able[g]]]
+            left[choices.kind[able[g]]] = 0
+
+
+def _of_all(choices: Choices) -> int:
+    """Return the class that records of every kind can join at the least cost: one without any value is always there."""
+    every = np.bincount(choices.group, minlength=choices.groups) == choices.counts.size
+    lost = np.bincount(choices.group, weights=choices.cost * choices.counts[choices.kind], minlength=choices.groups)
+    return int(np.argmin(np.where(every, lost, np.inf)))
 
 
 def _suffices(choices: Choices, own: Ints, left: Ints) -> bool:

@@ -197,7 +197,8 @@ def warn_of_codes(frame: Any, columns: Sequence[str], codebook: Codebook | None 
     """Warn if numbers look like codes for no answer, which an average counts, and no recode says what they are."""
     table = to_arrow(frame, [name for name in columns if name in names_of(frame)])
     held = dict(zip(table.column_names, table.columns, strict=True))
-    found = suspects_in(held, () if codebook is None else codebook.recodes)
+    said = {field.name: field.metadata for field in table.schema}
+    found = suspects_in(held, () if codebook is None else codebook.recodes, said)
     if found:
         fix = "if they mean no answer, make them missing first: missing = [...] in [[recodes]] of a codebook"
         warn(sentence(quantities_told(found), fix=fix), UnperturbedWarning, stacklevel=4)

@@ -9,9 +9,11 @@ from postrand.app.entries import TYPE_TEXT
 from postrand.app.notes import in_words
 from postrand.app.widgets import button, control, cut, labelled, scroll, select
 from postrand.codebook.variable import ROLES
+from postrand.errors import sentence
+from postrand.plan import free_texts
 from postrand.plan.infer import perturbs
 from postrand.plan.numbering import number_note
-from postrand.support.showing import few, unshown
+from postrand.support.showing import capital, few, unshown
 
 ROLE_TEXT = {
     "": "choose …",
@@ -66,8 +68,8 @@ def variables(decisions: Decisions, waiting: str = "") -> TagList:
     table = tags.table(
         tags.thead(tags.tr(*cells)), tags.tbody(*(_variable(decisions, j) for j in shown)), class_="variables"
     )
-    asked = _asked(decisions)
-    return TagList(asked, _filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
+    said = (_asked(decisions), _texts(decisions))
+    return TagList(*said, _filter(decisions, matching), scroll(table, "Variables"), _pages(decisions, matching))
 
 
 def listed(decisions: Decisions) -> tuple[tuple[int, ...], int]:
@@ -87,6 +89,17 @@ def _asked(decisions: Decisions) -> Tag | None:
     named = few([cut(decisions.names[j]) for j in unset], 12)
     one = "1 variable has" if len(unset) == 1 else f"{len(unset):,} variables have"
     words = f"{one} no role yet: {named}. Choose one for each below: until then nothing can be protected."
+    return tags.p(words, class_="warning", role="status")
+
+
+def _texts(decisions: Decisions) -> Tag | None:
+    """Return which columns hold free text, as 'postrand init' says it; None where none is left."""
+    drafts = () if decisions.opened is None else decisions.opened.drafts
+    held = zip(drafts, decisions.roles, strict=True)
+    names = [cut(d["name"]) for d, role in held if free_texts.NOTE in d.get("notes", ()) and role != "drop"]
+    if not names:
+        return None
+    words = sentence(f"{capital(free_texts.HOLDING)}: {few(names, 12)}", fix="choose the role drop")
     return tags.p(words, class_="warning", role="status")
 
 

@@ -27,7 +27,7 @@ USUAL_COPIES = 20
 class Opened:
     """An opened file: drafts of its columns in file order, and the counts of one pass.
 
-    ``missing[j]`` is the number of missing values of column j.
+    ``missing[j]`` is the number of missing values of column j, with those that mean "no answer".
     """
 
     path: Path | File

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from postrand import formats
 from postrand.app.decisions import Opened
+from postrand.app.first_look import FirstLook
 from postrand.plan.infer import infer
 
 
@@ -30,12 +29,6 @@ def open_file(path: Path, name: str = "", is_demo: bool = False, given: formats.
     """
     place = formats.place_of(path, given or formats.ReadSettings())
     source = formats.read(place)
-    rows, missing = 0, np.zeros(len(source.schema), dtype=np.int64)
-
-    def count(batch: pa.RecordBatch) -> None:
-        nonlocal rows, missing
-        rows += batch.num_rows
-        missing = missing + [column.null_count for column in batch.columns]
-
-    drafts = tuple(infer(source, seen=count))
-    return Opened(place, name or path.name, rows, drafts, tuple(missing.tolist()), is_demo)
+    look = FirstLook.of(source)
+    drafts = look.with_texts(infer(source, seen=look.add))
+    return Opened(place, name or path.name, look.rows, drafts, tuple(look.missing.values()), is_demo)

@@ -12,6 +12,7 @@ from postrand import formats
 from postrand.app import designing, forms, goals
 from postrand.app.blocks import Together
 from postrand.app.decisions import Decisions, Opened, open_decisions
+from postrand.app.first_look import FirstLook
 from postrand.codebook.survey_design import survey_to_dict
 from postrand.codebook.variable import variable_to_dict
 from postrand.designers.budget import is_share
@@ -137,12 +138,13 @@ def _same(one: Any, other: Any) -> bool:
 
 def _opened(path: Path | formats.File, plan: Plan) -> Opened:
     drafts = tuple(variable_to_dict(v) for v in plan.codebook.variables)
-    rows, missing = 0, dict.fromkeys(plan.codebook.names, 0)
-    for batch in open_records(path, plan.codebook).batches():
-        rows += batch.num_rows
-        for name in missing:
-            missing[name] += batch.column(name).null_count
-    return Opened(path, path.name, rows, drafts, tuple(missing.values()))
+    source = open_records(path, plan.codebook)
+    look = FirstLook.of(source, drafts)
+    for batch in source.batches():
+        look.add(batch)
+    return Opened(
+        path, path.name, look.rows, look.with_texts(drafts), tuple(look.missing[n] for n in plan.codebook.names)
+    )
 
 
 def _start(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:

@@ -88,17 +88,30 @@ def file_labels(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 def file_codes(metadata: Mapping[bytes, bytes] | None, values: Sequence[Any]) -> list[Any]:
     """Return the values of a column that mean "no answer" in the file itself, listed singly or as a range of numbers.
 
-    >>> file_codes({b"missing_codes": b'["9", [97, 99]]'}, [8, 9, 98])
+    >>> file_codes({b"missing_codes": b'["9.0", [97, 99]]'}, [8, 9, 98])
     [9, 98]
     """
-    known = _json_of(metadata, b"missing_codes") or []
-    texts = {str(entry) for entry in known if not isinstance(entry, list)}
-    ranges = [(float(low), float(high)) for low, high in (e for e in known if isinstance(e, list))]
+    single, ranges = file_list(metadata)
+    texts, numbers = set(single), {float(text) for text in single if _is_number(text)}
 
     def is_meant(value: Any) -> bool:
-        return str(value) in texts or (_is_number(value) and any(low <= float(value) <= high for low, high in ranges))
+        if str(value) in texts or (not isinstance(value, (str, bool)) and value in numbers):
+            return True
+        return _is_number(value) and any(low <= float(value) <= high for low, high in ranges)
 
     return [value for value in values if is_meant(value)]
+
+
+def file_list(metadata: Mapping[bytes, bytes] | None) -> tuple[list[str], list[tuple[float, float]]]:
+    """Return the texts of the values of a column that its file lists as missing, and the ranges of numbers.
+
+    >>> file_list({b"missing_codes": b'["9", [97, 99]]'})
+    (['9'], [(97.0, 99.0)])
+    """
+    known = _json_of(metadata, b"missing_codes")
+    entries = known if isinstance(known, list) else []
+    ranges = [(float(low), float(high)) for low, high in (e for e in entries if isinstance(e, list))]
+    return [str(entry) for entry in entries if not isinstance(entry, list)], ranges
 
 
 def _json_of(metadata: Mapping[bytes, bytes] | None, key: bytes) -> Any:

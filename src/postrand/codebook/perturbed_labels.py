@@ -75,6 +75,15 @@ def published_labels(
     return found
 
 
+def label_alone(field: pa.Field) -> pa.Field:
+    """Return a column with its label and no other words: those of its values do not hold of averages.
+
+    >>> label_alone(pa.field("pay", pa.float64(), metadata={"label": "Pay", "missing_codes": "[-9]"})).metadata
+    {b'label': b'Pay'}
+    """
+    return field.with_metadata({key: text for key, text in (field.metadata or {}).items() if key == LABEL})
+
+
 def labelled(schema: pa.Schema, labels: Mapping[str, Mapping[bytes, bytes]]) -> pa.Schema:
     """Return the schema with these labels of columns and of values, by name.
 

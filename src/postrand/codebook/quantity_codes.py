@@ -120,9 +120,9 @@ def suspects_in(
 
 def _stated(held: _Counted, metadata: Mapping[bytes, bytes] | None) -> Iterator[Suspect]:
     """Yield the numbers of a column that its file states to mean no answer, if ``LEAST`` records have each."""
-    labels = {text for text, label in file_labels(metadata).items() if says_so(label)}
+    labels = {_read(text) for text, label in file_labels(metadata).items() if says_so(label)}
     values = [_plain(value) for value in held.values[held.records >= LEAST]]
-    yield from (Suspect(value, True, LABELLED) for value in values if key_of(value) in labels)
+    yield from (Suspect(value, True, LABELLED) for value in values if value in labels)
     yield from (Suspect(value, True, DECLARED) for value in file_codes(metadata, values))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.no_answer import file_labels
+from postrand.codebook.perturbed_labels import as_json
 from postrand.codebook.recoded import column_problems
 from postrand.errors import DataError, raise_all
 from postrand.formats import BATCH_ROWS, PartsSource, Source, each_part
 from postrand.formats.base import WrappedSource, select
 from postrand.recoding import Recode
 from postrand.recoding.apply import reads_as, result_type
+from postrand.recoding.base import key_of
 
 _LABELS = (b"label", b"value_labels")
 
@@ -103,4 +107,21 @@ def _field(recode: Recode, field: pa.Field) -> pa.Field:
     """Return the field of a result; where the values of the file remain, so do its labels."""
     kept = _LABELS if not recode.kind.categories() else _LABELS[:1]
     metadata = {key: text for key, text in (field.metadata or {}).items() if key in kept}
-    return pa.field(recode.variable, result_type(recode.kind, field.type), metadata=metadata or None)
+    if b"value_labels" in metadata and recode.missing:
+        metadata[b"value_labels"] = _of_values(file_labels(metadata), recode)
+    made = {key: text for key, text in metadata.items() if text}
+    return pa.field(recode.variable, result_type(recode.kind, field.type), metadata=made or None)
+
+
+def _of_values(labels: Mapping[str, str], recode: Recode) -> bytes:
+    """Return the labels of values that remain, as JSON; letters for no answer, as Stata has them, never do."""
+    absent = {key_of(value) for value in recode.missing}
+    kept = {text: label for text, label in labels.items() if key_of(_number(text)) not in absent}
+    return as_json({text: label for text, label in kept.items() if not re.fullmatch(r"\.[a-z]", text)}).encode()
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -235,7 +235,8 @@ class Diagnostics:
         return f"Next: ask for {2 * self.chains.classes} classes."
 
     def _full(self) -> str:
-        return f"The model uses all of its classes ({self.chains.occupied} of {self.chains.classes})."
+        nearly = "nearly " * (self.chains.occupied < self.chains.classes)
+        return f"The model uses {nearly}all of its classes ({self.chains.occupied} of {self.chains.classes})."
 
     @cached_property
     def _misfits(self) -> list[tuple[str, bool]]:

@@ -46,7 +46,7 @@ class Records:
     in the frame, and ``sample`` is its survey design, None without one; ``shared``: records of its units share
     draws, so the perturbation's part is not known. ``clear`` are the unperturbed values by name, ``scores`` the
     numbers of a perturbed variable's codes (nan for missing) by name, and ``shown`` the place of that variable:
-    number of the axis, position on it.
+    number of the axis, position on it. ``schema`` has what the frame says of its columns.
     """
 
     layout: Layout
@@ -63,6 +63,7 @@ class Records:
     share: Array | None = None
     sample: Sample | None = None
     shared: bool = False
+    schema: pa.Schema | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -245,6 +246,7 @@ def read(
         rows=np.flatnonzero(both),
         sample=sample,
         shared=shared,
+        schema=table.schema,
     )
 
 

@@ -225,7 +225,7 @@ def estimate_of(
         perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
         notes=(
             *nominal_warnings(book, variables),
-            *quantity_warnings(book, records.clear),
+            *quantity_warnings(book, records.clear, records.schema),
             *limit_warnings(book, variables, what.split()[0], reached),
         ),
     )

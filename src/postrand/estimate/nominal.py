@@ -53,14 +53,18 @@ def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[s
     return (*only_names, *(_counted_sentence(one) for one in known if _no_answers(one)))
 
 
-def quantity_warnings(codebook: Codebook | None, values: Mapping[str, Any]) -> tuple[str, ...]:
+def quantity_warnings(
+    codebook: Codebook | None, values: Mapping[str, Any], schema: pa.Schema | None = None
+) -> tuple[str, ...]:
     """Return a sentence if numbers that are no categories hold what looks like codes for no answer; () if not.
 
-    ``values`` are those of the released records, by name: Arrow columns, or arrays of numbers.
+    ``values`` are those of the released records, by name: Arrow columns, or arrays of numbers. ``schema`` is that of
+    the released file, which can declare what means no answer.
     """
     categories = () if codebook is None else [v.name for v in codebook.variables if v.is_categorical]
     asked = {name: _column(held) for name, held in values.items() if name not in categories}
-    found = suspects_in(asked, () if codebook is None else codebook.recodes)
+    said = {name: schema.field(name).metadata for name in asked if name in schema.names} if schema is not None else {}
+    found = suspects_in(asked, () if codebook is None else codebook.recodes, said)
     if not found:
         return ()
     fix = "leave out the records that have them, or ask for a release whose codebook says which values are missing"

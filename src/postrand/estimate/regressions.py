@@ -165,7 +165,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
     limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
-    return (*named, *quantity_warnings(mechanism.codebook, numbers), *limits)
+    return (*named, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 
 
 def _solved(data: Data) -> Fit:

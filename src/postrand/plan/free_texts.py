@@ -17,7 +17,9 @@ from postrand.support.arrow import from_texts, index_values
 
 NAMING = "seems to name or number persons or households"
 TEXTS = "holds free text, which can name persons"
-NOTE = "holds free text or remarks, which can name persons: role = 'drop'; as a key, it would publish its texts"
+HOLDING = "free text or remarks, which can name persons"
+"""What is said of the names of such columns."""
+NOTE = f"holds {HOLDING}: role = 'drop'; as a key, it would publish its texts"
 """The note on such a column, which gets no role by '*'."""
 _REMARKS = frozenset(
     (

@@ -161,7 +161,20 @@ def records_of(data: Path, codebook: Codebook, partly: Collection[str] = ()) -> 
             pa.RecordBatch.from_arrays([_typed(batch.column(n), codebook[n]) for n in names], names=names)
             for batch in passing(source.batches(columns=names), Stage.READING, source.num_rows)
         ]
-        return pa.Table.from_batches(batches).unify_dictionaries()
+        made = pa.Table.from_batches(batches).unify_dictionaries()
+        told = [_told(field, codebook[field.name], source.schema) for field in made.schema]
+        return made.cast(pa.schema(told, made.schema.metadata))
+
+
+_OF_CODES = (b"value_labels", b"missing_codes")
+
+
+def _told(field: pa.Field, variable: Variable, schema: pa.Schema) -> pa.Field:
+    """Return the field of a quantity with what the file says of its codes for no answer; the codebook has others."""
+    if variable.is_categorical:
+        return field
+    said = schema.field(field.name).metadata or {}
+    return field.with_metadata({key: text for key, text in said.items() if key in _OF_CODES})
 
 
 @contextmanager

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from postrand import __version__, formats
 from postrand.alternatives.by_codebook import (
     by_codebook,
     check_numbers,
     check_used,
+    codes_missing,
     household_of,
     keys_of,
     told,
@@ -34,11 +36,15 @@ from postrand.alternatives.frames import (
 )
 from postrand.codebook import Codebook
 from postrand.codebook.coding import from_numpy, to_floats
+from postrand.codebook.no_answer import file_codes
+from postrand.codebook.perturbed_labels import label_alone
 from postrand.columns.recoded import unrecoded
 from postrand.columns.source import as_numbers
 from postrand.data.frames import to_arrow
 from postrand.engines.database import open_records
 from postrand.errors import ReleaseError, SpecificationError, sentence
+from postrand.recoding import Recode
+from postrand.recoding.unchanged import Unchanged
 from postrand.release import canonical_json
 from postrand.release.atomic import appearing
 from postrand.release.whole_columns import read_table, released, table_of, write_table
@@ -75,7 +81,7 @@ def suppress_file(
     """Write FILE with the fewest key values suppressed, without the columns ``drop``, and its claims, to a new folder.
 
     The records are in a new random order. A format that is only read becomes the one of :func:`formats.written_as`.
-    Returns the claims, and notes on how the file is written. A ``codebook`` is
+    Returns the claims, and notes on how the file is written and on what columns that stay tell. A ``codebook`` is
     used as by :func:`postrand.alternatives.frames.suppress`.
 
     Raises
@@ -121,6 +127,7 @@ def microaggregate_file(
 
     Averages have two decimals more than the values of their column, and in a text file its sign before them; where a
     ``codebook`` says what is a number, that is a point. The column ``household`` can be in ``drop``.
+    Without a codebook, what the file itself declares as missing is missing.
     """
     household = household_of(household, codebook)
     check_asked(columns, k, household=household)
@@ -128,6 +135,7 @@ def microaggregate_file(
         check_numbers(codebook, columns)
     source, whole = _described(file, codebook, columns, household)
     suffix = copied_as(file, source, out)
+    whole, coded = _without_declared(whole, columns if codebook is None else ())
     held = without_household(whole, household, codebook)
     read = without(held, columns, _still(drop, source, held), as_is)
     check_fits(read, suffix)
@@ -144,10 +152,12 @@ def microaggregate_file(
     comma = codebook is None and _settings(source).decimal == ","
     for name in columns:
         held = _rounded(frame.column(name), table.column(name), "," if comma else ".")
-        frame = frame.set_column(frame.column_names.index(name), name, held)
+        field = label_alone(whole.schema.field(name).with_type(held.type))
+        frame = frame.set_column(frame.column_names.index(name), field, held)
     rounded = "Averages are rounded to two decimals more than the values of their column have."
     alone = alone_with(frame, columns)
-    notes = (*_by_codebook(codebook, columns, frame), *alone, rounded, *_signs(source, codebook))
+    known = (*_by_codebook(codebook, columns, frame), *codes_missing(coded))
+    notes = (*known, *alone, rounded, *_signs(source, codebook))
     warn_of_formulas(file, frame.column_names, suffix)
     return _write(Protected(frame, made.claims), out, suffix, found, notes)
 
@@ -164,6 +174,18 @@ def _described(
     if codebook is not None:
         table = by_codebook(table, dataclasses.replace(codebook, recodes=()), used, household)
     return source, table
+
+
+def _without_declared(table: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return a table in which numbers that its file declares as missing are, and the columns that had some."""
+    coded = []
+    for name in [name for name in columns if name in table.column_names]:
+        field, column = table.schema.field(name), table.column(name)
+        if absent := file_codes(field.metadata, pc.unique(column).drop_null().to_pylist()):
+            held = Recode(name, Unchanged(), missing=tuple(absent)).apply(column)
+            table = table.set_column(table.column_names.index(name), field.with_type(held.type), held)
+            coded.append(name)
+    return table, tuple(coded)
 
 
 def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list[str]:
@@ -250,7 +272,8 @@ def _write(
         lines = [*made.claims.sentences, *notes, *_found(found.sentences)]
         (folder / WORDS).write_text("\n".join(lines) + "\n", encoding="utf-8")
         recheck(folder)  # as it is on the disk: a format can change what a missing value is
-    return made.claims, notes
+    warnings = found.warnings  # which are told as such
+    return made.claims, (*notes, *_found([text for text in found.sentences if text not in warnings]))
 
 
 def _shuffled(table: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomlkit
 
-from postrand import formats, metadata, risk
+from postrand import formats, risk
 from postrand.codebook import Codebook
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.codebook.quantity_codes import note_of
@@ -35,7 +35,7 @@ from postrand.risk.merged import published
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.tuning import parse
 from postrand.support.inputs import has_controls
-from postrand.workflow import asked_units, recodes
+from postrand.workflow import asked_units, declared
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
@@ -55,7 +55,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
-from postrand.workflow.swallowed import all_told, in_quantities, swallowed, with_notes
+from postrand.workflow.swallowed import all_told, in_quantities, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
@@ -166,21 +166,18 @@ def start(
     ]
     raise_all(DataError, hidden)
     with typed_errors(bool(recode)):
-        made = recodes.prepared(entries, Path(), source, "--recode", UsageError)
-        source = recodes.reopened(opened_as, made, source)
-        described = made.of(source if ddi is None else metadata.described(source, metadata.read_ddi(ddi)))
-        told = swallowed(source, made.recodes)
-        source = made.of(source)
-        assigned = assign_roles(source.schema.names, roles)
+        known = declared.started(entries, opened_as, source, ddi)
+        assigned = assign_roles(known.source.schema.names, roles)
         raise_all(UsageError, asked_units.problems(assigned, units))
-        drafts = with_notes(made.drafted(infer.infer(described, roles=assigned)), told)
+        known, drafts = declared.drafted(known, assigned)
+    source, made, told = known.source, known.made, known.told
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
     singling = singled_alone(sample, left)
-    drafts = [left_open(draft, singling, named) for draft in with_texts(sample, drafts)]
+    drafts = [left_open(draft, singling, named) for draft in with_texts(sample.table, drafts)]
     numbers = with_numbers(sample, source, drafts)
     held = {n: numbers.table.column(n) for n in numbers.table.column_names}
-    codes = in_quantities(held, drafts, made.recodes, source.schema)
+    codes = in_quantities(held, drafts, known.asked, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
     drafts = with_notes(drafts, {name: note_of(name, found) for name, found in codes.items()})
     linked = proposed_links(numbers, drafts, _perturbed(drafts), named, set_aside(drafts))
@@ -224,6 +221,7 @@ def start(
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         alike=look.words,
+        declared=known.words,
         **noted(drafts),
         contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),

@@ -242,7 +242,8 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
 
     The rare categories that were found, the types of numbers, and the type and categories of each result are written;
     what is stated of the missing values of a variable with categories stays. Also that a recode is confidential,
-    because counts of the file were shown, unless it states its provenance.
+    because counts of the file were shown, unless it states its provenance, or the codebook described its numbers as
+    they are now before.
     A result without an entry takes that of its column, with its role.
 
     Raises
@@ -253,18 +254,24 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
         With all that would still be wrong with the codebook, which is then as it was.
     """
     source = made.of(reopened(place, made, open_records(place)))
-    document = tomlkit.parse(codebook.read_text(encoding="utf-8"))
-    stated = [entry.get("provenance") for entry in document["recodes"]]
-    for entry, found in zip(document["recodes"], made.entries, strict=True):
-        told = {"provenance": "confidential", **found}  # counts of the file were shown
+    text = codebook.read_text(encoding="utf-8")
+    document = tomlkit.parse(text)
+    stated = [
+        entry.get("provenance") or _is_described(text, recode)
+        for entry, recode in zip(document["recodes"], made.recodes, strict=True)
+    ]
+    for entry, found, said in zip(document["recodes"], made.entries, stated, strict=True):
+        told = {**({} if said else {"provenance": "confidential"}), **found}  # counts of the file were shown
         entry.update({name: value for name, value in told.items() if entry.get(name) != value})
-    marks = [str(entry["provenance"]) for entry in document["recodes"]]
+    marks = [str(entry.get("provenance", "")) for entry in document["recodes"]]
     as_written = [replace(recode, provenance=mark) for recode, mark in zip(made.recodes, marks, strict=True)]
     made = replace(made, recodes=tuple(as_written))
     entries: Any = document.setdefault("variables", tomlkit.aot())
     results = {recode.variable: recode for recode in made.recodes}
     told = swallowed(source)
-    drafts = {draft["name"]: draft for draft in with_notes(made.drafted(infer.infer(source)), told)}
+    roles = {str(entry.get("name")): entry.get("role", "") for entry in entries}
+    read = [{**draft, "role": roles.get(draft["name"], "")} for draft in infer.infer(source)]
+    drafts = {draft["name"]: draft for draft in with_notes(made.drafted(read), told)}
     unkept = list[str]()
     for name, recode in results.items():
         entry = next((e for e in entries if e.get("name") == name), None)
@@ -284,6 +291,15 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     roles = {e.get("name"): e.get("role") for e in entries}
     marked = (recode.variable for recode, said in zip(made.recodes, stated, strict=True) if not said)
     return Written(tuple(name for name in results if not roles.get(name)), tuple(marked), tuple(unkept))
+
+
+def _is_described(text: str, recode: Recode) -> bool:
+    """Whether a codebook describes the numbers of a recode as it is: it was written down before counts were shown.
+
+    The words on groups do not say all of them.
+    """
+    is_told = all(step.reads == "numbers" for step in steps_of(recode.kind))
+    return is_told and f"# {recode.in_words()}" in text.splitlines()
 
 
 def _describe(entry: Any, draft: Mapping[str, Any]) -> None:

@@ -52,9 +52,13 @@ class Prepared:
         return "\n" + tomlkit.dumps({"recodes": entries}) if entries else ""
 
     def drafted(self, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the drafts of the recoded columns with all categories that the recodes can make."""
-        made = {recode.variable: recode for recode in self.recodes}
-        return [_drafted(draft, made.get(draft["name"])) for draft in drafts]
+        """Return the drafts of the recoded columns with all categories that the recodes can make.
+
+        Missing numbers stay missing, also of few different ones, but for variables that a plan would perturb.
+        """
+        made, held = {recode.variable: recode for recode in self.recodes}, list(drafts)
+        perturbed = ("key",) if any(draft["role"] == "key" for draft in held) else ("key", "")
+        return [_drafted(draft, made.get(draft["name"]), draft["role"] in perturbed) for draft in held]
 
 
 def prepared(
@@ -171,7 +175,7 @@ def counted(source: Source, names: Iterable[str]) -> dict[str, Counter[Any]]:
     return found
 
 
-def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
+def _drafted(draft: dict[str, Any], recode: Recode | None, is_perturbed: bool) -> dict[str, Any]:
     if recode is None:
         return draft
     notes = [recode.in_words(), *(["decided by the file's own counts: confidential"] * recode.is_confidential)]
@@ -180,8 +184,10 @@ def _drafted(draft: dict[str, Any], recode: Recode | None) -> dict[str, Any]:
         namer: Any = getattr(steps_of(recode.kind)[-1], "labels_of", None)
         named = namer is not None and draft.get("categories") and not draft.get("labels")
         labels = {"labels": namer(draft["categories"])} if named else {}
-        return {**draft, **labels, "notes": [*notes, *draft["notes"]]}
-    kept: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
+        numbers = recode.kind.reads == "numbers" and not is_perturbed
+        kept = {"missing": "keep"} if numbers and draft["missing"] == "category" else {}
+        return {**draft, **kept, **labels, "notes": [*notes, *draft["notes"]]}
+    own: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
     missing = "category" if draft["missing"] != "error" else "error"
     ordered = {"ordered": True} if recode.kind.reads != "values" else {}
-    return {**kept, "type": "string", "missing": missing, **ordered, "categories": categories, "notes": notes}
+    return {**own, "type": "string", "missing": missing, **ordered, "categories": categories, "notes": notes}

@@ -11,6 +11,7 @@ from typing import Any
 from postrand import formats
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
+from postrand.plan.free_texts import HOLDING
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
 
@@ -30,8 +31,9 @@ class Started:
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
     releases as it is. ``numbers``: those without a role that seem to number persons or households.
-    ``swallowed``: what is told of codes for no answer that recodes count as values. ``alike``: the variables with
-    categories that differ only by spaces or capital letters, with those that many records have. ``bodies``: columns
+    ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
+    codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
+    only by spaces or capital letters, with those that many records have. ``bodies``: columns
     with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
     ``roles``: the number of columns with each role, empty for none.
@@ -50,6 +52,7 @@ class Started:
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
     bodies: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -81,11 +84,14 @@ class Started:
             lines.append(sentence(what, fix=fix))
         if self.texts:
             fix = f"set role = 'drop' in {self.codebook}"
-            what = f"free text or remarks, which can name persons: {few([*self.texts], NAMES)}"
+            what = f"{HOLDING}: {few([*self.texts], NAMES)}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         lines += [f"warning: {name}: {infer.REPEATED}" for name in self.repeating]
         lines += [f"warning: {text}" for text in self.contradicted]
         lines += self._bodies()
+        if self.declared:
+            what = f"missing, as the file declares it: {few(self.declared, MOST_LINES)}"
+            lines.append(f"{what}; entries of [[recodes]] in {self.codebook} say so")
         lines += [f"warning: {text}" for text in self.swallowed]
         if self.alike:
             what = f"categories that differ only by spaces or capital letters: {few(self.alike, MOST_LINES)}"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand.codebook.no_answer import counted, file_labels, is_usual, looks_missing, says_so
+from postrand.codebook.no_answer import counted, file_codes, file_labels, is_usual, looks_missing, says_so
 from postrand.codebook.quantity_codes import Suspect, is_number, quantities_told, remedy_of, suspects, suspects_in
 from postrand.columns.recoded import unrecoded
 from postrand.errors import DataError, sentence
@@ -18,7 +18,8 @@ from postrand.recoding import Recode
 from postrand.recoding.base import LISTED, Scalar, is_settled, key_of, listed
 from postrand.support.showing import few
 
-_AMOUNTS = ("sensitive", "other", "key", "")
+AMOUNTS = ("sensitive", "other", "key", "")
+"""Roles of quantities: those of numbers that are no amounts are left out."""
 MAX_RECORDS = 100_000
 """So many records, the first ones, are looked at."""
 MOST_LISTED = 20
@@ -35,8 +36,8 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
         source, recodes = unrecoded(source)
     wanted = [recode for recode in recodes if is_settled(recode.kind) and _is_asked(recode)]
     values = _values(source, sorted({recode.source for recode in wanted}))
-    labels = {name: file_labels(source.schema.field(name).metadata) for name in values}
-    found = {recode.variable: _said(recode, values[recode.source], labels[recode.source]) for recode in wanted}
+    said = {name: source.schema.field(name).metadata for name in values}
+    found = {recode.variable: _said(recode, values[recode.source], said[recode.source]) for recode in wanted}
     return {name: text for name, text in found.items() if text}
 
 
@@ -70,7 +71,7 @@ def in_quantities(
     Not of weights and numbers of records, nor where a recode says what the codes are. ``schema`` is that of the file,
     which can label values, or list those that mean no answer.
     """
-    names = [e["name"] for e in entries if e["role"] in _AMOUNTS and not e.get("categories")]
+    names = [e["name"] for e in entries if e["role"] in AMOUNTS and not e.get("categories")]
     held = {name: columns[name] for name in names if name in columns and is_number(columns[name].type)}
     return suspects_in(held, recodes, {name: schema.field(name).metadata for name in held if name in schema.names})
 
@@ -116,12 +117,14 @@ def _is_asked(recode: Recode) -> bool:
     return not recode.states_missing or (bool(recode.missing) and not recode.says_missing)
 
 
-def _said(recode: Recode, values: pa.Array, labels: dict[str, str]) -> str:
+def _said(recode: Recode, values: pa.Array, metadata: Mapping[bytes, bytes] | None) -> str:
     """Return the warning on one recode, "" without any."""
     absent = {key_of(value) for value in recode.missing}
     given = [v for v in pc.unique(values).to_pylist() if isinstance(v, Scalar) and key_of(v) not in absent]
-    texts = {value: str(labels.get(key_of(value), value)) for value in given}
-    codes = [code for code in _codes(recode, values, texts) if is_usual(code) or says_so(texts[code])]
+    labels, declared = file_labels(metadata), file_codes(metadata, given)
+    texts = {value: str(labels.get(key_of(value), labels.get(str(value), value))) for value in given}
+    likely = [code for code in _codes(recode, values, texts) if is_usual(code) or says_so(texts[code])]
+    codes = [code for code in given if code in declared or code in likely]
     if not codes:
         return ""
     try:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from postrand import formats
 from postrand.alternatives.frames import warn_of_codes
+from postrand.codebook.perturbed_labels import label_alone
 from postrand.columns.anatomy import anatomise, content_of
 from postrand.columns.source import numbers, order_problems
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
@@ -153,7 +154,10 @@ def _by_ranks(
         if form == "average":
             made = np.full(table.num_rows, np.nan)
             made[present] = average(values, law)
-            column, field = pa.array(made, mask=pc.is_null(column).to_numpy()), pa.field(name, pa.float64())
+            column, field = (
+                pa.array(made, mask=pc.is_null(column).to_numpy()),
+                label_alone(field).with_type(pa.float64()),
+            )
         else:
             positions = np.arange(table.num_rows)
             positions[present] = present[permutation(values, law, key, name=name)]
