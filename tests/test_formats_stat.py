@@ -85,7 +85,7 @@ def test_values_that_are_labelled_could_occur(tmp_path):
 
 
 def released(source, tmp_path, form="same"):
-    """Release a file whose pay does settle its area, and rules out values of sex: the warnings are right, and beside the point here."""
+    """Release a file whose pay settles its area, and rules out values of sex: the warnings are right, but not asked."""
     draft.initialise(source, tmp_path / "work", {"key": ["sex", "area"], "other": ["*"]})
     plan = tmp_path / "work" / "plan.toml"
     text = plan.read_text().replace('format = "same"', f'format = "{form}"')
