@@ -166,6 +166,27 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
         tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [3.0, 30.0])
+def test_the_stated_error_of_sampled_targets_is_that_of_repetitions_and_falls_with_the_draws(epsilon, monkeypatch):
+    """At 30 next to nothing differs between releases but the sample of persons. Each ratio within 4.5 errors."""
+    frame_, names = skewed(200), ["k1", "k2", "k3"]
+    keys = key_codes(code_data(frame_, names, None), names, "category")
+    monkeypatch.setattr("postrand.risk.informed_matches.OF_ONE", 60 * keys.records)
+    monkeypatch.setattr("postrand.risk.informed_matches.FEWEST_TARGETS", 50)
+    attack = InformedMatches.of(keys)
+    law = Mechanism([Block((n,), randomised_response(s, epsilon)) for n, s in zip(keys.names, keys.shape, strict=True)])
+    seen = {}
+    for draws, times in ((2, 80), (10, 40), (40, 12)):
+        found = np.array([attack.under(law, draws, 100 * seed)[:2] for seed in range(times)])
+        seen[draws] = found[:, 0].std(ddof=1)
+        stated = np.sqrt((found[:, 1] ** 2).mean())
+        few = 1.25 if draws == 2 else 1.0  # the larger of two estimates of a variance, of which one has two values
+        assert abs(np.log(stated / seen[draws])) < np.log(few) + 4.5 / np.sqrt(2 * times)
+        assert abs(found[:, 0].mean() - attack.unperturbed()[0]) < 4.9 * seen[draws] / times**0.5 or epsilon < 30
+    assert seen[40] < seen[10] < seen[2]
+
+
 def skewed(n=3000):
     """A file in which who knows all keys finds more than who learns their frequencies from the release."""
     rng = np.random.default_rng(0)
