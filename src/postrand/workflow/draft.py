@@ -33,7 +33,7 @@ from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.merged import published
 from postrand.risk.sample import Sampled, sampled
-from postrand.risk.tuning import parse
+from postrand.risk.tuning import limits_of
 from postrand.support.inputs import has_controls
 from postrand.workflow import asked_units, recodes
 from postrand.workflow.advice_needs import Needs
@@ -458,7 +458,7 @@ def tune(
     plan: Path | None = None,
     **choices: Any,
 ) -> risk.Tuning:
-    """Find the weakest perturbation within a risk limit, for ``file`` and ``keys`` or for a ``plan``.
+    """Find the weakest perturbation within every risk limit, for ``file`` and ``keys`` or for a ``plan``.
 
     A plan names its own file, codebook and keys; its budgets are scaled together. ``choices`` go to
     :func:`postrand.risk.tune`, with the codebook's weight and household where none is chosen.
@@ -474,7 +474,7 @@ def tune(
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
         chosen = choices if book is None else _weighted(book, choices)
-        if parse(choices["limit"])[0] == "correct_matches":  # for which a weight is refused
+        if {measure for measure, _ in limits_of(choices["limit"])} == {"correct_matches"}:  # a weight is refused
             chosen = {**chosen, "weight": choices.get("weight")}
         return risk.tune(open_records(file, book), keys, codebook=book, **chosen)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}
