@@ -1,5 +1,6 @@
 """``postrand advise``: complete plans that protect accepts, chosen by sizes alone unless the curator lets it look."""
 
+import dataclasses
 import json
 import math
 import os
@@ -216,6 +217,18 @@ def test_few_or_unordered_values_get_no_bands():
         (Variable("a", "key", tuple(range(12)), type="int64"), Variable("b", "key", tuple("abcdefghijklmn")))
     )
     assert banded(book, ("a", "b")) == (book, ())
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("named", [lambda n: f"Land {n}", lambda n: f"{n}. Land", lambda n: f"Land {chr(96 + n)}"])
+def test_numbers_that_labels_name_get_no_bands(named, ordered):
+    """Such as regions: a band of two codes means nothing; of an ordered scale it would hide what it means."""
+    codes = tuple(range(1, 17))
+    region = Variable("region", "key", codes, tuple(map(named, codes)), type="int64", ordered=ordered)
+    rooms = dataclasses.replace(region, name="rooms", labels=(*map(str, range(1, 16)), "16 and more"))
+    book = Codebook((region, rooms))
+    assert banded(book, ("region",)) == (book, ())
+    assert [entry["variable"] for entry in banded(book, ("region", "rooms"))[1]] == ["rooms"]
 
 
 def test_all_says_the_ways_that_are_left_out(tmp_path):
