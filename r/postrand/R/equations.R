@@ -149,10 +149,12 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   if (family != "gaussian") silent <- silent | apply(abs(ends(0.95) - as.vector(theta)), 1, min) > 10
   amount <- if (family != "binomial") asked[1]
   limits <- limit_warnings(release, c(amount, amounts_of(formula)), "regression")
-  notes <- c(if (length(amount)) nominal_warnings(release, amount), limits, if (any(silent)) {
+  unknown <- if (any(silent)) {
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
-  })
+  }
+  named <- if (length(amount)) nominal_warnings(release, amount)
+  notes <- c(named, reference_notes(release, asked[-1]), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))
   labels <- data.frame(term = grid$names)

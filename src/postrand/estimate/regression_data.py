@@ -23,7 +23,7 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.regression_terms import terms_of
+from postrand.estimate.regression_terms import answers_first, levels_told, terms_of
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -307,6 +307,8 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
         assert data.book is not None
         variable = data.book[name]
         values = _numbers(variable) if data.family in ("linear", "poisson") else np.arange(variable.size, dtype=float)
+        if data.family == "multinomial":
+            values = np.argsort(answers_first(variable)).astype(float)  # compared with the first answer
         if data.family == "logistic" and variable.size != 2:
             fix = "merge its categories into two with [[recodes]] before a release, or ask for another family"
             raise DataError(
@@ -330,7 +332,8 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
         return ("",)
     if data.is_categorical(data.response):
         assert data.book is not None
-        return tuple(f"{text}: " for text in data.book[data.response].code_labels[1:])
+        variable = data.book[data.response]
+        return tuple(f"{variable.code_labels[code]}: " for code in answers_first(variable)[1:])
     return tuple(f"{c}: " for c in range(1, family.predictors + 1))
 
 
@@ -463,7 +466,10 @@ def _evaluated(data: Data) -> Iterator[None]:
             warnings.simplefilter("error")  # a category outside the fitted levels only warns
             yield
     except (FormulaicError, Warning, NameError, ValueError) as error:
-        raise UsageError(sentence("the formula cannot be evaluated", got=str(error), where=data.formula)) from None
+        levels = {n: _model_values(data, n).unique().to_pylist() for n in data.names if data.is_categorical(n)}
+        wanted = levels_told(data.formula, levels) if "provided levels" in str(error) else None
+        what = "the formula cannot be evaluated"
+        raise UsageError(sentence(what, got=str(error).rstrip("."), where=data.formula, wanted=wanted)) from None
 
 
 def _model_values(data: Data, name: str) -> pa.Array:
@@ -477,7 +483,10 @@ def _model_values(data: Data, name: str) -> pa.Array:
     if kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes:
         return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts))
+    order = answers_first(variable)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.argsort(order)[codes].astype(np.int32)), pa.array([texts[code] for code in order])
+    )
 
 
 def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:
