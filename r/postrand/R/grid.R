@@ -50,8 +50,7 @@ reference_notes <- function(release, names) {
     v <- release$variables[[name]]
     first <- if (!length(v$categories)) 1 else answers_first(v)[1]
     if (first == 1) return(character())
-    texts <- as.character(if (length(v$named)) v$named else v$categories)
-    paste0("Terms of ", name, " compare with ", texts[first], ", the first category that is an answer; those that ",
+    paste0("Terms of ", name, " compare with ", v$labels[first], ", the first category that is an answer; those that ",
            "mean no answer come last.")
   })
   unlist(told) %or% character()

@@ -23,7 +23,7 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.regression_terms import answers_first, levels_told, terms_of
+from postrand.estimate.regression_terms import answers_first, is_measured, levels_told, terms_of
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -479,8 +479,7 @@ def _model_values(data: Data, name: str) -> pa.Array:
     assert data.book is not None
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
-    kinds = {type(c) for c in variable.categories}
-    if kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes:
+    if is_measured(variable):
         return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
     order = answers_first(variable)

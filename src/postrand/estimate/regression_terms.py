@@ -41,6 +41,12 @@ def shown(term: str, name: str, labels: Mapping[str, str] | None) -> str:
     return re.sub(rf"((?<![\w.]){re.escape(name)}\b[^\[\]:]*\[(?:T\.)?)([^\[\]]+)\]", said, term)
 
 
+def is_measured(variable: Variable) -> bool:
+    """Whether the categories are numbers, and none means no answer: a formula takes them as amounts."""
+    kinds = {type(category) for category in variable.categories}
+    return kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes
+
+
 def answers_first(variable: Variable) -> NDArray[np.intp]:
     """Return the codes 0..S-1 in the order of their terms: the first is the reference, those for no answer are last.
 
