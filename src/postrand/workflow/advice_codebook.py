@@ -13,7 +13,7 @@ from postrand.errors import sentence
 from postrand.plan import infer, numbering
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
-from postrand.workflow.draft import assign_roles
+from postrand.workflow.draft_roles import assign_roles
 
 
 def codebook_for(
