@@ -360,6 +360,8 @@ def tune(
     from postrand.workflow import draft
     from postrand.workflow.epsilon import above_bound, meaning
 
+    empty = [text for text in choices["limit"] if not text.strip(", \t")]
+    raise_all(UsageError, (sentence("no name is given", where="--limit", got=repr(text)) for text in empty))
     check_reading(plan, reading)
     source = None if file is None else placed(file, reading)
     found = draft.tune(source, names(keys), codebook, plan=plan, **choices)
