@@ -1,5 +1,6 @@
 """``postrand advise``: complete plans that protect accepts, chosen by sizes alone unless the curator lets it look."""
 
+import dataclasses
 import json
 import math
 import os
@@ -218,16 +219,28 @@ def test_few_or_unordered_values_get_no_bands():
     assert banded(book, ("a", "b")) == (book, ())
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("named", [lambda n: f"Land {n}", lambda n: f"{n}. Land", lambda n: f"Land {chr(96 + n)}"])
+def test_numbers_that_labels_name_get_no_bands(named, ordered):
+    """Such as regions: a band of two codes means nothing; of an ordered scale it would hide what it means."""
+    codes = tuple(range(1, 17))
+    region = Variable("region", "key", codes, tuple(map(named, codes)), type="int64", ordered=ordered)
+    rooms = dataclasses.replace(region, name="rooms", labels=(*map(str, range(1, 16)), "16 and more"))
+    book = Codebook((region, rooms))
+    assert banded(book, ("region",)) == (book, ())
+    assert [entry["variable"] for entry in banded(book, ("region", "rooms"))[1]] == ["rooms"]
+
+
 def test_all_says_the_ways_that_are_left_out(tmp_path):
     done = advise(tmp_path, "--all", records=100)
     assert "Left out:\n  " in done.output
 
 
-def stand_in(random):
+def stand_in(random, name="way"):
     """What the choice asks of a trial, with numbers that differ by more than what counts as alike."""
     one, two, detail = (float(10.0 ** random.integers(2, 5)) for _ in range(3))
     plan = SimpleNamespace(split=None if random.random() < 0.5 else "split")
-    level, way = float(random.choice([1, 2, 4])), SimpleNamespace(has_epsilon=True, name="way")
+    level, way = float(random.choice([1, 2, 4])), SimpleNamespace(has_epsilon=True, name=name)
     made = {
         "epsilon": level,
         "largest": level * int(random.integers(1, 3)),
@@ -236,6 +249,9 @@ def stand_in(random):
         "detail": detail,
         "plan": plan,
         "candidate": way,
+        "mechanism": SimpleNamespace(units=SimpleNamespace(bounds={"household": 2})),
+        "one_way": (),
+        "two_way": (),
     }
     return SimpleNamespace(**made, is_useless=False, meets=lambda _: True)
 
@@ -244,7 +260,7 @@ def stand_in(random):
 def test_the_plans_shown_are_beaten_by_no_other(seed):
     """Dominance by brute force, written anew: no worse in any of six things, and better in one."""
     random = np.random.default_rng(seed)
-    trials = [stand_in(random) for _ in range(12)]
+    trials = [stand_in(random, f"way {n}") for n in range(12)]
     numbers = [(-t.epsilon, -t.largest, t.one, t.two, t.detail, t.plan.split is None) for t in trials]
     best = [
         t
@@ -256,6 +272,15 @@ def test_the_plans_shown_are_beaten_by_no_other(seed):
     assert len(shown) == min(4, len(best))
     assert len(shown) + len(left) == len(trials)
     assert [t.two for t in shown] == sorted((t.two for t in best), reverse=True)[:4]
+    levels = ("epsilon (", "the epsilon of the largest household (")
+    words = (*levels, "tables of one variable", "tables of two variables", "detail (", "whole records (")
+    for trial, reason in left:
+        if found := re.match(r"'way (\d+)' is as good in everything .*, and better in (.*): there", reason):
+            ours, its = numbers[int(found[1])], numbers[trials.index(trial)]
+            wanted = [word for word, x, y in zip(words, ours, its, strict=True) if x > y]
+            named = found[2].split(" and ")
+            assert len(named) == len(wanted) > 0
+            assert all(text.startswith(word) for text, word in zip(named, wanted, strict=True))
 
 
 def test_needs_have_stated_defaults():

@@ -465,6 +465,10 @@ def test_estimate_fits_regressions(released):
         ([], "no question is asked"),
         (["--mean", "pay", "--table", "sex"], "several questions are asked at once"),
         (["--table", "sex", "--by", "area"], "--by cannot be used with --table"),
+        (
+            ["--table", "pay", "--by", "area"],
+            "Next: --table pay,area, or for a mean in each group --mean pay --by area.",
+        ),
         (["--mean", "pay", "--q", "0.5"], "--q cannot be used with --mean"),
         (["--table", "sex", "--method", "magic"], "--method does not have a choice 'magic'"),
         (["--ratio", "pay"], "--ratio does not name two variables"),

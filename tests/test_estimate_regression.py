@@ -11,7 +11,8 @@ from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate.families import Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import State as LatentState
 from postrand.estimate.latent import efficient, expectation, naive, solve
-from postrand.estimate.regression_data import problem_of, read, variables_of
+from postrand.estimate.regression_data import problem_of, read
+from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.regression_simex import mcsimex
 from postrand.estimate.regressions import regression
 from postrand.mechanism import Mechanism
@@ -227,6 +228,36 @@ def test_terms_have_the_labels_of_numbers(book, terms, method):
         "C(g2)[T.2]",
         *(f"{text}:C(g2)[T.2]" for text in wanted),
     ]
+
+
+@pytest.mark.parametrize("family", ["linear", "multinomial"])
+@pytest.mark.parametrize("labels", [(), ("refused", "low", "middle", "high")])
+def test_no_answer_is_no_reference(family, labels):
+    """The estimates are those of a codebook that lists it last; a note says so, unless a formula names a reference."""
+    rng = np.random.default_rng(6)
+    first = Variable("g", "key", (-9, 1, 2, 3), labels, type="int64", missing_codes=(-9,))
+    last = Variable("g", "key", (1, 2, 3, -9), labels and (*labels[1:], labels[0]), type="int64", missing_codes=(-9,))
+    frame = pa.table(
+        {"g": rng.choice([-9, 1, 2, 3], 4000, p=[0.1, 0.3, 0.3, 0.3]), "z": rng.normal(size=4000).round(1)}
+    )
+    ask, said, found = "z ~ C(g)" if family == "linear" else "g ~ z", "Terms of g compare", []
+    for variable in (first, last):
+        law = Mechanism({"g": randomised_response(4, 4.0)}, Codebook((variable, Variable("z", "other", type="double"))))
+        for method in ("equations", "likelihood"):
+            found.append(regression(ask, frame, law, family, method=method))
+    for one, other in zip(found[:2], found[2:], strict=True):
+        assert one.names == other.names
+        np.testing.assert_allclose(one.value, other.value, atol=1e-6)
+        assert [text for text in one.warnings if said in text] == [
+            f"Terms of g compare with {labels[1] if labels else 1}, the first category that is an answer; those that "
+            "mean no answer come last."
+        ]
+        assert not [text for text in other.warnings if said in text]
+    if family == "linear":
+        law = Mechanism({"g": randomised_response(4, 4.0)}, Codebook((first, Variable("z", "other", type="double"))))
+        assert not regression('z ~ C(g, Treatment("-9"))', frame, law, family).warnings
+        with pytest.raises(UsageError, match=r'provided levels; wanted for g one of ("-?\d", ){3}"-?\d"\.'):
+            regression("z ~ C(g, Treatment(2))", frame, law, family)
 
 
 def test_summary_and_formulas():

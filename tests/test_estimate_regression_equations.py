@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,8 @@ from postrand.estimate.regression_design import Full
 from postrand.estimate.regression_equations import search, solve_equations
 from postrand.estimate.regression_grid import Grid
 from postrand.estimate.regression_intervals import Pivot
-from postrand.estimate.regression_moments import Factor, Records
+from postrand.estimate.regression_moments import Factor, Records, records_of
+from postrand.estimate.regression_weakest import weakest
 from postrand.estimate.regressions import regression
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
@@ -375,6 +377,7 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     frame, _, _ = sample(rng, 60)
     with pytest.raises(EstimationError, match="no single stable root") as refused:
         regression("t ~ a + x", frame, Mechanism({"a": randomised_response(3, 0.3)}, BOOK), "multinomial")
+    assert re.search(r"too little information, least of [at] = [at]\d", str(refused.value))
     for way in ("merge categories", "fewer perturbed covariates", "higher ε", "the method 'likelihood'"):
         assert way in str(refused.value)
     # U(θ) = 1 − 3.5 t + 3.5 t² − t³, t = e^θ, has stable roots at t = 1/2 and 2.
@@ -385,6 +388,31 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     design = np.array([[[1.0], [2.0], [3.0]]])
     with pytest.raises(EstimationError, match="got 2 stable roots"):
         search(Grid(records, Full(design), weights, np.ones((1, 1, 1))))
+
+
+@pytest.mark.parametrize("where", ["covariate", "response"])
+def test_where_there_is_no_root_the_weakest_categories_are_named(where):
+    """Rare are 4 of 3,000 records, of which nothing is left; numbers that enter as such are not named."""
+    rng = np.random.default_rng(3)
+    n, rare = 3000, np.zeros(3000, bool)
+    rare[:4] = True
+    texts = np.where(rare, "rare", rng.choice(["one", "two"], n))
+    data = {"g": texts, "h": rng.permutation(texts), "y": rng.choice([0, 1], n), "n": rng.integers(0, 20, n)}
+    book = Codebook(
+        (
+            Variable("g", role="key", categories=("one", "two", "rare")),
+            Variable("h", role="key", categories=("one", "two", "rare")),
+            Variable("y", role="other", categories=(0, 1), type="int64"),
+            Variable("n", role="other", categories=tuple(range(20)), type="int64"),
+        )
+    )
+    law = Mechanism({"g": randomised_response(3, 0.8)}, book)
+    frame = pa.table({**data, "g": rng.permutation(texts)})
+    formula, family = ("g ~ n", "multinomial") if where == "response" else ("y ~ C(g) + C(h) + n", "logistic")
+    named = weakest(held := read(formula, frame, law, family, None, None), records_of(held))
+    assert named[0] == "g = rare"
+    assert ("h = rare" in named) == (where != "response")
+    assert not any(text.startswith("n = ") for text in named)
 
 
 def test_a_coefficient_that_says_nothing_is_flagged_on_every_surface():

@@ -10,7 +10,7 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.nominal import limit_warnings
-from postrand.estimate.regression_data import amounts_of
+from postrand.estimate.regression_formula import amounts_of
 from postrand.recoding import Recode
 
 DAYS = Variable("days", "other", tuple(range(1, 31)), type="int64")

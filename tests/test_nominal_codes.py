@@ -23,6 +23,8 @@ REGION = Variable("region", "key", (1, 2, 3), ("North", "South", "East"), type="
     [
         ((1, 2, 3), ("North", "South", "East"), {}, True),
         ((1, 2, 3), ("1. North", "2) South", "3 = East"), {}, True),
+        ((1, 2, 3), ("Land 1", "Land 2", "Land 3"), {}, True),
+        ((1, 2, 10), ("1 person", "2 persons", "more than 10"), {}, False),
         (("1", "2"), ("male", "female"), {"type": "string"}, True),  # of a CSV file
         ((1, 2, 9), ("1 child", "2 children", "no answer"), {"missing_codes": (9,)}, False),
         ((1, 2, 3), ("never", "rarely", "often"), {"ordered": True}, False),

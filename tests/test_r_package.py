@@ -15,7 +15,8 @@ from benchmarks.papers.pages import place
 import postrand as pr
 from postrand import Codebook, Mechanism, Variable, estimate
 from postrand.estimate.nominal import limit_warnings
-from postrand.estimate.regression_data import amounts_of
+from postrand.estimate.regression_formula import amounts_of
+from postrand.estimate.regression_terms import answers_first, reference_notes
 from postrand.mechanism import Block, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.recoding import Recode
@@ -82,6 +83,39 @@ def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], ans
         if (name, kind) == ("joint", "mean") and "Inf" in answer["error"]
     ]
     assert [text[:11] for answer in few for text in answer["warnings"]] == ["Too few rec"]
+
+
+@pytest.mark.r
+def test_no_answer_is_no_reference_as_in_python(tmp_path: Path) -> None:
+    """Where codes for no answer are first: with labels, without, beside a missing category, and of a quantity."""
+    codes, labels = (-9, -8, 1, 2), ("refused", "don't know", "low", "high")
+    book = Codebook(
+        (
+            Variable("educ", "key", codes, labels, type="int64", missing_codes=(-9, -8)),
+            Variable("job", "key", codes, type="int64", missing="category", missing_codes=(-9,)),
+            Variable("sex", "key", (1, 2), type="int64", missing="category"),
+            Variable("pay", "other", type="double"),
+        )
+    )
+    (tmp_path / "book.json").write_text(json.dumps(book.to_dict()), "utf-8")
+    script = """
+        variables <- lapply(jsonlite::read_json("book.json")$variables, variable_of)
+        names(variables) <- vapply(variables, function(v) v$name, "")
+        release <- list(variables = variables)
+        told <- list(reference_notes(release, names(variables)),
+                     lapply(c("educ", "job", "sex"), function(name) answers_first(variables[[name]]) - 1),
+                     levels(model_values(release, "job", 0:4)))
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    notes, orders, levels = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    assert notes == list(reference_notes("y ~ educ + job + sex + pay", book, book.names))
+    assert [text.split(", the first")[0] for text in notes] == [
+        "Terms of educ compare with low",
+        "Terms of job compare with -8",
+    ]
+    assert orders == [answers_first(book[name]).tolist() for name in ("educ", "job", "sex")]
+    assert levels == ["-8", "1", "2", "-9", "(missing)"]
 
 
 LIMITED: list[dict[str, Any]] = [

@@ -86,6 +86,42 @@ def test_a_mechanism_of_ones_own_and_a_limit_never_met():
         tune(frame(), NAMES, "tau1 <= 4", sampling_fraction=0.1, weight="w")
 
 
+def test_of_several_limits_the_level_keeps_every_one():
+    """In either order: the level is that of the limit which needs most, and each limit has its figures there."""
+    weak, strong, none = "tau2 <= 60", "tau1 <= 5", "correct_matches <= 100000"
+    alone = [tune(frame(), NAMES, one, **OPTIONS).level for one in (weak, strong)]
+    assert alone[1] < alone[0]
+    for limits in ([weak, strong, none], [none, strong, weak]):
+        found = tune(frame(), NAMES, limits, **OPTIONS)
+        assert (found.level, found.measure, len(found.others)) == (alone[1], "tau1", 2)
+        for one in (found, *found.others):
+            assert one.level == found.level
+            assert {p.level: p for p in one.points}[found.level].meets(one.limit)
+        told = found.to_dict()
+        assert {one["measure"] for one in told["others"]} == {"tau2", "correct_matches"}
+        assert f"level {alone[1]:.4g} keeps every limit; tau1 is the one that needs it" in str(found)
+        assert f"this one alone allows level {alone[0]:.4g}" in str(found)
+        assert "this one alone allows the unperturbed file" in str(found)
+    assert not tune(frame(), NAMES, [none, "tau2 <= 100000"], **OPTIONS).needed
+    twice = tune(frame(), NAMES, [strong, "tau1 <= 3"], **OPTIONS)
+    assert (twice.limit, twice.level) == (3, tune(frame(), NAMES, "tau1 <= 3", **OPTIONS).level)
+    for wrong in ([], [strong, "tau9 <= 1"]):
+        with pytest.raises(UsageError, match="not of the form that is wanted"):
+            tune(frame(), NAMES, wrong, **OPTIONS)
+
+
+def test_of_several_limits_none_is_lost_where_a_curve_is_not_monotone():
+    def fold(level):
+        return Mechanism(
+            [Block((n,), randomised_response(s, min(level, 8 / level))) for n, s in zip(NAMES, SHAPE, strict=True)]
+        )
+
+    options = {**OPTIONS, "mechanism": fold, "levels": (0.2, 30.0)}
+    found = tune(frame(), NAMES, ["tau2 <= 40", "tau1 <= 5"], **options)
+    for one in (found, *found.others):
+        assert {p.level: p for p in one.points}[found.level].meets(one.limit)
+
+
 def test_a_curve_that_falls_is_said():
     """Stronger at large levels again: the level is the weakest that meets the limit, and the status says so."""
 
@@ -164,6 +200,27 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
     assert str(found).startswith(f"correct_matches <= {classes // 4}: level")
     with pytest.raises(UsageError, match="knows who is in the file"):
         tune(frame_, NAMES, "correct matches <= 5", sampling_fraction=0.1)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [3.0, 30.0])
+def test_the_stated_error_of_sampled_targets_is_that_of_repetitions_and_falls_with_the_draws(epsilon, monkeypatch):
+    """At 30 next to nothing differs between releases but the sample of persons. Each ratio within 4.5 errors."""
+    frame_, names = skewed(200), ["k1", "k2", "k3"]
+    keys = key_codes(code_data(frame_, names, None), names, "category")
+    monkeypatch.setattr("postrand.risk.informed_matches.OF_ONE", 60 * keys.records)
+    monkeypatch.setattr("postrand.risk.informed_matches.FEWEST_TARGETS", 50)
+    attack = InformedMatches.of(keys)
+    law = Mechanism([Block((n,), randomised_response(s, epsilon)) for n, s in zip(keys.names, keys.shape, strict=True)])
+    seen = {}
+    for draws, times in ((2, 80), (10, 40), (40, 12)):
+        found = np.array([attack.under(law, draws, 100 * seed)[:2] for seed in range(times)])
+        seen[draws] = found[:, 0].std(ddof=1)
+        stated = np.sqrt((found[:, 1] ** 2).mean())
+        few = 1.25 if draws == 2 else 1.0  # the larger of two estimates of a variance, of which one has two values
+        assert abs(np.log(stated / seen[draws])) < np.log(few) + 4.5 / np.sqrt(2 * times)
+        assert abs(found[:, 0].mean() - attack.unperturbed()[0]) < 4.9 * seen[draws] / times**0.5 or epsilon < 30
+    assert seen[40] < seen[10] < seen[2]
 
 
 def skewed(n=3000):

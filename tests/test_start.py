@@ -15,7 +15,8 @@ from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.privacy import DifferentialPrivacy
 from postrand.release.bundle import check_targets
-from postrand.workflow.draft import assign_roles, initialise, start
+from postrand.workflow.draft import initialise, start
+from postrand.workflow.draft_roles import assign_roles
 from postrand.workflow.pipeline import run
 
 
@@ -252,6 +253,18 @@ def test_a_dossier_inside_the_release_is_refused_before_its_folder_is_asked_for(
     with pytest.raises(ReleaseError, match="one output directory lies inside another") as caught:
         check_targets(tmp_path / "rel", tmp_path / "rel" / "internal")
     assert "create" not in str(caught.value)
+
+
+def test_files_that_exist_are_told_with_wrong_names(tmp_path):
+    """Also beside the names that recodes make, which are no columns of the file."""
+    (tmp_path / "a.csv").write_text("sex,age\nf,30\nm,40\n")
+    (tmp_path / "codebook.toml").write_text("")
+    asked = ["init", str(tmp_path / "a.csv"), "--keys", "sexx,young", "--recode", "young=age:bands:0,35"]
+    told = CliRunner().invoke(main, [*asked, "--out", str(tmp_path)])
+    assert told.exit_code == 2
+    assert "2 problems" in told.output, told.output
+    assert "the file exists" in told.output
+    assert "no column 'sexx' (did you mean 'sex'?)" in told.output
 
 
 def test_a_file_that_is_not_there_is_told_before_a_codebook_that_is(tmp_path):

@@ -71,6 +71,11 @@ def test_the_command_takes_a_plan_or_a_file_and_weights(plan):
     assert "no perturbation is needed for this limit" in result.output
     code, found = answer("tune", "--plan", plan, "--limit", "correct matches <= 100", "--draws", "2")
     assert (code, found["measure"]) == (0, "correct_matches")
+    both = ("--limit", "tau2 <= 10", "--limit", "correct matches <= 100")
+    for asked in (("--plan", plan), (survey, "--keys", "age,area,job", "--weight", "w")):
+        code, found = answer("tune", *asked, *both, "--draws", "2")
+        assert (code, found["level"]) == (0, found["others"][0]["level"])
+        assert {found["measure"], found["others"][0]["measure"]} == {"tau2", "correct_matches"}
     for words in (
         ["--limit", "tau2 <= 10"],
         [survey, "--plan", plan, "--limit", "tau2 <= 10"],

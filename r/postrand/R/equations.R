@@ -3,8 +3,9 @@
 COLLINEAR <- 1e-9
 LEVERAGE <- 0.9
 MAX_PREDICTOR <- 25
-WAY_OUT <- paste("merge categories, use fewer perturbed covariates, ask for a release with a higher epsilon, or use",
+WAY_OUT <- paste("use fewer perturbed covariates, ask for a release with a higher epsilon, or use",
                  "'postrand estimate --method likelihood'")
+FEW <- 30
 
 scaled <- function(matrix) {
   scale <- sqrt(pmax(abs(diag(matrix)), 1e-300))
@@ -15,12 +16,33 @@ is_definite <- function(matrix) {
   all(is.finite(matrix)) && min(eigen(scaled(matrix), TRUE, only.values = TRUE)$values) > COLLINEAR
 }
 
-no_root <- function(got) {
+no_root <- function(got, grid, release) {
+  named <- weakest(grid, release)
+  least <- if (length(named)) paste0(", least of ", paste(named, collapse = ", ")) else ""
+  merge <- paste0("merge categories,", if (length(named)) " these first, or leave their variable out; else")
   refuse(paste0("the corrected equations have no single stable root (", got,
-                "): the perturbation leaves too little information"), WAY_OUT)
+                "): the perturbation leaves too little information", least), paste(merge, WAY_OUT))
 }
 
-search <- function(grid, moments, family) {
+# The perturbed categories of covariates below FEW effective records t|t| / sum(a^2), t = sum(a), with a the corrected
+# weight of each record in the category: at most three, weakest first; else the weakest.
+weakest <- function(grid, release) {
+  count <- grid$cases$count
+  found <- numeric()
+  for (a in seq_along(grid$factors)) {
+    f <- grid$factors[[a]]
+    for (j in seq_along(f$names)) for (code in unique(f$codes[, j])) {
+      own <- rowSums(f$weights[, f$codes[, j] == code, drop = FALSE])[grid$cases$places[[a]]] * grid$cases$weight
+      total <- sum(count * own)
+      name <- paste(f$names[j], "=", release$variables[[f$names[j]]]$labels[code + 1])
+      found[name] <- total * abs(total) / max(sum(count * own^2), .Machine$double.xmin)
+    }
+  }
+  found <- sort(found)
+  names(utils::head(found, min(max(sum(found < FEW), 1), 3)))
+}
+
+search <- function(grid, moments, family, release) {
   gram <- crossprod(grid$design, as.vector(grid$table) * grid$design)
   held <- if (family == "gaussian") gram else crossprod(grid$design, abs(as.vector(grid$table)) * grid$design)
   if (!all(is.finite(held)) || min(abs(eigen(scaled(held), TRUE, only.values = TRUE)$values)) < COLLINEAR) {
@@ -28,7 +50,7 @@ search <- function(grid, moments, family) {
            "drop collinear terms, or merge categories that hardly occur", paste(grid$names, collapse = ", "))
   }
   if (family == "gaussian") {
-    if (!is_definite(gram)) no_root("sums of squares are not positive definite")
+    if (!is_definite(gram)) no_root("sums of squares are not positive definite", grid, release)
     return(solve(gram, grid$sums))
   }
   roots <- list()
@@ -37,14 +59,14 @@ search <- function(grid, moments, family) {
     known <- is.null(root) || any(vapply(roots, function(other) !are_apart(grid, root, other), TRUE))
     if (!known) roots <- c(roots, list(root))
   }
-  if (length(roots) > 1) no_root(paste(length(roots), "roots"))
+  if (length(roots) > 1) no_root(paste(length(roots), "roots"), grid, release)
   clear <- all(vapply(grid$factors, function(f) f$clear, TRUE))
   far <- length(roots) && family == "binomial" && max(abs(predictors(grid, roots[[1]]))) > MAX_PREDICTOR
   if (far || (clear && !length(roots))) {
     refuse("the response is separated: covariates predict it perfectly",
            "drop or merge the categories of the covariate")
   }
-  if (!length(roots)) no_root("no root from any start")
+  if (!length(roots)) no_root("no root from any start", grid, release)
   roots[[1]]
 }
 
@@ -149,10 +171,12 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   if (family != "gaussian") silent <- silent | apply(abs(ends(0.95) - as.vector(theta)), 1, min) > 10
   amount <- if (family != "binomial") asked[1]
   limits <- limit_warnings(release, c(amount, amounts_of(formula)), "regression")
-  notes <- c(if (length(amount)) nominal_warnings(release, amount), limits, if (any(silent)) {
+  unknown <- if (any(silent)) {
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
-  })
+  }
+  named <- if (length(amount)) nominal_warnings(release, amount)
+  notes <- c(named, reference_notes(release, asked[-1]), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))
   labels <- data.frame(term = grid$names)

@@ -38,12 +38,31 @@ seen_of <- function(axes, factors, records) {
   found
 }
 
+# The places of a variable's categories in the order of their terms: the first is the reference, and those that mean no
+# answer are last.
+answers_first <- function(v) {
+  order(c(v$categories %in% v$missing_codes, if (v$missing == "category") TRUE))
+}
+
+# Of which variable a formula would take a code for no answer as the reference.
+reference_notes <- function(release, names) {
+  told <- lapply(names, function(name) {
+    v <- release$variables[[name]]
+    first <- if (!length(v$categories)) 1 else answers_first(v)[1]
+    if (first == 1) return(character())
+    paste0("Terms of ", name, " compare with ", v$labels[first], ", the first category that is an answer; those that ",
+           "mean no answer come last.")
+  })
+  unlist(told) %or% character()
+}
+
 # What a formula sees of a categorical variable: numbers, or a factor.
 model_values <- function(release, name, codes) {
   v <- release$variables[[name]]
   measured <- v$kind == "number" && v$missing != "category" && !length(v$missing_codes)
   if (measured) return(as.numeric(v$categories)[codes + 1])
-  factor(codes, seq_len(v$size) - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)"))
+  order <- answers_first(v)
+  factor(codes, order - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)")[order])
 }
 
 design_of <- function(formula, release, records, clear, latent, codes, rows, seen) {

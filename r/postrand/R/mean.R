@@ -155,12 +155,15 @@ nominal_warnings <- function(release, name) {
   numbers <- suppressWarnings(as.numeric(v$categories))
   asked <- !v$categories %in% v$missing_codes
   if (!length(v$named) || v$ordered || all(numbers[asked] %in% c(0, 1))) return(character())
+  named <- v$named[asked]
+  before <- ifelse(grepl("^\\s*[^\\W\\d].*\\d\\s*$", named, perl = TRUE), sub("\\s*\\d+\\s*$", "", trimws(named)), NA)
+  names_end <- !is.na(before) & (duplicated(before) | duplicated(before, fromLast = TRUE))  # Land 1, Land 2
   repeated <- mapply(function(number, label) {
     rest <- sub("^\\s*\\d+\\s*[.):=]+(?=\\s*\\D)", "", label, perl = TRUE)
     found <- regmatches(rest, gregexpr("\\d[\\d,]*(?:\\.\\d+)?", rest, perl = TRUE))[[1]]
     abs(number) %in% as.numeric(gsub(",", "", found))
-  }, numbers[asked], v$named[asked])
-  if (sum(!is.na(numbers[asked]) & !unlist(repeated)) < 2) return(character())
+  }, numbers[asked], named)
+  if (sum(!is.na(numbers[asked]) & (names_end | !unlist(repeated))) < 2) return(character())
   shown <- paste(v$categories, v$named, sep = " = ")
   paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "),
          if (length(shown) > 3) ", ...", "), and this calculates with them as amounts. Ask for a table of ", name,

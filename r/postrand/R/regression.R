@@ -36,7 +36,7 @@ regression_of <- function(formula, release, family, weights, strata, psu, record
   y <- if (response %in% names_on) NULL else response_at(release, response, family)[records$kept]
   factors <- lapply(seq_along(axes), function(a) factor_of(release, axes, a, asked, family))
   grid <- grid_of(formula, release, axes, factors, setdiff(clear, response), records, y)
-  root <- search(grid, MOMENTS[[family]], family)
+  root <- search(grid, MOMENTS[[family]], family, release)
   covariance_of(formula, release, grid, root, MOMENTS[[family]], records, sampling, asked, family)
 }
 

@@ -173,7 +173,7 @@ def _worth(one: TableWorth) -> str:
         return f"Effective records of this table: not known, because {one.why}."
     poor = " That is of little use." if one.is_of_little_use else ""
     return (
-        f"Effective records: this table is as precise as one of {records_of(one.effective_records)} "
+        f"Effective records: this table is as precise as one of {records_of(one.effective_records, one.records)} "
         f"would be; the file has {one.records:,}.{poor}"
     )
 

@@ -60,4 +60,4 @@ def _worth(one: TableWorth, words: str = "") -> list[str | Tag]:
     """Return effective records, and below them with which variable, and whether the table is of little use."""
     said = [text for text in (words, "of little use" if one.is_of_little_use else "") if text]
     below = tags.span(one.why or "; ".join(said), class_="soft") if one.why or said else None
-    return [shown(one.effective_records), *([] if below is None else [below])]
+    return [shown(one.effective_records, one.records), *([] if below is None else [below])]

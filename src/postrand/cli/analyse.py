@@ -79,7 +79,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
 
     question = estimators()[name]
     asked = given.pop(name)
-    question.check(given)
+    question.check(given, asked)
     if excel is not None:
         require("openpyxl", "--excel needs")
     release = read(directory)

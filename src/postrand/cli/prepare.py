@@ -327,8 +327,10 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
 @click.option(
     "--limit",
     required=True,
+    multiple=True,
     metavar="LIMIT",
-    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10', 'correct_matches <= 5' or 'household_risk <= 0.2'.",
+    help="Limit of the risk: 'tau1 <= 5', 'tau2 <= 10', 'correct_matches <= 5' or 'household_risk <= 0.2'; can be "
+    "repeated: the epsilon keeps every limit.",
 )
 @_population_options
 @click.option(
@@ -346,7 +348,7 @@ def curve(prior: str, epsilons: str, plot: Path | None) -> Result:
 def tune(
     file: Path | None, keys: str | None, codebook: Path | None, plan: Path | None, reading: Any, **choices: Any
 ) -> Result:
-    """Search for the largest epsilon that meets a risk limit.
+    """Search for the largest epsilon that meets every risk limit.
 
     With FILE and --keys: one epsilon, shared equally among the keys. With --plan: the plan's structures and blocks, and
     its budgets in the same proportions. Possible answers are also that the limit is met without perturbation, or that
@@ -358,6 +360,8 @@ def tune(
     from postrand.workflow import draft
     from postrand.workflow.epsilon import above_bound, meaning
 
+    empty = [text for text in choices["limit"] if not text.strip(", \t")]
+    raise_all(UsageError, (sentence("no name is given", where="--limit", got=repr(text)) for text in empty))
     check_reading(plan, reading)
     source = None if file is None else placed(file, reading)
     found = draft.tune(source, names(keys), codebook, plan=plan, **choices)

@@ -10,7 +10,7 @@ import numpy as np
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.by_model import Fitted, alone, answers, said_of
 from postrand.estimate.pooling_rules import combine, covariance_between
-from postrand.estimate.regression_data import variables_of
+from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_result import Regression
 from postrand.mechanism import Mechanism

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,20 +27,44 @@ _SHOWN = 3
 def names_only(variable: Variable) -> bool:
     """Whether numbers are the names of categories: labels say what they stand for, and nothing says that they measure.
 
-    An order, as of a scale from 1 to 5, says it; so do the codes 0 and 1, whose mean is a share; and labels that repeat
-    the number (``85 and more``). One label without its number can be a limit's, ``none`` for 0.
+    An order, as of a scale from 1 to 5, says it; so do the codes 0 and 1, whose mean is a share; and labels that are
+    numbers (:func:`labels_name`).
 
     >>> names_only(Variable("region", "key", (1, 2, 3), ("North", "South", "East"), type="int64"))
     True
     >>> names_only(Variable("children", "key", (0, 1, 2), ("none", "1", "2 or more"), type="int64"))
     False
     """
+    shares = {number for number, _ in _labelled(variable)} <= {0.0, 1.0}
+    return not (variable.ordered or shares) and labels_name(variable)
+
+
+def labels_name(variable: Variable) -> bool:
+    """Whether labels say what numbers stand for, as names do, and do not repeat the number (``85 and more``).
+
+    One label without its number can be a limit's, ``none`` for 0. Words that several labels have before the number that
+    ends them make names of it, as in ``Land 1`` and ``Land 2``.
+
+    >>> labels_name(Variable("region", "key", (1, 2, 3), ("Land 1", "Land 2", "Land 3"), type="int64"))
+    True
+    """
+    held = [(number, text) for number, text in _labelled(variable) if number is not None]
+    words = Counter(before for _, text in held if (before := _before_number(text)))
+    named = (abs(number) not in _numbers_in(text) or words[_before_number(text)] > 1 for number, text in held)
+    return sum(named) > 1
+
+
+def _labelled(variable: Variable) -> list[tuple[float | None, str]]:
+    """Return the number and the label of each category that is an answer, if it has labels."""
     absent = {*variable.missing_codes, *_no_answers(variable)}
     pairs = zip(variable.categories, variable.labels, strict=False)
-    held = [(number_of(code), text) for code, text in pairs if code not in absent]
-    if variable.ordered or {number for number, _ in held} <= {0.0, 1.0}:
-        return False
-    return sum(number is not None and abs(number) not in _numbers_in(text) for number, text in held) > 1
+    return [(number_of(code), text) for code, text in pairs if code not in absent]
+
+
+def _before_number(text: str) -> str:
+    """Return the words before the number that ends a text; "" where there are none."""
+    found = re.fullmatch(r"\s*([^\W\d].*?)\s*\d+\s*", text)
+    return found[1] if found else ""
 
 
 def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:

@@ -153,6 +153,9 @@ class Estimator:
         Options, of :attr:`options`, without which it cannot be asked, each with its value for the example.
     package
         An optional package without which it cannot be answered.
+    instead
+        What to ask in place of the question with an option that it does not have, by the option: ``{asked}`` stands for
+        what is asked, ``{first}`` for the first name of it, ``{given}`` for what is given to the option.
 
     Examples
     --------
@@ -170,6 +173,7 @@ class Estimator:
     read: Callable[[str, str], Any] = text
     needs: Mapping[str, str] | None = None
     package: str = ""
+    instead: Mapping[str, str] | None = None
 
     def answer(
         self, frame: Any, mechanism: Any, asked: str, given: Mapping[str, str], fit: Callable[[], Any] | None = None
@@ -187,7 +191,7 @@ class Estimator:
         PostrandError
             Whatever the estimator raises.
         """
-        self.check(given)
+        self.check(given, asked)
         found = self.read(asked, f"--{self.name}")
         read = {o: o.read(given[o.name], f"--{o.name}") for o in self.options if o.name in given}
         named = {o.keyword: value for o, value in read.items() if not o.design}
@@ -222,12 +226,14 @@ class Estimator:
             return None
         return book.survey
 
-    def check(self, given: Mapping[str, str]) -> None:
+    def check(self, given: Mapping[str, str], asked: str) -> None:
         """Raise UsageError with every option that cannot be used with the question, or is missing, or its package."""
+        names = {"asked": asked, "first": asked.partition(",")[0].strip()}
+        fixes = {name: way.format(**names, given=given.get(name)) for name, way in (self.instead or {}).items()}
         known = [option.name for option in self.options]
         wanted = ", ".join(f"--{name}" for name in known)
         problems = [
-            sentence(f"--{name} cannot be used with --{self.name}", wanted=wanted)
+            sentence(f"--{name} cannot be used with --{self.name}", wanted=wanted, fix=fixes.get(name, ""))
             for name in given
             if name not in known
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,8 @@ from postrand.estimate.axes import Array, Axis, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.regression_terms import terms_of
+from postrand.estimate.regression_formula import variables_of
+from postrand.estimate.regression_terms import answers_first, is_measured, levels_told, terms_of
 from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -31,7 +31,6 @@ from postrand.estimate.survey_shared import within_units
 from postrand.estimate.tally import Cells, cell_codes, codebook_of, layout_of, needed_columns, read_columns
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import warn_shared
-from postrand.support.extras import require
 from postrand.support.showing import few
 
 FamilyName = Literal["linear", "logistic", "poisson", "multinomial"]
@@ -214,46 +213,6 @@ def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
     return problem, (*names, *family.extras)
 
 
-def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
-    """Return the response and the covariates that a formula names; raises UsageError where it cannot be read."""
-    require("formulaic", "a regression needs")
-    from formulaic import Formula
-    from formulaic.errors import FormulaicError
-
-    try:
-        parsed = Formula(formula)
-        left, right = [str(term) for term in parsed.lhs], parsed.rhs
-    except (FormulaicError, AttributeError, SyntaxError):
-        what = "the formula cannot be read"
-        fix = "write for example income ~ sex + region, with a name on each side of a +"
-        raise UsageError(sentence(what, got=repr(formula), wanted="response ~ covariates", fix=fix)) from None
-    response = left[0] if left else ""
-    needed = sorted(str(n) for n in right.required_variables)
-    if len(left) != 1 or set(parsed.lhs.required_variables) != {response} or response in needed:
-        raise UsageError(
-            sentence(
-                "the left side must be one variable, without a transformation",
-                got=repr(formula),
-                wanted="response ~ covariates",
-            )
-        )
-    return response, tuple(needed)
-
-
-def amounts_of(formula: str) -> list[str]:
-    """Return the covariates that enter a formula otherwise than by category.
-
-    >>> amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
-    ['age', 'pay']
-    """
-    from formulaic import Formula
-
-    factors = {str(factor.expr) for term in Formula(formula).rhs for factor in term.factors}
-    taken = [text for text in factors if not text.startswith("C(")]
-    covariates = variables_of(formula)[1]
-    return [n for n in covariates if any(n == t or re.search(rf"\b{re.escape(n)}\b", t) for t in taken)]
-
-
 def _has_categories(table: pa.Table, mechanism: Mechanism, name: str) -> bool:
     book = mechanism.codebook
     if book is not None and name in book:
@@ -307,6 +266,8 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
         assert data.book is not None
         variable = data.book[name]
         values = _numbers(variable) if data.family in ("linear", "poisson") else np.arange(variable.size, dtype=float)
+        if data.family == "multinomial":
+            values = np.argsort(answers_first(variable)).astype(float)  # compared with the first answer
         if data.family == "logistic" and variable.size != 2:
             fix = "merge its categories into two with [[recodes]] before a release, or ask for another family"
             raise DataError(
@@ -330,7 +291,8 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
         return ("",)
     if data.is_categorical(data.response):
         assert data.book is not None
-        return tuple(f"{text}: " for text in data.book[data.response].code_labels[1:])
+        variable = data.book[data.response]
+        return tuple(f"{variable.code_labels[code]}: " for code in answers_first(variable)[1:])
     return tuple(f"{c}: " for c in range(1, family.predictors + 1))
 
 
@@ -476,7 +438,10 @@ def _evaluated(data: Data) -> Iterator[None]:
             warnings.simplefilter("error")  # a category outside the fitted levels only warns
             yield
     except (FormulaicError, Warning, NameError, ValueError) as error:
-        raise UsageError(sentence("the formula cannot be evaluated", got=str(error), where=data.formula)) from None
+        levels = {n: _model_values(data, n).unique().to_pylist() for n in data.names if data.is_categorical(n)}
+        wanted = levels_told(data.formula, levels) if "provided levels" in str(error) else None
+        what = "the formula cannot be evaluated"
+        raise UsageError(sentence(what, got=str(error).rstrip("."), where=data.formula, wanted=wanted)) from None
 
 
 def _model_values(data: Data, name: str) -> pa.Array:
@@ -486,11 +451,13 @@ def _model_values(data: Data, name: str) -> pa.Array:
     assert data.book is not None
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
-    kinds = {type(c) for c in variable.categories}
-    if kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes:
+    if is_measured(variable):
         return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts))
+    order = answers_first(variable)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.argsort(order)[codes].astype(np.int32)), pa.array([texts[code] for code in order])
+    )
 
 
 def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:

@@ -17,6 +17,7 @@ from postrand.estimate.regression_grid import Grid, grid_of, made
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_linear import normal_of
 from postrand.estimate.regression_moments import Records, records_of
+from postrand.estimate.regression_weakest import weakest
 
 MAX_STEPS = 60
 HALVINGS = 30
@@ -31,7 +32,7 @@ SEARCHED = 1 << 18
 LEVERAGE = 0.9
 """A record's share of its own Jacobian counts as at most this."""
 WAY_OUT = (
-    "merge categories, use fewer perturbed covariates, ask for a release with a higher ε, "
+    "use fewer perturbed covariates, ask for a release with a higher ε, "
     "or the method 'likelihood' if the family is plausible"
 )
 
@@ -129,12 +130,12 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
         if np.abs(np.linalg.eigvalsh(scaled)).min() < COLLINEAR:
             raise _not_identified(normal.gram, names)
         if not _is_definite(normal.gram):
-            raise _no_root("the corrected sums of squares and products are not positive definite")
+            raise _no_root("the corrected sums of squares and products are not positive definite", data, records)
         return _solved(
             normal, Root(np.asarray(np.linalg.solve(normal.gram, normal.moment), np.float64), 1), records
         ), names
     grid, names = grid_of(data, records)
-    return _solved(grid, search(grid, names), records), names
+    return _solved(grid, search(grid, names, data), records), names
 
 
 def _solved(equations: Equations, root: Root, records: Records) -> Solved:
@@ -150,12 +151,12 @@ def _solved(equations: Equations, root: Root, records: Records) -> Solved:
     return Solved(root.theta, influence, leverage, records, root.steps)
 
 
-def search(grid: Grid, names: Sequence[str] = ()) -> Root:
+def search(grid: Grid, names: Sequence[str] = (), data: Data | None = None) -> Root:
     """Return the stable root of the equations over the grid: the one root at which the Jacobian is positive definite.
 
     Newton's method starts at the fit of a linear model on the scale of the response, at the regression that takes
     released cells for true ones, and at three constants. All are tried where the table is small or the first fails.
-    ``names`` are those of the terms, for a message.
+    ``names`` are those of the terms, and ``data`` the records, for a message.
 
     Raises
     ------
@@ -172,11 +173,11 @@ def search(grid: Grid, names: Sequence[str] = ()) -> Root:
         if found and grid.table.size > SEARCHED:
             break
     if len(found) > 1:
-        raise _no_root(f"{len(found)} stable roots")
+        raise _no_root(f"{len(found)} stable roots", data, grid.records)
     if not found and _is_clear(grid):
         raise _separated()
     if not found:
-        raise _no_root("no root from any start")
+        raise _no_root("no root from any start", data, grid.records)
     if not isinstance(grid.records.family, Logistic | Multinomial):
         return found[0]
     if np.abs(grid.predictors(found[0].theta)).max() > MAX_PREDICTOR:
@@ -336,9 +337,14 @@ def collinear(gram: Array, names: Sequence[str]) -> list[str]:
     return [name for name, share in zip(names, part, strict=True) if share > 1e-4]
 
 
-def _no_root(got: str) -> EstimationError:
+def _no_root(got: str, data: Data | None, records: Records) -> EstimationError:
     what = "the corrected equations have no single stable root: the perturbation leaves too little information"
-    return EstimationError(sentence(what, got=got, fix=WAY_OUT))
+    named = () if data is None else weakest(data, records)
+    fix = "merge categories, "
+    if named:
+        what += f", least of {', '.join(named)}"
+        fix = "merge categories, these first, or leave their variable out; else "
+    return EstimationError(sentence(what, got=got, fix=fix + WAY_OUT))
 
 
 def _separated() -> EstimationError:

@@ -15,7 +15,8 @@ from postrand.errors import EstimationError, SpecificationError, sentence
 from postrand.estimate import tidy
 from postrand.estimate.axes import Array, Axis
 from postrand.estimate.latent import Index, naive
-from postrand.estimate.regression_data import Data, FamilyName, problem_of, read, variables_of
+from postrand.estimate.regression_data import Data, FamilyName, problem_of, read
+from postrand.estimate.regression_formula import variables_of
 from postrand.mechanism import Mechanism
 
 

@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.nominal import number_of
 from postrand.recoding.base import spelt
+from postrand.support.showing import few
 
 
 def terms_of(spec: Any, covariates: Iterable[str], book: Codebook | None) -> tuple[str, ...]:
@@ -35,6 +39,53 @@ def shown(term: str, name: str, labels: Mapping[str, str] | None) -> str:
         return found[0] if number is None else f"{found[1]}{spelt(number)}]"
 
     return re.sub(rf"((?<![\w.]){re.escape(name)}\b[^\[\]:]*\[(?:T\.)?)([^\[\]]+)\]", said, term)
+
+
+def is_measured(variable: Variable) -> bool:
+    """Whether the categories are numbers, and none means no answer: a formula takes them as amounts."""
+    kinds = {type(category) for category in variable.categories}
+    return kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes
+
+
+def answers_first(variable: Variable) -> NDArray[np.intp]:
+    """Return the codes 0..S-1 in the order of their terms: the first is the reference, those for no answer are last.
+
+    >>> answers_first(Variable("educ", "key", (-9, 1, 2), type="int64", missing_codes=(-9,))).tolist()
+    [1, 2, 0]
+    """
+    absent = [code in variable.missing_codes for code in variable.categories]
+    return np.argsort([*absent, *[True] * (variable.size - len(absent))], kind="stable").astype(np.intp)
+
+
+def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence for each variable of which a formula would take a code for no answer as the reference."""
+    found = []
+    for variable in (book[name] for name in names if book is not None and name in book):
+        first = answers_first(variable)[0] if variable.is_categorical else 0
+        if first and not _has_contrast(formula, variable.name):
+            found.append(
+                f"Terms of {variable.name} compare with {variable.code_labels[first]}, the first category that is an "
+                "answer; those that mean no answer come last."
+            )
+    return tuple(found)
+
+
+def levels_told(formula: str, levels: Mapping[str, Iterable[Any]]) -> str:
+    """Return the categories of the variables for which a formula names a reference, as it has to write them.
+
+    >>> levels_told("y ~ C(educ, Treatment(3)) + C(sex)", {"educ": ["1", "2"], "sex": [1.0, 2.0]})
+    'for educ one of "1", "2"'
+    """
+    asked = {name: list(map(_written, texts)) for name, texts in levels.items() if _has_contrast(formula, name)}
+    return "; ".join(f"for {name} one of {few(texts, 20)}" for name, texts in asked.items())
+
+
+def _written(level: Any) -> str:
+    return f'"{level}"' if isinstance(level, str) else spelt(level)
+
+
+def _has_contrast(formula: str, name: str) -> bool:
+    return re.search(rf"\bC\(\s*{re.escape(name)}\s*,", formula) is not None
 
 
 def _labels(variable: Variable) -> dict[str, str]:

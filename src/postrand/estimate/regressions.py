@@ -20,15 +20,16 @@ from postrand.estimate.regression_data import (
     FAMILIES,
     Data,
     FamilyName,
-    amounts_of,
     modelled,
     prefixes,
     problem_of,
     read,
 )
 from postrand.estimate.regression_equations import solve_equations
+from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
+from postrand.estimate.regression_terms import reference_notes
 from postrand.estimate.split_members import require_alike
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_regression import Fit, surveyed_fit
@@ -58,8 +59,9 @@ def regression(
 
     ``formula`` is in Wilkinson notation, ``"affair ~ C(education) + age"``; variables that the mechanism perturbs may
     stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``.
+    Terms of categories compare with the first that is an answer: codes of the codebook for no answer come last.
     The response of a logistic regression is the second of two categories in the codebook, or 1 of 0 and 1; that of a
-    multinomial one is compared with its first category. The result says which: ``modelled``.
+    multinomial one is compared with its first category that is an answer. The result says which: ``modelled``.
 
     ``method="equations"`` solves ``Σ_i w_i Σ_k B[r_i, k] ψ(x_k, y_i, v_i; θ) = 0``, ``B = M^-1`` with the true
     categories
@@ -165,7 +167,9 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
     limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
-    return (*named, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
+    compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
+    reference = reference_notes(data.formula, data.book, compared)
+    return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 
 
 def _solved(data: Data) -> Fit:

@@ -106,5 +106,6 @@ ESTIMATORS = (
         (_METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex,area",
         read=listed,
+        instead={"by": "--table {asked},{given}, or for a mean in each group --mean {first} --by {given}"},
     ),
 )

@@ -136,7 +136,8 @@ def little_left(mechanism: Mechanism, records: int, *, compare: bool = True, at_
     ways += ["perturb them in one joint block"] * (len(mechanism.blocks) > 1)
     return sentence(
         f"little is left for tables: {tables} of one variable {verb} of little use ({LITTLE}); the least useful, "
-        f"of {least}, is worth {records_of(known[least])}, {BASES[EQUAL.basis]}; the file has {records:,} records",
+        f"of {least}, is worth {records_of(known[least], records)}, {BASES[EQUAL.basis]}; the file has {records:,} "
+        "records",
         fix=f"{', '.join(ways)}, or raise epsilon" + "; 'postrand advise' compares these ways" * compare,
     )
 
@@ -233,24 +234,27 @@ def least_and_mean(worths: Sequence[TableWorth]) -> tuple[float, float] | None:
     return (min(one.effective_records or 0.0 for one in known), harmonic(known)) if known else None
 
 
-def shown(effective: float | None) -> str:
-    """Return effective records as text.
+def shown(effective: float | None, records: int = 0) -> str:
+    """Return effective records as text; what is of little use in a file of so many ``records`` is not rounded to more.
 
-    >>> shown(2.61), shown(182.4), shown(0.0031), shown(None)
-    ('2.6', '182', 'less than 1', 'not known')
+    >>> shown(2.61), shown(182.4), shown(0.0031), shown(None), shown(99.64), shown(199.9, 20_000)
+    ('2.6', '182', 'less than 1', 'not known', '99.6', '199.9')
     """
     if effective is None:
         return "not known"
+    limit = max(USELESS_RECORDS, USELESS_SHARE * records)
+    if effective < limit <= round(effective):
+        return f"{math.floor(10 * effective) / 10:,.1f}"
     return "less than 1" if effective < 1 else f"{effective:.2g}" if effective < 9.95 else f"{effective:,.0f}"
 
 
-def records_of(effective: float | None) -> str:
+def records_of(effective: float | None, records: int = 0) -> str:
     """Return effective records with their noun: ``less than 1 unperturbed record``.
 
     >>> records_of(0.4), records_of(182.4)
     ('less than 1 unperturbed record', '182 unperturbed records')
     """
-    text = shown(effective)
+    text = shown(effective, records)
     return f"{text} unperturbed record{'s' * (text not in ('1', 'less than 1'))}"
 
 
@@ -265,7 +269,7 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
         return
     rest = [one for one in known if not one.has_no_estimate]
     poor = sum(one.is_of_little_use for one in rest)
-    least = f"{shown(found[0])} {'at least' if found[0] >= 1 else 'at worst'}"
+    least = f"{shown(found[0], worths[0].records)} {'at least' if found[0] >= 1 else 'at worst'}"
     without = f"{none}; the others are " if (none := no_estimate(worths)) else ""
     text = f"{what}: {without}worth {records_of(found[1])} {MEAN}, {least}"
     said = f"; {poor} of {'these ' * bool(without)}{len(rest)} of little use ({LITTLE})" if poor else ""
@@ -291,7 +295,7 @@ def mean_cell(worths: Sequence[TableWorth], which: int = 1) -> str | None:
     found, none = least_and_mean(worths), no_estimate(worths)
     if found is None:
         return none or None
-    return shown(found[which]) + f" ({none})" * bool(none)
+    return shown(found[which], worths[0].records) + f" ({none})" * bool(none)
 
 
 def not_known(worths: Sequence[TableWorth]) -> str:
@@ -338,7 +342,7 @@ def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
     more = unshown(len(told), MAX_LINES)
     for one in told[: len(told) - more]:
         poor = " (of little use)" if one.is_of_little_use else ""
-        yield f"  {one.name}: {shown(one.effective_records)}{poor}"
+        yield f"  {one.name}: {shown(one.effective_records, one.records)}{poor}"
     if more:
         yield f"  and {more:,} more tables, none worth less than these"
 
@@ -369,7 +373,7 @@ def two_way(
 def _own(one: TableWorth) -> str:
     if one.has_no_estimate:
         return f"no estimate: {cause_of(one.why)}" if one.why else "no estimate"
-    return one.why or shown(one.effective_records)
+    return one.why or shown(one.effective_records, one.records)
 
 
 def worth_rows(tables: Sequence[TableWorth], own: Sequence[TableWorth]) -> list[dict[str, object]]:

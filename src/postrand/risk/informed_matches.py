@@ -14,6 +14,9 @@ from postrand.risk.expected import SURE, Summary, information, outermost
 from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, informed, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
 
+OF_ONE = WORK // 5
+"""Compare so many pairs at most in one draw, of which a search has many."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InformedMatches:
@@ -44,27 +47,29 @@ class InformedMatches:
         """Return the summary of a release: the mean of the right links over draws of whole releases.
 
         It is that of the attacker who finds more, of those with the knowledges that ``informed`` tries. In large files
-        the targets are a random sample of the persons, whose error is in the standard error.
+        the targets are a random sample of the persons, another for each draw, and as many whatever the number of
+        draws: the standard error falls with the root of it.
         """
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         outermost(law, self.members)  # refuses what is not known
-        targets = self._targets(comparisons(law, n), draws, seed)
-        people = table(self.keys.take(targets))
-        known = knowledges(law, self.cells.counts.size, n)
+        many, known = self._many(comparisons(law, n)), knowledges(law, self.cells.counts.size, n)
         totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
         for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
+            targets = self._targets(many, seed + d)
+            people = table(self.keys.take(targets))
             for a, knowledge in enumerate(known):
                 right = link(self.keys, drawn, law, knowledge, targets=targets, people=people).correct
                 totals[a, d] = n * right.mean()
                 spreads[a] += float(right.var()) / draws
         best = int(totals.mean(axis=1).argmax())
         mean, between, spread = float(totals[best].mean()), float(totals[best].var(ddof=1)), float(spreads[best])
-        sampled = n * (n - targets.size) * spread / targets.size
-        one = math.sqrt(between + mean + sampled)  # who is linked adds at most a Poisson variance
+        sampled = n * (n - many) * spread / many  # of one draw, whose variance by few draws can be less by chance
+        error = math.sqrt(max(between, sampled) / draws)
+        # who is linked adds at most a Poisson variance to what differs between releases
+        one = math.sqrt(max(between - sampled, 0.0) + mean + error**2)
         stay = law.diagonal(self.cells.codes)
         unchanged = float((stay * self.cells.counts).sum() / n)
-        error = math.sqrt(between / draws + sampled)
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
 
     def figure(self, mechanism: Mechanism) -> float:
@@ -72,10 +77,12 @@ class InformedMatches:
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         return informed(self.keys, law, household=self.household).anyone.expected
 
-    def _targets(self, each: int, draws: int, seed: int) -> IntArray:
-        """Return all persons, or so many at random that the comparisons of all draws stay within bounds."""
+    def _many(self, each: int) -> int:
+        """Return the targets of one draw: all persons, or so many that its comparisons stay within bounds."""
         n = self.keys.records
-        if self.cells.counts.size * each * draws <= WORK:
-            return np.arange(n)
-        most = min(max(FEWEST_TARGETS, WORK // (each * draws)), n)
-        return np.sort(np.random.default_rng([seed, 21]).choice(n, most, replace=False))
+        return n if self.cells.counts.size * each <= OF_ONE else min(max(FEWEST_TARGETS, OF_ONE // each), n)
+
+    def _targets(self, many: int, seed: int) -> IntArray:
+        """Return the positions of so many persons, at random."""
+        n = self.keys.records
+        return np.arange(n) if many == n else np.sort(np.random.default_rng([seed, 22]).choice(n, many, replace=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -18,7 +19,7 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.mechanism.units import Unit, Units
 from postrand.risk import loglinear
-from postrand.risk.cells import KeyCodes, table
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.file import HouseholdWarning, household_numbers
@@ -80,7 +81,8 @@ class Tuning:
 
     ``needed`` is false where the unperturbed file meets the limit: ``level`` is then inf and ``mechanism`` None.
     ``status`` says how the level was found, and what could not be decided. ``of_two``: figures of the informed attacker
-    are the larger of two knowledges.
+    are the larger of two knowledges. ``others`` are the further limits that the level keeps, of which ``limit`` is the
+    one that needs the strongest perturbation.
     """
 
     measure: str
@@ -90,6 +92,7 @@ class Tuning:
     points: tuple[Point, ...]
     status: str
     of_two: bool = False
+    others: tuple[Tuning, ...] = ()
 
     @property
     def needed(self) -> bool:
@@ -100,9 +103,19 @@ class Tuning:
         """Return plain data for JSON: the level and the map, without the mechanism; the unperturbed level is None."""
         head = {"measure": self.measure, "limit": self.limit, "level": _plain(self.level), "needed": self.needed}
         points = [{**dataclasses.asdict(point), "level": _plain(point.level)} for point in self.points]
-        return {**head, "status": self.status, "points": points}
+        others = {"others": [one.to_dict() for one in self.others]} if self.others else {}
+        return {**head, "status": self.status, "points": points, **others}
 
     def __str__(self) -> str:
+        every = (self, *self.others)
+        lines = [line for one in every for line in one._table()]
+        if self.others and self.needed:
+            lines.insert(0, f"level {self.level:.4g} keeps every limit; {self.measure} is the one that needs it")
+        lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
+        said = learns({one.measure: one.level for one in every}, any(one.of_two for one in every))
+        return "\n".join([*lines, f"{capital(KEYS_ALONE)}.", *said])
+
+    def _table(self) -> list[str]:
         found = f"level {self.level:.4g}" if self.needed else "no perturbation is needed for this limit"
         lines = [f"{self.measure} <= {self.limit:g}: {found}", f"  {self.status}"]
         wide, digits = max(10, len(self.measure)), 4 if self.measure in HOUSEHOLDS else 2  # a probability is small
@@ -113,14 +126,13 @@ class Tuning:
             numbers = f"{p.risk:{wide}.{digits}f} {p.standard_error:10.2f} {p.upper:10.{digits - 1}f}"
             numbers += f" {p.information:10.3f}"
             lines.append(f"{level} {numbers} {p.unchanged:10.3f}")
-        lines.append("nats kept: what released values say of true ones, mutual information (1 nat is 1.44 bits)")
-        return "\n".join([*lines, f"{capital(KEYS_ALONE)}.", *learns({self.measure: self.level}, self.of_two)])
+        return lines
 
 
 def tune(
     data: Any,
     key_variables: Sequence[str],
-    limit: str,
+    limit: str | Sequence[str],
     *,
     sampling_fraction: float | None = None,
     weight: str | None = None,
@@ -137,6 +149,8 @@ def tune(
     seed: int = 0,
 ) -> Tuning:
     """Search for the weakest perturbation of the keys whose released file meets ``limit``, such as ``"tau2 <= 10"``.
+
+    Of several limits, the level keeps every one: the strongest of the levels that each needs by itself.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
     are right. ``"correct_matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
@@ -156,8 +170,8 @@ def tune(
     ----------
     sampling_fraction, weight
         The inclusion probability of every record, or the column of sampling weights: one of them; for
-        ``correct_matches`` none, since the attacker knows who is in the file. Limits on households need one where they
-        are about the register attacker.
+        ``correct_matches`` alone none, since the attacker knows who is in the file. Limits on households need one where
+        they are about the register attacker.
     household
         The column of household numbers, for the limits that are about households.
     units
@@ -182,39 +196,62 @@ def tune(
     DesignError
         If no level in the range certainly meets the limit.
     """
-    measure, bound = parse(limit)
+    limits = limits_of(limit)
     low, high = levels or (EACH[0] * len(key_variables), EACH[1] * len(key_variables))
     problems = [] if is_whole(draws, 2) else [_few_draws(draws)]
     if not 0 < finite(low) < finite(high):
         problems.append(sentence("the range of levels is empty", got=f"{low!r} to {high!r}", wanted="0 < low < high"))
-    problems += _share_problems(measure, sampling_fraction, weight)
-    if measure in HOUSEHOLDS and household is None:
+    problems += _share_problems([measure for measure, _ in limits], sampling_fraction, weight)
+    if household is None and (about := next((measure for measure, _ in limits if measure in HOUSEHOLDS), None)):
         fix = "use --household H (household=...), or set the role 'household' in the codebook of a plan"
-        problems.append(sentence(f"the households are not known, which {measure} is about", fix=fix))
+        problems.append(sentence(f"the households are not known, which {about} is about", fix=fix))
     raise_all(UsageError, problems)
     coded = code_data(data, list(key_variables), codebook)
     keys = key_codes(coded, key_variables, missing)
     if keys.has_wildcards:
         raise UsageError(sentence("missing keys match every value", fix="set missing='category'"))
     weights = None if weight is None else checked_weights(read_columns(data, [weight], [weight]), weight)
-    make = mechanism or (lambda level: _equal_shares(keys, level, codebook))
-    members = _members(data, units)
-    matches: Attack
+    make = functools.cache(mechanism or (lambda level: _equal_shares(keys, level, codebook)))
     numbers = None
-    if household is not None and measure in ("correct_matches", *HOUSEHOLDS):
+    if household is not None and any(measure in ("correct_matches", *HOUSEHOLDS) for measure, _ in limits):
         numbers = household_numbers(read_columns(data, [household])[household], household)
-    if measure == "correct_matches":
-        matches = InformedMatches.of(keys, members, numbers)
-    elif numbers is not None:
-        if weights is None:
-            weights = np.full(keys.records, 1 / (sampling_fraction or 1.0))
-        matches = HouseholdLimit(measure, keys, weights, numbers)
-    else:
-        tau: Tau = "tau1" if measure == "tau1" else "tau2"
-        matches = dataclasses.replace(ExpectedMatches.of(keys, tau, sampling_fraction, weights, model), members=members)
+    attack = functools.partial(_attack, keys, _members(data, units), numbers, sampling_fraction, weights, model)
+    searches = [_Search(attack(measure), make, measure, bound, draws, seed) for measure, bound in limits]
     strong, weak = (low, high) if weaker == "larger" else (high, low)
-    search = _Search(matches, make, measure, bound, draws, seed)
-    return search.find(strong, weak, tolerance)
+    return _together(searches, strong, weak, tolerance)
+
+
+def _attack(
+    keys: KeyCodes,
+    members: Members,
+    households: IntArray | None,
+    fraction: float | None,
+    weights: FloatArray | None,
+    model: loglinear.Model,
+    measure: str,
+) -> Attack:
+    """Return the attack whose risk the measure is."""
+    if measure == "correct_matches":
+        return InformedMatches.of(keys, members, households)
+    if measure in HOUSEHOLDS and households is not None:
+        each = np.full(keys.records, 1 / (fraction or 1.0)) if weights is None else weights
+        return HouseholdLimit(measure, keys, each, households)
+    tau: Tau = "tau1" if measure == "tau1" else "tau2"
+    return dataclasses.replace(ExpectedMatches.of(keys, tau, fraction, weights, model), members=members)
+
+
+def _together(searches: Sequence[_Search], strong: float, weak: float, tolerance: float) -> Tuning:
+    """Return the weakest level that every search finds within its limit, with the figures of all at this level."""
+    alone = [search.find(strong, weak, tolerance) for search in searches]
+    found = alone
+    while len(levels := {one.level for one in found}) > 1:
+        at = (min if strong < weak else max)(levels - {math.inf})
+        found = [
+            one if one.level == at else search.at(at, first, strong, weak, tolerance)
+            for search, one, first in zip(searches, found, alone, strict=True)
+        ]
+    first = next((n for n, one in enumerate(alone) if one.level == found[n].level), 0)
+    return dataclasses.replace(found[first], others=tuple(found[:first] + found[first + 1 :]))
 
 
 def _members(data: Any, units: Units | None) -> Members:
@@ -236,15 +273,15 @@ def is_informed(measure: str) -> bool:
     return measure == "correct_matches" or (measure in HOUSEHOLDS and not measure.startswith("register"))
 
 
-def _share_problems(measure: str, fraction: float | None, weight: str | None) -> list[str]:
+def _share_problems(measures: Sequence[str], fraction: float | None, weight: str | None) -> list[str]:
     """Return what is wrong with the share of the population that is in the file, which only some attackers need."""
-    if measure == "correct_matches":
+    if set(measures) == {"correct_matches"}:
         what = "this attacker knows who is in the file, so the share of the population plays no part"
         fix = "leave the sampling fraction and the weight out"
         given = fraction is not None or weight is not None
-        return [sentence(what, where=f"a limit of {measure}", fix=fix)] if given else []
+        return [sentence(what, where="a limit of correct_matches", fix=fix)] if given else []
     problems = []
-    if (fraction is None) == (weight is None) and (weight is not None or not is_informed(measure)):
+    if (fraction is None) == (weight is None) and (weight is not None or not all(map(is_informed, measures))):
         how = "unknown" if weight is None else "given twice"
         what, wanted = f"the share of the population in the file is {how}", "one of sampling fraction and weight"
         fix = "give --sampling-fraction 0.01 or --weight W, or set the role 'weight' in the codebook"
@@ -270,47 +307,54 @@ class _Search:
         self.draws, self.seed = draws, seed
         self.made: dict[float, Mechanism] = {}
         self.points: dict[float, Point] = {}
+        self.grid: list[float] = []
 
     def find(self, strong: float, weak: float, tolerance: float) -> Tuning:
         self.points[math.inf] = self._unperturbed()
         if self.points[math.inf].meets(self.bound):
             return self._result(math.inf, "the unperturbed file meets the limit")
         between = (_written(float(x), strong) for x in np.geomspace(strong, weak, STARTS)[1:-1])
-        grid = [strong, *between, weak]
+        self.grid = grid = [strong, *between, weak]
         met = [level for level in grid if self.point(level).meets(self.bound)]
         if not met:
-            raise self._none(grid)
+            raise self._none()
         safe = met[-1]  # the weakest
         if safe == grid[-1]:
-            return self._kept(safe, "the limit is met at the weak end of the range", grid, tolerance)
+            return self._kept(safe, "the limit is met at the weak end of the range", tolerance)
         over = grid[grid.index(safe) + 1]
         while abs(math.log(over / safe)) > tolerance and (middle := _written(math.sqrt(over * safe), strong)) != safe:
             if self.point(middle).meets(self.bound):
                 safe = middle
             else:
                 over = middle
-        return self._kept(safe, f"level {over:.4g} does not certainly meet it", grid, tolerance)
+        return self._kept(safe, f"level {over:.4g} does not certainly meet it", tolerance)
 
-    def _kept(self, level: float, status: str, grid: Sequence[float], tolerance: float) -> Tuning:
+    def at(self, level: float, alone: Tuning, strong: float, weak: float, tolerance: float) -> Tuning:
+        """Return the figures at a level that another limit needs, or the first stronger one that keeps this limit."""
+        self.grid = self.grid or [strong, weak]
+        allowed = f"level {alone.level:.4g}" if alone.needed else "the unperturbed file"
+        return self._kept(level, f"another limit needs this level: this one alone allows {allowed}", tolerance)
+
+    def _kept(self, level: float, status: str, tolerance: float) -> Tuning:
         """Return the level, or the first stronger one, that meets the limit in the figure of other pages too.
 
         They draw other releases of its plan, whose figure can be above the limit by the error of both.
         """
-        strong, weak = grid[0], grid[-1]
+        strong, weak = self.grid[0], self.grid[-1]
         step = math.exp(math.copysign(tolerance, strong - weak))
         while not (self.point(level).meets(self.bound) and self._figure(level) <= self.bound):
             if level == strong:
-                raise self._none(grid)
+                raise self._none()
             status = f"level {level:.4g} does not meet it in every simulation"
             level = _written(level * step, strong)
             level = strong if (level - strong) * (weak - strong) <= 0 else level
-        return self._result(level, status, grid)
+        return self._result(level, status)
 
     def _figure(self, level: float) -> float:
         return self.matches.figure(self.made[level]) if isinstance(self.matches, InformedMatches) else 0.0
 
-    def _none(self, grid: Sequence[float]) -> DesignError:
-        found = min((self.points[level] for level in grid), key=lambda p: p.risk)
+    def _none(self) -> DesignError:
+        found = min((p for level, p in self.points.items() if math.isfinite(level)), key=lambda p: p.risk)
         got = f"{found.risk:.2f} at best, with a standard error of {found.standard_error:.2f}"
         what, fix = f"no level in the range certainly meets {self.measure} <= {self.bound:g}", "widen the range"
         return DesignError(sentence(what, got=got, fix=f"{fix}, raise draws, or coarsen the keys"))
@@ -325,8 +369,8 @@ class _Search:
     def _unperturbed(self) -> Point:
         return Point(math.inf, *self.matches.unperturbed())
 
-    def _result(self, level: float, status: str, grid: Sequence[float] = ()) -> Tuning:
-        parts = [status, *self._undecided(level), *self._falls(grid)]
+    def _result(self, level: float, status: str) -> Tuning:
+        parts = [status, *self._undecided(level), *self._falls()]
         points = tuple(self.points[at] for at in sorted(self.points))
         mechanism = self.made.get(level)
         of_two = mechanism is not None and self._has_two(mechanism)
@@ -349,9 +393,9 @@ class _Search:
             return []
         return [f"levels up to {max(near):.4g} could meet it too: {self.draws} draws cannot decide"]
 
-    def _falls(self, grid: Sequence[float]) -> list[str]:
+    def _falls(self) -> list[str]:
         """Say where a weaker perturbation has less risk than a stronger one, beyond the error of the draws."""
-        points = [self.points[level] for level in grid]
+        points = [self.points[level] for level in self.grid if level in self.points]
         for one, two in itertools.pairwise(points):
             error = math.hypot(one.standard_error, two.standard_error)
             if one.risk - two.risk > 3 * error + 1e-9 * one.risk:
@@ -362,7 +406,17 @@ class _Search:
         return []
 
 
-def parse(limit: str) -> tuple[str, float]:
+def limits_of(limit: str | Sequence[str]) -> list[tuple[str, float]]:
+    """Return the measure and the bound of each limit that is asked for, one or several; raises UsageError.
+
+    >>> limits_of("tau2 <= 10"), limits_of(["tau2 <= 10", "household risk <= 0.2"])
+    ([('tau2', 10.0)], [('tau2', 10.0), ('household_risk', 0.2)])
+    """
+    several = not isinstance(limit, str) and isinstance(limit, Sequence) and len(limit) > 0
+    return [parse(one) for one in limit] if several else [parse(limit)]
+
+
+def parse(limit: Any) -> tuple[str, float]:
     """Return the measure and the bound of a limit such as ``"tau2 <= 10"``; raises UsageError."""
     found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
     try:

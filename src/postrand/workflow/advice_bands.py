@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from postrand.codebook import Codebook, Variable
+from postrand.estimate.nominal import labels_name
 from postrand.recoding import Recode
 
 MANY = 12
@@ -45,8 +46,11 @@ def unbanded(book: Codebook, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _bands(book: Codebook, variable: Variable) -> dict[str, Any] | None:
-    """Return the recode of one variable, None where it has few values, is not of whole numbers, or is in a rule."""
-    if variable.size <= MANY or book.recode_of(variable.name) is not None:
+    """Return the recode of one variable, None where it has few values, is not of whole numbers, or is in a rule.
+
+    Numbers that labels name, such as those of regions, have no natural order, or bands would hide what they mean.
+    """
+    if variable.size <= MANY or book.recode_of(variable.name) is not None or labels_name(variable):
         return None
     if any(variable.name in rule.variables for rule in book.rules):
         return None  # the rule names categories that bands would replace

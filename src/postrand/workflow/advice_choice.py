@@ -12,7 +12,7 @@ from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
-from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, little_use, pairs_of, table_worth
+from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, little_use, pairs_of, shown, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
@@ -123,9 +123,34 @@ def designed(plan: Plan) -> Mechanism:
 
 def beats(a: Trial, b: Trial) -> bool:
     """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one."""
-    first, second = _measures(a), _measures(b)
-    as_good = all(x >= y - ALIKE * abs(y) for x, y in zip(first, second, strict=True))
-    return as_good and any(x > y + ALIKE * abs(y) for x, y in zip(first, second, strict=True))
+    pairs = list(zip(_measures(a), _measures(b), strict=True))
+    return all(x >= y - ALIKE * abs(y) for x, y in pairs) and any(_is_more(x, y) for x, y in pairs)
+
+
+def _is_more(one: float, other: float) -> bool:
+    return one > other + ALIKE * abs(other)
+
+
+def _better(winner: Trial, trial: Trial) -> str:
+    """Return in which measures one plan is better than another, with the figures that are not of tables."""
+    bounds = [one.mechanism.units.bounds for one in (winner, trial) if one.mechanism.units is not None]
+    units = " or ".join(dict.fromkeys(unit for one in bounds for unit in one))
+    has = trial.candidate.has_epsilon
+    own, largest = (f"{level:g}" if has else "none" for level in (trial.epsilon, trial.largest))
+    told = (
+        f"epsilon ({winner.epsilon:g} against {own})",
+        f"the epsilon of the largest {units} ({winner.largest:g} against {largest})" * bool(units),
+        "tables of one variable",
+        "tables of two variables",
+        f"detail ({_combinations(winner)} combinations of categories against {_combinations(trial)})",
+        "whole records (each shows all its variables)",
+    )
+    measures = zip(told, _measures(winner), _measures(trial), strict=True)
+    return " and ".join(text for text, x, y in measures if text and _is_more(x, y))
+
+
+def _combinations(trial: Trial) -> str:
+    return f"{math.exp(trial.detail):,.0f}" if trial.detail < 30 else f"10^{trial.detail / math.log(10):.0f}"
 
 
 def _measures(trial: Trial) -> tuple[float, ...]:
@@ -144,8 +169,9 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     for trial in held:
         winner = next((other for other in useful or held if other is not trial and beats(other, trial)), None)
         if winner is not None:
-            as_good = f"as good in everything (differences within {ALIKE:.0%} count as none), and better in something"
-            left.append((trial, f"'{winner.candidate.name}' is {as_good}: {_against(winner, trial)}"))
+            as_good = f"as good in everything (differences within {ALIKE:.0%} count as none)"
+            better = f"better in {_better(winner, trial)}"
+            left.append((trial, f"'{winner.candidate.name}' is {as_good}, and {better}: {_against(winner, trial)}"))
         elif useful and trial.is_useless:
             left.append(
                 (
@@ -169,11 +195,14 @@ def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
 
 def _against(winner: Trial, trial: Trial) -> str:
     its, own = (f" at epsilon = {one.epsilon:g}" * one.candidate.has_epsilon for one in (winner, trial))
-    return (
-        f"there{its} tables of one variable are worth {_records(winner.one)} records against {_records(trial.one)} of "
-        f"this way{own}, of two {_records(winner.two)} against {_records(trial.two)}, {BASES[EQUAL.basis]}"
+    one, two = (
+        [shown(worth, worths[0].records if worths else 0) for worth, worths in pairs]
+        for pairs in (
+            ((winner.one, winner.one_way), (trial.one, trial.one_way)),
+            ((winner.two, winner.two_way), (trial.two, trial.two_way)),
+        )
     )
-
-
-def _records(worth: float) -> str:
-    return f"{worth:,.0f}" if worth >= 9.5 else f"{worth:.2g}"
+    return (
+        f"there{its} tables of one variable are worth {one[0]} records against {one[1]} of this way{own}, of two "
+        f"{two[0]} against {two[1]}, {BASES[EQUAL.basis]}"
+    )

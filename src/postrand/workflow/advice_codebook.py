@@ -14,7 +14,7 @@ from postrand.plan import infer, numbering
 from postrand.support import saving
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
-from postrand.workflow.draft import assign_roles
+from postrand.workflow.draft_roles import assign_roles
 
 _ENTRY = "[[variables]]\n"
 

@@ -19,7 +19,7 @@ from postrand.codebook.quantity_codes import note_of
 from postrand.codebook.variable import ROLES
 from postrand.designers import UniformOffDiagonal
 from postrand.engines.database import Table, open_records
-from postrand.errors import DataError, ReleaseError, UsageError, nearest, raise_all, sentence
+from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import alike, infer, load_plan, writing
 from postrand.privacy import DifferentialPrivacy
@@ -33,7 +33,7 @@ from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.merged import published
 from postrand.risk.sample import Sampled, sampled
-from postrand.risk.tuning import parse
+from postrand.risk.tuning import limits_of
 from postrand.support.inputs import has_controls
 from postrand.workflow import asked_units, declared
 from postrand.workflow.advice_needs import Needs
@@ -49,6 +49,7 @@ from postrand.workflow.draft_decisions import (
     with_settled,
     with_texts,
 )
+from postrand.workflow.draft_roles import assign_roles, roles_of
 from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
@@ -59,9 +60,6 @@ from postrand.workflow.swallowed import all_told, in_quantities, with_notes
 from postrand.workflow.tuning import tune_plan
 
 NOTE_WIDTH = 110
-ONE = {"weight": "sampling weight", "household": "column of household numbers", "record_key": "record key"}
-"""Roles that one column can have."""
-TITLE = "if a title stands above the names of the columns, remove these lines; or give --separator"
 PLAN_HEAD = """\
 Plan of a release: all decisions in one file. Paths are relative to this file.
 Run it with: postrand protect --plan plan.toml --out release
@@ -158,7 +156,10 @@ def start(
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
     source = open_records(opened_as)  # a file that is not there is told first
-    raise_all(UsageError, [sentence("the file exists", where=str(p), fix="remove it, or give --out") for p in existing])
+    if existing:
+        columns = dict.fromkeys([*source.schema.names, *(str(entry.get("variable")) for entry in entries)])
+        there = [sentence("the file exists", where=str(path), fix="remove it, or give --out") for path in existing]
+        raise_all(UsageError, [*there, *roles_of(list(columns), roles)[1]])
     hidden = [
         sentence("the name of a column contains a control character", got=repr(n), fix="rename the column in the file")
         for n in source.schema.names
@@ -265,35 +266,6 @@ def make_folder(folder: Path) -> None:
 def _unwritable(what: str, folder: Path, error: OSError) -> UsageError:
     got, fix = error.strerror or type(error).__name__, "use --out with a folder that you can write to"
     return UsageError(sentence(what, where=str(folder), got=got, fix=fix))
-
-
-def assign_roles(columns: Sequence[str], roles: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the role of each column, empty if none is given; raises UsageError with all wrong names together.
-
-    >>> assign_roles(["sex", "age", "pay"], {"key": ["sex"], "other": ["*"]})
-    {'sex': 'key', 'age': 'other', 'pay': 'other'}
-    """
-    problems, assigned, rest = [], dict.fromkeys(columns, ""), ""
-    for role, given in roles.items():
-        role = role.replace("-", "_")
-        if role in ONE and len(given) > 1:
-            problems.append(sentence(f"a file has one {ONE[role]}", got=", ".join(given), fix="name one of them"))
-        if role not in ROLES:
-            problems.append(sentence(f"unknown role {role!r}{nearest(role, ROLES)}", wanted=", ".join(ROLES)))
-        for name in given:
-            if name == "*":
-                problems += [sentence("'*' is given to two roles")] * bool(rest)
-                rest = role
-            elif name not in assigned:
-                fix = TITLE if len(columns) == 1 else ""
-                what = f"no column {name!r}{nearest(name, columns)}"
-                problems.append(sentence(what, wanted=", ".join(columns), fix=fix))
-            elif assigned[name]:
-                problems.append(sentence(f"column {name!r} has two roles", got=f"{assigned[name]} and {role}"))
-            else:
-                assigned[name] = role
-    raise_all(UsageError, problems)
-    return {name: role or rest for name, role in assigned.items()}
 
 
 def plan_text(
@@ -456,7 +428,7 @@ def tune(
     plan: Path | None = None,
     **choices: Any,
 ) -> risk.Tuning:
-    """Find the weakest perturbation within a risk limit, for ``file`` and ``keys`` or for a ``plan``.
+    """Find the weakest perturbation within every risk limit, for ``file`` and ``keys`` or for a ``plan``.
 
     A plan names its own file, codebook and keys; its budgets are scaled together. ``choices`` go to
     :func:`postrand.risk.tune`, with the codebook's weight and household where none is chosen.
@@ -472,7 +444,7 @@ def tune(
             raise UsageError(sentence("there is nothing to tune", fix=fix))
         book = None if codebook is None else infer.load_codebook(codebook)
         chosen = choices if book is None else _weighted(book, choices)
-        if parse(choices["limit"])[0] == "correct_matches":  # for which a weight is refused
+        if {measure for measure, _ in limits_of(choices["limit"])} == {"correct_matches"}:  # a weight is refused
             chosen = {**chosen, "weight": choices.get("weight")}
         return risk.tune(open_records(file, book), keys, codebook=book, **chosen)
     given = {"FILE": file, "--keys": keys, "--codebook": codebook}

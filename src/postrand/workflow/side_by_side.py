@@ -192,7 +192,7 @@ def worth_cell(one: TableWorth) -> str:
     """Return the worth of a table, with a mark where it is of little use."""
     if one.has_no_estimate:
         return "no estimate"
-    return shown(one.effective_records) + (" (of little use)" if one.is_of_little_use else "")
+    return shown(one.effective_records, one.records) + (" (of little use)" if one.is_of_little_use else "")
 
 
 def _setting(name: str, plans: Sequence[str], texts: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from postrand import risk
@@ -13,7 +13,7 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.values import BlockPlan
 from postrand.privacy import MODELS, level_of, models_of
-from postrand.risk.tuning import is_informed, parse
+from postrand.risk.tuning import is_informed, limits_of
 from postrand.support.showing import few
 from postrand.support.warned import heard
 from postrand.workflow.design_blocks import design_blocks
@@ -54,14 +54,14 @@ def scaled(plan: Plan, epsilon: float) -> Plan:
 
 def tune_plan(
     plan: Plan,
-    limit: str,
+    limit: str | Sequence[str],
     *,
     sampling_fraction: float | None = None,
     weight: str | None = None,
     household: str | None = None,
     **choices: Any,
 ) -> risk.Tuning:
-    """Search for the largest total ε of a plan whose release certainly meets ``limit``; the level is that total.
+    """Search for the largest total ε of a plan whose release certainly meets every ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
     ``weight`` its variable with the role ``weight`` is used, and without a ``household`` that of this role.
@@ -80,10 +80,10 @@ def tune_plan(
     if not keys:
         what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
         raise UsageError(sentence(what, where="codebook", fix=fix))
-    measure = parse(limit)[0]
-    if measure != "correct_matches" and sampling_fraction is None and weight is None:
+    measures = {measure for measure, _ in limits_of(limit)}
+    if measures != {"correct_matches"} and sampling_fraction is None and weight is None:
         weight = next((v.name for v in book.with_role("weight")), None)
-        if weight is None and not is_informed(measure):
+        if weight is None and not all(map(is_informed, measures)):
             fix = "use --sampling-fraction or --weight, or set the role 'weight' in the codebook"
             raise UsageError(sentence("the share of the population in the file is not known", fix=fix))
 
