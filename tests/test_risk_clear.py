@@ -8,29 +8,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from postrand.risk.reveals import CHANCE, LIKELY, PairReveal, told
+from postrand.risk.reveals import CHANCE, LIKELY, RARER, PairReveal, told
 
 PAIRS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
 
 
 def by_hand(records):
-    """Return the three measures from the list of (true value, clear value)."""
+    """Return the four measures from the list of (true value, clear value)."""
     n, true, seen = len(records), Counter(r[0] for r in records), Counter(r[1] for r in records)
     if len(true) < 2 or len(seen) < 2:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     inside = {c: Counter(i for i, d in records if d == c) for c in seen}
     blind = max(true.values())
     right = sum(max(inside[c].values()) for c in seen)
     top = {c: max(inside[c], key=lambda i: (inside[c][i], -i)) for c in seen}
     held = {c: inside[c][top[c]] for c in seen}
     near = {c: held[c] >= LIKELY * seen[c] and 2 * true[top[c]] / n <= held[c] / seen[c] for c in seen}
-    certain = [c for c in seen if len(inside[c]) == 1 or near[c]]
+    rest = {c: (1 - held[c] / seen[c], 1 - true[top[c]] / n) for c in seen}
+    rarer = {c: rest[c][0] <= 0.01 + 1e-12 and RARER * rest[c][0] <= rest[c][1] + 1e-12 for c in seen}
+    certain = [c for c in seen if len(inside[c]) == 1 or near[c] or rarer[c]]
     chance = {c: binom.sf(held[c] - 1, seen[c], true[top[c]] / n) for c in seen}
     shown = [c for c in certain if chance[c] <= CHANCE / len(seen)]
     x = np.array([[i == j for i, _ in records] for j in true], dtype=float)
     y = np.array([[c == d for _, c in records] for d in seen], dtype=float)
-    same = np.corrcoef(np.vstack([x, y]))[: len(x), len(x) :].max()
-    return (right - blind) / (n - blind), sum(seen[c] for c in shown) / n, same
+    same = np.abs(np.corrcoef(np.vstack([x, y]))[: len(x), len(x) :]).max()
+    left = {c: sum(true[i] for i in inside[c]) / n for c in seen}
+    ruled = sum(seen[c] * (1 - left[c]) for c in seen if 2 ** len(true) * left[c] ** seen[c] <= CHANCE / len(seen))
+    return (right - blind) / (n - blind), sum(seen[c] for c in shown) / n, same, ruled / n
 
 
 @given(PAIRS)
@@ -39,7 +43,7 @@ def test_measures_against_every_record(records):
     for pair in records:
         table[pair] += 1
     found = told(table)
-    assert (found.guessed, found.settled, found.same) == pytest.approx(by_hand(records), abs=1e-9)
+    assert (found.guessed, found.settled, found.same, found.excluded) == pytest.approx(by_hand(records), abs=1e-9)
 
 
 def test_a_dummy_settles_its_category_and_independence_nothing():

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from postrand.codebook.coding import value_type
 from postrand.codebook.no_answer import file_codes
 from postrand.formats import Source
+from postrand.plan.free_texts import with_texts
 from postrand.plan.infer import is_nested
-from postrand.workflow.draft_decisions import with_texts
-from postrand.workflow.swallowed import MAX_RECORDS
+
+MAX_RECORDS = 100_000
+"""So many records are searched for texts."""
 
 
 @dataclass(slots=True, eq=False)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand.plan.infer import MAX_CATEGORIES
+from postrand.plan.infer import MAX_CATEGORIES, MEANT
 from postrand.plan.numbering import LEAST_NUMBERS, numbers_persons, parts_of_name
-from postrand.risk.finding import PLAN_STATES, PUBLISHED, Finding
-from postrand.risk.singled import MAX_ALONE
 from postrand.support.arrow import from_texts, index_values
+from postrand.support.measure_names import MAX_ALONE
 
 NAMING = "seems to name or number persons or households"
 TEXTS = "holds free text, which can name persons"
@@ -139,12 +138,6 @@ def identifying(column: pa.ChunkedArray, variable: Mapping[str, Any]) -> str:
     return TEXTS if lists_texts(variable) or is_free_text(column, variable["name"]) else ""
 
 
-def named(name: str, what: str, as_is: Collection[str], states: str = PLAN_STATES) -> Finding:
-    """Return the finding on a column that names persons or holds free text; ``states`` begins what is decided."""
-    said = f"; {states} that it is released as it is" if name in as_is else ""
-    return Finding("names", (name,), (), f"{name} {what}{said}", is_open=name not in as_is, is_decided=name in as_is)
-
-
 def perturbed_texts(column: pa.ChunkedArray | None, variable: Mapping[str, Any]) -> bool:
     """Return whether a perturbed variable holds free text: its values would be published in the codebook.
 
@@ -153,14 +146,23 @@ def perturbed_texts(column: pa.ChunkedArray | None, variable: Mapping[str, Any])
     return lists_texts(variable) or (column is not None and is_free_text(column, variable["name"], 2))
 
 
-def published(names: Sequence[str], listed: Collection[str]) -> list[Finding]:
-    """Return the findings on perturbed variables of free text, whose values a release lists; ``listed`` are decided."""
-    parts = ([n for n in names if n not in listed], [n for n in names if n in listed])
-    found = []
-    for held, said in zip(parts, ("", f"; {PLAN_STATES} that they are listed"), strict=True):
-        text = f"{PUBLISHED}: {', '.join(held)}{said}"
-        found += [Finding("names", (), tuple(held), text, is_open=not said, is_decided=bool(said))] if held else []
-    return found
+def with_texts(table: pa.Table, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the drafts, with a note on those that hold free text: whose values mean no "no answer" either."""
+    return [_noted(draft) if _holds_text(table, draft) else draft for draft in drafts]
+
+
+def _holds_text(table: pa.Table, draft: Mapping[str, Any]) -> bool:
+    if draft["role"] in ("drop", "weight", "household", "record_key") or draft["name"] not in table.column_names:
+        return False
+    column = table.column(draft["name"])
+    if draft["role"] == "key":
+        return perturbed_texts(column, draft)
+    return lists_texts(draft) or is_free_text(column, draft["name"])
+
+
+def _noted(draft: dict[str, Any]) -> dict[str, Any]:
+    kept = [note for note in draft["notes"] if not note.startswith(MEANT)]
+    return {**draft, "notes": [*kept, NOTE]}
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

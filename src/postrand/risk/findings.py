@@ -30,6 +30,11 @@ from postrand.support.measure_names import KEYS_ALONE
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
 """The headings of findings."""
+OF_SEVERAL = (
+    "What three or more unperturbed columns together reveal of a perturbed one was looked for in sums, means and scores "
+    "of numbers alone: other functions of three are not found."
+)
+"""What is never tried of any file: said wherever all is told, and left out of the short form."""
 MAX_NAMED = 8
 """So many unperturbed columns are named, where all of them are meant."""
 
@@ -111,7 +116,8 @@ class Findings:
     def brief(self) -> tuple[str, ...]:
         """Every finding in a line or two, what gives away most first, decided or not: internal."""
         found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
-        return (*(finding.brief for finding in found), *self.alone(exact=True), *self.not_tried)
+        left = (text for text in self.not_tried if text != OF_SEVERAL)
+        return (*(finding.brief for finding in found), *self.alone(exact=True), *left)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -419,10 +425,7 @@ def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | N
 def _not_told(codebook: Codebook, mechanism: Mechanism, clear: Sequence[str]) -> Iterator[str]:
     """Yield of which columns together nobody knows what they reveal."""
     if len(clear) > 2 and perturbed_of(mechanism):
-        yield (
-            "What three or more unperturbed columns together reveal of a perturbed one was looked for in sums, means "
-            "and scores of numbers alone: other functions of three are not found."
-        )
+        yield OF_SEVERAL
     left = len(hidden_in(codebook)) - MAX_HIDDEN
     if left > 0 and (weights := weights_of(codebook, clear)):
         yield f"Weights ({listed(weights)}) were not compared with {left} of the columns that are not released."

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.risk.sample import Sampled
+from postrand.support.measure_names import MAX_ALONE as MAX_ALONE
 
 MAX_COLUMNS = 12
 """So many columns, the most identifying ones, are tried together."""
-MAX_ALONE = 0.01
-"""A column that singles out more of the records alone needs a decision; a convention."""
 _DENSE = 1 << 22
 Codes = tuple[NDArray[np.int64], int]
 

@@ -33,12 +33,13 @@ LEARNS = (
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
-    "How frequent combinations of keys are, the informed attacker learns from the release, or knows because the keys "
-    "of all persons are known: each figure after the plan is the larger of two knowledges. Each person is linked by "
-    "itself; somebody who links all persons together may find more."
+    "How frequent combinations of keys are, the informed attacker learns from the release, or knows with the keys of "
+    "all persons: each figure after the plan is the larger of both. Who links all persons together may find more."
 )
 """The same where both knowledges were tried."""
 
+MAX_ALONE = 0.01
+"""A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of figures of risk must know where other columns leave too."""
 

@@ -46,8 +46,8 @@ MEASURES = {
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 INFORMED = (
-    "The informed attacker knows the true keys of a person, that the person is in the file, the matrices and the "
-    "release, and links the person to the most likely record; figures add this up over all persons."
+    "The informed attacker knows the keys of a person of the file, the matrices and the release, and links the person "
+    "to the most likely record."
 )
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 RISK_ALONE = (

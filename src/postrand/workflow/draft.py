@@ -22,6 +22,7 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, ReleaseError, UsageError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import alike, infer, load_plan, writing
+from postrand.plan.free_texts import with_texts
 from postrand.privacy import DifferentialPrivacy
 from postrand.recoding.typed import entries_of, typed_errors
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -47,7 +48,6 @@ from postrand.workflow.draft_decisions import (
     settled_lines,
     singled_alone,
     with_settled,
-    with_texts,
 )
 from postrand.workflow.draft_roles import assign_roles, roles_of
 from postrand.workflow.epsilon import above_bound, meaning, shares

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
@@ -88,25 +86,6 @@ def seems_none(draft: Mapping[str, Any]) -> bool:
 def texts_of(drafts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the columns that hold free text, with their roles."""
     return {draft["name"]: draft["role"] for draft in drafts if free_texts.NOTE in draft["notes"]}
-
-
-def with_texts(table: pa.Table, drafts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the drafts, with a note on those that hold free text: whose values mean no "no answer" either."""
-    return [_noted(draft) if _holds_text(table, draft) else draft for draft in drafts]
-
-
-def _holds_text(table: pa.Table, draft: Mapping[str, Any]) -> bool:
-    if draft["role"] in ("drop", "weight", "household", "record_key") or draft["name"] not in table.column_names:
-        return False
-    column = table.column(draft["name"])
-    if draft["role"] == "key":
-        return free_texts.perturbed_texts(column, draft)
-    return free_texts.lists_texts(draft) or free_texts.is_free_text(column, draft["name"])
-
-
-def _noted(draft: dict[str, Any]) -> dict[str, Any]:
-    kept = [note for note in draft["notes"] if not note.startswith(infer.MEANT)]
-    return {**draft, "notes": [*kept, free_texts.NOTE]}
 
 
 def with_settled(draft: dict[str, Any], settles: Settles) -> dict[str, Any]:

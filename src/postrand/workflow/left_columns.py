@@ -12,11 +12,12 @@ from postrand.columns.source import as_numbers
 from postrand.data.frames import TableSource
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
-from postrand.plan.free_texts import identifying, named
+from postrand.plan.free_texts import identifying
 from postrand.plan.numbering import household_among
 from postrand.risk.finding import listed
 from postrand.risk.findings import Finding, Findings, share_text, singling
 from postrand.risk.linked import columns_of, gathered, links
+from postrand.risk.naming import named
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE

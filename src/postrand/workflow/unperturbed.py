@@ -10,6 +10,7 @@ import pyarrow as pa
 from postrand.codebook.variable import RELEASED_ROLES, variable_to_dict
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan, free_texts
+from postrand.risk import naming
 from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
@@ -86,7 +87,7 @@ def _identifying(plan: Plan, sample: Sampled, found: Findings, decided: Sequence
     left = [v for v in plan.codebook.variables if v.role not in ("weight", "household", "record_key")]
     held = [v for v in left if v.name in sample.alone and v.name not in told]
     what = {v.name: free_texts.identifying(sample.table.column(v.name), variable_to_dict(v)) for v in held}
-    return [free_texts.named(name, text, decided) for name, text in what.items() if text]
+    return [naming.named(name, text, decided) for name, text in what.items() if text]
 
 
 def _published(plan: Plan, sample: Sampled | None) -> list[Finding]:
@@ -96,7 +97,7 @@ def _published(plan: Plan, sample: Sampled | None) -> list[Finding]:
         column = None if sample is None else sample.table.column(variable.name)
         if free_texts.perturbed_texts(column, variable_to_dict(variable)):
             names.append(variable.name)
-    return free_texts.published(names, plan.release.listed)
+    return naming.published(names, plan.release.listed)
 
 
 def _columns(known: Known, sample: Sampled | None) -> dict[str, pa.Array | pa.ChunkedArray]:
