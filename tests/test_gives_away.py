@@ -180,3 +180,37 @@ def test_a_sorted_file_in_its_own_order_is_told(tmp_path):
         assert [one.about for one in findings.found if one.code == "order"] == told_of
         said = [one.sentence for one in findings.found if one.code == "order"]
         assert all("set shuffle = true in [release]" in text for text in said)
+
+
+@pytest.mark.parametrize("form", ["text", "number"])
+def test_exact_values_that_many_records_have_are_compared_one_by_one(form):
+    """A school of 35 pupils says the region, although bins of its numbers, or no bins of its texts, say little."""
+    rng = np.random.default_rng(11)
+    school = rng.permutation(np.repeat(np.arange(200), 35))
+    region = rng.permutation(np.arange(200) % 5)[school]
+    codes = pa.array(school) if form == "number" else pa.array([f"S{k:03}" for k in school])
+    book = pr.Codebook((
+        pr.Variable("region", role="key", categories=tuple(range(5)), type="int64"),
+        pr.Variable("school", role="other", type="string" if form == "text" else "int64"),
+    ))  # fmt: skip
+    law = Mechanism({"region": pr.randomised_response(5, 1.0)}).bind(book)
+    findings = find(TableSource(pa.table({"region": region, "school": codes})), book, law, ["school"])
+    (one,) = [one for one in findings.found if one.about == ("region",)]
+    assert one.is_open
+    assert findings.pairs[0].right == pytest.approx(1) or one.code == "linked"
+
+
+def test_what_is_compared_in_ranges_alone_or_not_at_all_is_named():
+    rng = np.random.default_rng(12)
+    sex = rng.integers(0, 2, N)
+    fine = rng.integers(0, 600, N)
+    book = pr.Codebook((
+        pr.Variable("sex", role="key", categories=(0, 1), type="int64"),
+        pr.Variable("fine", role="other", type="int64"),
+        pr.Variable("text", role="other", type="string"),
+    ))  # fmt: skip
+    law = Mechanism({"sex": pr.randomised_response(2, 1.0)}).bind(book)
+    table = pa.table({"sex": sex, "fine": fine, "text": [f"t{k}" for k in fine]})
+    said = " ".join(find(TableSource(table), book, law, ["fine", "text"]).not_tried)
+    assert "Compared in ranges alone, because few records have each of their values: fine." in said
+    assert "Not known, because of too many different values: what text may reveal of sex." in said

@@ -22,17 +22,18 @@ from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
-from postrand.risk.telling import told_pairs
+from postrand.risk.telling import in_ranges, told_pairs
 from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_linearly
 from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.showing import few
 
 CLEAR, OTHER = "Released unperturbed, with no protection of their own", "Other findings"
 """The headings of findings."""
 OF_SEVERAL = (
-    "What three or more unperturbed columns together reveal of a perturbed one was looked for in sums, means and scores "
-    "of numbers alone: other functions of three are not found."
+    "What three or more unperturbed columns together reveal of a perturbed one was looked for in sums, means and "
+    "scores of numbers alone: other functions of three are not found."
 )
 """What is never tried of any file: said wherever all is told, and left out of the short form."""
 MAX_NAMED = 8
@@ -241,7 +242,8 @@ def find_in(
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
     coded = [v.name for v in codebook.variables if v.is_categorical]
-    pairs, joint, left = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled])
+    weights = weights_of(codebook, clear)
+    pairs, joint, left = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled], weights)
     columns = columns_in(sample, mechanism, clear)
     facts = tuple(linked(columns, mechanism, clear, pairs, joint, as_is))
     known = [*pairs, *(one for _, one in joint)]
@@ -263,7 +265,8 @@ def find_in(
     ]
     found.sort(key=lambda f: f.place)
     largest = sample.largest_household if sample.is_whole else 0
-    left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear))
+    ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
+    left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
     return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every)
 
 
@@ -274,7 +277,7 @@ def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), 
     singled = singled_out(sample := sampled(source, names, names), names)
     larger, every = _larger(sample, singled), all_together(sample, [one.name for one in singled])
     named = tuple(_singling(singled, as_is, larger, decided))
-    left_out = tuple(_not_tried(sample, singled, larger, 0))
+    left_out = tuple(_not_tried(sample, singled, larger, {}))
     return Findings((*named, *_every(every, singled, named)), singled, not_tried=left_out, every=every)
 
 
@@ -407,7 +410,9 @@ def _of_household(one: Shared) -> Finding:
     return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
 
 
-def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | None, left: int) -> Iterator[str]:
+def _not_tried(
+    sample: Sampled, singled: Sequence[Singled], larger: Together | None, left: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     if not sample.is_whole:
         kind = "records" if sample.household is None else "records in whole households"
         yield f"Columns together were compared on a sample of {sample.table.num_rows:,} {kind}, not on the whole file."
@@ -419,11 +424,15 @@ def _not_tried(sample: Sampled, singled: Sequence[Singled], larger: Together | N
             f"({larger.trials} trials): a combination that is not named here may single out records too."
         )
     if left:
-        yield f"{left:,} pairs of a perturbed and an unperturbed column were not compared: too many different values."
+        many = max(len(names) for names in left.values())
+        of = "what is perturbed" if many > MAX_NAMED else listed(max(left.values(), key=len))
+        yield f"Not known, because of too many different values: what {few([*left])} may reveal of {of}."
 
 
-def _not_told(codebook: Codebook, mechanism: Mechanism, clear: Sequence[str]) -> Iterator[str]:
-    """Yield of which columns together nobody knows what they reveal."""
+def _not_told(codebook: Codebook, mechanism: Mechanism, clear: Sequence[str], ranged: Sequence[str]) -> Iterator[str]:
+    """Yield of which columns nobody knows what they reveal: together, or by values that few records have."""
+    if ranged and perturbed_of(mechanism):
+        yield f"Compared in ranges alone, because few records have each of their values: {few(ranged)}."
     if len(clear) > 2 and perturbed_of(mechanism):
         yield OF_SEVERAL
     left = len(hidden_in(codebook)) - MAX_HIDDEN

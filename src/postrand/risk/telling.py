@@ -17,6 +17,8 @@ MAX_CELLS = 100_000
 MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
 MAX_CATEGORIES = 1_000
 """Different values with which a weight is compared."""
+FREQUENT = 20
+"""Records that a value needs to be compared by itself."""
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 
@@ -32,15 +34,28 @@ def most_told(held: Sequence[PairReveal]) -> PairReveal:
 
 
 def told_pairs(
-    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
-) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, ...], PairReveal]], int]:
-    """Return what each unperturbed column reveals, what only two together reveal, and the number of pairs left out."""
+    sample: Sampled,
+    coded: Collection[str],
+    perturbed: Sequence[str],
+    clear: Sequence[str],
+    binned: Collection[str] = (),
+) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, ...], PairReveal]], dict[str, list[str]]]:
+    """Return what each unperturbed column reveals, what only two together reveal, and which pairs are left out.
+
+    Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
+    are columns whose exact values are compared elsewhere. Two together are compared as bins.
+    """
     bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
     seen = usable({name: classes(sample, name, name in coded, bins) for name in clear})
-    tried = [(p, c) for p in true for c in seen if true[p][1] * seen[c][1] <= MAX_CELLS][:MAX_TOLD]
+    alone = seen | usable({name: _exact(sample, name, seen.get(name)) for name in clear if name not in binned})
+    tried = [(p, c) for p in true for c in alone if true[p][1] * alone[c][1] <= MAX_CELLS][:MAX_TOLD]
     ranges = {p: cut_in(sample, p, codes) for p, codes in true.items()}
-    pairs = [told(table_of(true[p], seen[c]), p, c, ranges[p]) for p, c in tried]
+    pairs = [told(table_of(true[p], alone[c]), p, c, ranges[p]) for p, c in tried]
+    left: dict[str, list[str]] = {}
+    for p, c in itertools.product(perturbed, clear):
+        if (p, c) not in {*tried}:
+            left.setdefault(c, []).append(p)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     joint: list[tuple[tuple[str, ...], PairReveal]] = []
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
@@ -52,7 +67,44 @@ def told_pairs(
             if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
                 found = told(table_of(true[p], both), p, f"{one}, {two}", ranges[p])
                 joint += [((one, two), found)] * found.is_much
-    return tuple(pairs), joint, len(perturbed) * len(clear) - len(tried)
+    return tuple(pairs), joint, left
+
+
+def frequent(exact: Codes, bins: Codes) -> Codes | None:
+    """Return one class for each value that many records have, and the bins of the others; None where there is none.
+
+    >>> exact, bins = (np.array([0] * 20 + [1, 2]), 3), (np.array([0] * 21 + [1]), 2)
+    >>> found, size = frequent(exact, bins)
+    >>> found[[0, 20, 21]].tolist(), size
+    ([0, 1, 2], 3)
+    """
+    many = np.bincount(exact[0], minlength=exact[1]) >= FREQUENT
+    if not many.any():
+        return None
+    codes = np.where(many[exact[0]], exact[0], exact[1] + bins[0])
+    kept, found = np.unique(codes, return_inverse=True)
+    return found.astype(np.int64), int(kept.size)
+
+
+def _exact(sample: Sampled, name: str, bins: Codes | None) -> Codes | None:
+    """Return a class for each value that many records have, and the bins, or one class, of the others; None of none."""
+    exact = sample.codes(name)
+    if bins is not None and bins[1] >= exact[1]:
+        return bins
+    return frequent(exact, (np.zeros_like(exact[0]), 1) if bins is None else bins)
+
+
+def in_ranges(sample: Sampled, clear: Sequence[str], coded: Collection[str]) -> list[str]:
+    """Return the columns of numbers that are compared in ranges alone: most values have too few records each."""
+    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
+    found = []
+    for name in clear:
+        codes, size = sample.codes(name)
+        counts = np.bincount(codes, minlength=size)
+        rare = counts[counts < FREQUENT].sum() * 2 > codes.size and (counts == 1).sum() * 2 <= codes.size
+        if rare and size > bins and name not in coded and numbers_of(sample, name) is not None:
+            found.append(name)
+    return found
 
 
 def usable(classes: Mapping[str, Codes | None]) -> dict[str, Codes]:

@@ -29,6 +29,7 @@ from postrand.risk.telling import (
     categories,
     classes,
     cut_in,
+    frequent,
     most_told,
     numbers_of,
     table_of,
@@ -36,8 +37,6 @@ from postrand.risk.telling import (
 )
 from postrand.support.arrow import from_numpy, to_floats
 
-FREQUENT = 20
-"""Records that a value of a weight needs to be compared by itself."""
 FEW = 20
 """So many different values of a weight, at most, are proposed."""
 MAX_HIDDEN = 60
@@ -69,22 +68,6 @@ def hidden_of(codebook: Codebook, clear: Sequence[str]) -> tuple[str, ...]:
 def hidden_in(codebook: Codebook) -> tuple[str, ...]:
     """Return all columns that are not released, and whose values can be strata."""
     return tuple(v.name for v in codebook.with_role("drop") if v.type.startswith(_PLAIN))
-
-
-def frequent(exact: Codes, bins: Codes) -> Codes | None:
-    """Return one class for each value that many records have, and the bins of the others; None where there is none.
-
-    >>> exact, bins = (np.array([0] * 20 + [1, 2]), 3), (np.array([0] * 21 + [1]), 2)
-    >>> found, size = frequent(exact, bins)
-    >>> found[[0, 20, 21]].tolist(), size
-    ([0, 1, 2], 3)
-    """
-    many = np.bincount(exact[0], minlength=exact[1]) >= FREQUENT
-    if not many.any():
-        return None
-    codes = np.where(many[exact[0]], exact[0], exact[1] + bins[0])
-    kept, found = np.unique(codes, return_inverse=True)
-    return found.astype(np.int64), int(kept.size)
 
 
 @dataclass(frozen=True, slots=True)
