@@ -219,6 +219,12 @@ class PlanFigures:
         """The worth of every table."""
         return (*self.one_way, *self.two_way, *self.crossed)
 
+    def least_own(self, tables: Sequence[TableWorth]) -> TableWorth | None:
+        """Return the one of these tables that is worth least with the file's own shares; None where none is known."""
+        asked = {frozenset(one.variables) for one in tables}
+        held = [one for one in self.own if one.effective_records is not None and frozenset(one.variables) in asked]
+        return min(held, key=lambda one: one.effective_records or 0.0, default=None)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal."""
         return {

@@ -13,12 +13,13 @@ from postrand.certification.certificate import Certificate
 from postrand.privacy.words import unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
-from postrand.report.table_worth import worth_line
+from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.measure_names import LEARNS, of_records
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital
+from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
@@ -176,6 +177,9 @@ def _kind(code: str) -> str:
 def _worth(figures: PlanFigures) -> Iterator[str]:
     yield from worth_line("tables of one perturbed variable", figures.one_way)
     yield from worth_line("tables of two", figures.pairs)
+    if (least := figures.least_own(figures.one_way)) is not None:
+        worth = shown(least.effective_records)
+        yield f"{capital(BASES['file'])} the least of one variable, {least.name}, is worth {worth}"
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

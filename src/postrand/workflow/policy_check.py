@@ -15,6 +15,7 @@ from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKN
 from postrand.report.text import decimal
 from postrand.support.exact import format_upper
 from postrand.support.showing import few
+from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure, attackers
 from postrand.workflow.larger import is_larger, reasons
@@ -268,10 +269,20 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     after = shown(min(values)) + " at least" * (min(values) >= 1) if values else "not known"
     after += " where it is known" if values and len(values) < len(chosen) else ""
     poor = len(chosen) - sum(v >= rule.limit for v in values)
-    met = poor <= rule.share * len(chosen)
+    held = [one for one in chosen if one.effective_records is not None]
+    own = [one for one in map(figures.least_own, ([one] for one in held)) if one is not None]
+    less = [one.name for one in own if (one.effective_records or 0.0) < rule.limit]
+    met = max(poor, len(less)) <= rule.share * len(chosen)
     below = [] if met else [one.name for one in chosen if (one.effective_records or rule.limit) < rule.limit]
-    why = [f"below: {few(below, _NAMED)}"] * bool(below) + [*_unknown(chosen)] + [NO_TABLE] * (not chosen)
+    less = [] if met else [name for name in less if name not in below]
+    why = [f"below: {few(below, _NAMED)}"] * bool(below)
+    why += (
+        [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less) + [*_unknown(chosen)] + [NO_TABLE] * (not chosen)
+    )
     name = f"{NAMES['effective_records']}: {about}"
+    least = figures.least_own(held)
+    if least is not None and shown(least.effective_records) != shown(min(values)):
+        after += f"; {shown(least.effective_records)} {BASES['file']} ({least.name})"
     return Verdict(name, limit, f"{figures.records:,}", after if chosen else "none", met, "; ".join(why))
 
 
