@@ -59,7 +59,7 @@ def _refusal(
         fix = _FORM if form else f"{_DATES} {_UNDATED}"
     blank = _has_blanks(given.filter(from_truths(lost)))
     fix = "; ".join(filter(None, (f"{_BLANKS} {fix}" if blank else fix, _WHICH)))
-    return sentence(what, where=where, got=_unplaced(held, of, lost), wanted=wanted, fix=fix)
+    return sentence(what, where=where, got=_unplaced(held, of, lost), wanted=wanted or None, fix=fix)
 
 
 def _are_none(kind: Recoding, values: pa.Array) -> NDArray[np.bool_]:

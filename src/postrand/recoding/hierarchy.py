@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,6 +54,10 @@ class Hierarchy:
             wanted = f"1..{len(rows[0]) - 1}"
             what = "the hierarchy does not have this level"
             raise SpecificationError(sentence(what, where=where, got=shown(level, repr), wanted=wanted))
+        if _names_columns(rows):
+            what = "the first row seems to name the columns, and would be one more category"
+            fix = "remove this row, or, if it is a value of the column, put it below another one"
+            raise SpecificationError(sentence(what, where=where, fix=fix))
         found: dict[str, str] = {}
         for number, row in enumerate(rows, 1):
             if row[0] in found:
@@ -79,6 +83,17 @@ class Hierarchy:
         """Return level and table."""
         sizes = f"{len(self.table):,} values into {len(self.categories()):,}"
         return f"level {self.level} of the hierarchy {self.hierarchy}: {sizes}"
+
+
+def _names_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first value alone has no digit, where all others are codes.
+
+    >>> codes = [["2411", "24"], ["2412", "24"], ["3100", "31"]]
+    >>> _names_columns([["code", "group"], *codes]), _names_columns(codes)
+    (True, False)
+    """
+    digits = [any(sign.isdigit() for sign in row[0]) for row in rows]
+    return len(rows) > 3 and not digits[0] and all(digits[1:])
 
 
 def _problems(kind: Hierarchy) -> Iterable[str]:

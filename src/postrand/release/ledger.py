@@ -338,10 +338,10 @@ def _other_files(old: Entry, new: Entry) -> Iterator[str]:
     """Yield what two releases of the same perturbed values tell together, where their files are not the same."""
     if new.clear and old.manifest and new.manifest and old.manifest != new.manifest:
         yield (
-            f"{new.release} has the perturbed values of {old.release}, in the same order of records, and other files; "
-            f"where unperturbed values changed ({few(new.clear)}), whoever has both reads the change of each record: "
-            "publish one of them, or make this one with another key, which costs its ε; the same records in files of "
-            "another kind tell nothing more"
+            f"this release has the perturbed values of {old.release}, in the same order of records, and other files: "
+            f"whoever has both reads row by row what differs in unperturbed columns ({few(new.clear)}), and what only "
+            "one of them has, such as numbers of the records; publish one of them, or make this one with another key, "
+            "which costs its ε; the same records in files of another kind tell nothing more"
         )
 
 

@@ -156,7 +156,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except RecursionError:
         raise SpecificationError(sentence(f"{what} is nested too deeply", where=path.name)) from None
     except ValueError as error:  # from TOML, a number with too many digits, or an impossible path
-        raise SpecificationError(sentence(f"{what} is not valid TOML", where=str(path), got=str(error))) from None
+        twice = "Cannot overwrite" in str(error) or "Cannot declare" in str(error)
+        fix = "a name or section stands twice: keep one of them" if twice else ""
+        text = sentence(f"{what} is not valid TOML", where=str(path), got=str(error), fix=fix)
+        raise SpecificationError(text) from None
     places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in endless]
     raise_all(SpecificationError, places)
     return data
