@@ -13,6 +13,8 @@ GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
 EXCLUDED = 1 / 3
 """From which mean share of values that are ruled out for certain on a curator is warned."""
+NEARLY = 0.9
+"""From which share of wrong guesses that become right on a plan must decide."""
 MOST = 0.5
 """From which share of settled records on a plan must decide; less is common: that children have no job, say."""
 MOSTLY = 0.75
@@ -87,12 +89,12 @@ class PairReveal:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the plan must decide: one value all but says another, or half of the records are settled.
+        """Whether the plan must decide: a value all but says another, most wrong guesses become right, or half settled.
 
         A value of few records that coincides with another by chance does not count.
         """
         is_one_fact = self.same >= SAME and (self.guessed >= GUESSED or self.settled >= SETTLED)
-        return is_one_fact or self.settled >= MOST
+        return is_one_fact or self.settled >= MOST or self.guessed >= NEARLY
 
     def adds_little_to(self, one: PairReveal) -> bool:
         """Whether two variables together reveal little more than ``one`` of them alone."""
