@@ -96,5 +96,5 @@ def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regressio
     categories = ("1", "2") if "type" in options else (1, 2, 9)
     book = pr.Codebook((pr.Variable("score", "key", categories, **{"type": "int64", "labels": (), **options}),))
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
-    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="")
+    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="", least_own=lambda _: None)
     assert any("means no answer" in text for text in _useful(plan, figures)) == has

@@ -162,10 +162,10 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.pairs, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
-    for kind, tables in (("one perturbed variable", figures.one_way), ("two perturbed variables", figures.pairs)):
-        if (least := figures.least_own(tables)) is not None:
-            worth = records_of(least.effective_records)
-            yield f"{capital(BASES['file'])} the least useful table of {kind}, {least.name}, is worth {worth}."
+    least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
+    if least:
+        worth = " and ".join(f"{one.name}, {shown(one.effective_records)}" for one in least)
+        yield f"{capital(BASES['file'])} the least useful tables are worth, in unperturbed records: {worth}."
     if figures.little:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
