@@ -159,6 +159,8 @@ def test_a_limit_can_be_about_the_epsilon_of_a_household(tmp_path):
 @pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
 def test_the_split_that_one_member_shows_is_a_plan_with_the_epsilon_of_one_record(tmp_path, more):
     survey(tmp_path)
+    (tmp_path / "only").mkdir()
+    survey(tmp_path / "only")
     asked = ("--largest-household", 4, "--limit", "epsilon <= 8", "--limit", "household_epsilon <= 6")
     said = advised(tmp_path, *asked, *more)
     first = plans_of(tmp_path)[0]
@@ -167,6 +169,9 @@ def test_the_split_that_one_member_shows_is_a_plan_with_the_epsilon_of_one_recor
     assert first.unit.household_variables == ()
     assert "Plan 1 (split, one member of each household): epsilon = 6 for a record; of a household with" in said
     assert "Asked: household_epsilon <= 6: met (6)" in said
+    only = advised(tmp_path / "only", *asked[:2], "--limit", "household_epsilon <= 6", *more)
+    assert "limit epsilon <=" not in only
+    assert "Plan 1 (split, one member of each household): epsilon = 6 for a record" in only
     release = pr.run(first, tmp_path / "out", release_key=b"k" * 32)
     assert pr.verify(release.path).ok
 

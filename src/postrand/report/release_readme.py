@@ -183,7 +183,7 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
     lines += [wrapped(f"Not changed: {named(clear)}.")] if clear else []
     if recodes:
         only = {r.variable: "" if r.variable in treated else "; not perturbed" for r in recodes}
-        by = {r.variable: "; by confidential counts" if r.is_confidential else "" for r in recodes}
+        by = {r.variable: "; perhaps by confidential counts" if r.is_confidential else "" for r in recodes}
         made = [
             f"  {_name(r.variable)}: from {_name(r.source)}, {r.kinds}{by[r.variable]}{only[r.variable]}"
             for r in recodes

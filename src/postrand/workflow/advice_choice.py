@@ -31,7 +31,8 @@ class Trial:
     """Hold a candidate at a total ε: its plan, and what it is worth if every combination is equally likely.
 
     ``half_widths``: those of each precision that is asked; None where the table cannot be estimated. ``data`` is the
-    plan as plain data. ``mechanism``: without its rank laws.
+    plan as plain data. ``mechanism``: without its rank laws. ``apart`` are variables whose worth other ways do not
+    know: it is told, and ways are compared without them.
     """
 
     candidate: Candidate
@@ -42,16 +43,21 @@ class Trial:
     two_way: tuple[TableWorth, ...]
     half_widths: tuple[HalfWidth | None, ...]
     mechanism: Mechanism
+    apart: frozenset[str] = frozenset()
 
     @property
     def one(self) -> float:
         """The harmonic mean of the effective records of tables of one variable."""
-        return harmonic(self.one_way)
+        return harmonic(self._compared(self.one_way))
 
     @property
     def two(self) -> float:
         """The harmonic mean of the effective records of tables of two variables; of one, if there are no others."""
-        return harmonic(self.two_way) if self.two_way else self.one
+        held = self._compared(self.two_way)
+        return harmonic(held) if held else self.one
+
+    def _compared(self, worths: Iterable[TableWorth]) -> list[TableWorth]:
+        return [one for one in worths if self.apart.isdisjoint(one.variables)]
 
     @property
     def largest(self) -> float:
@@ -106,12 +112,14 @@ def tried(
     with heard():  # of plans that may never be shown; protect warns again
         plan = plan_from_dict(data, folder, where=f"the plan '{candidate.name}'")
         mechanism = designed(plan)
-        names = [n for n in mechanism.variables if n not in needs.household_variables] or mechanism.variables
+        rest = [n for n in mechanism.variables if n not in needs.household_variables]
+        names = mechanism.variables if candidate.of_members else rest or mechanism.variables
+        apart = frozenset(needs.household_variables if candidate.of_members and rest else ())
         one = table_worth(mechanism, [(name,) for name in names], n, EQUAL, drawn.sizes)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL, drawn.sizes)
         drawn = drawn.of_members if candidate.of_members else drawn
         widths = tuple(half_width(mechanism, wanted, n, drawn) for wanted in needs.precisions)
-    return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism)
+    return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism, apart)
 
 
 def designed(plan: Plan) -> Mechanism:

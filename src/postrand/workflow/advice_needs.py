@@ -170,7 +170,8 @@ def needs_from(
 ) -> Needs:
     """Return what is asked in short texts; what is not said has its default.
 
-    A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``).
+    A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``). One
+    on the ε of a household or person is one.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def needs_from(
     raise_all(UsageError, problems)
     ordered: tuple[Use, ...] = tuple(use for use in get_args(Use) if use in named)
     chosen: Attacker = next(one for one in get_args(Attacker) if one == who)
-    if not held or not (look or any(limit.measure == "epsilon" for limit in held)):
+    if not held or not (look or any(limit.measure.endswith("epsilon") for limit in held)):
         held = [*Needs().limits, *held]
     return Needs(chosen, tuple(held), ordered, tuple(wanted), look)
 
