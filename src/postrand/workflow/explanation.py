@@ -111,9 +111,8 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "household_risk", "Of 100 households, such an attacker finds at least one member of")
     who = "who knows this of all members of a household, and looks for the whole household, finds"
     yield from _risk(figures, "joint_household_risk", f"Of 100 households, an attacker {who}")
-    yield from _risk(
-        figures, "joint_household_risk_above", "The chance of this attacker is above 20% for", "households"
-    )
+    who = "The chance of the one who looks for the whole household is above 20% for"
+    yield from _risk(figures, "joint_household_risk_above", who, "households")
     who = "Somebody with a register of the population, who does not know who is in the file and links every record,"
     yield from _risk(figures, "register_matches", f"{who} is right for")
     who = "Somebody with such a register, who links only the records that are unique in the file (τ2), is right for"
