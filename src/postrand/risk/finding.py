@@ -145,3 +145,12 @@ def listed(names: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def how_many(names: Sequence[str]) -> str:
+    """Return the number of several columns as it begins a sentence: ``two``, or digits.
+
+    >>> how_many(["a", "b"]), how_many(["a", "b", "c"])
+    ('two', '3')
+    """
+    return "two" if len(names) == 2 else str(len(names))

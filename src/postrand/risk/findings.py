@@ -14,7 +14,6 @@ from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX,
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
-from postrand.risk.linked import columns_of
 from postrand.risk.linked_apart import units_of
 from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
@@ -24,7 +23,7 @@ from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.telling import in_ranges, told_pairs
 from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
-from postrand.risk.told_linearly import told_linearly
+from postrand.risk.told_linearly import told_all
 from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.showing import few
@@ -285,11 +284,9 @@ def settling(
     sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
 ) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
     """Return the columns, alone or together, that all but settle others, and what they say; ``coded`` are codes."""
-    pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
+    pairs, joint = told_all(sample, coded, perturbed, clear)
     found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
-    held = [*(((pair.clear,), pair) for pair in pairs), *joint]
-    columns = columns_of(sample, list(dict.fromkeys([*perturbed, *clear])))
-    for names, pair in (*held, *told_linearly(sample, columns, coded, perturbed, clear, [one for _, one in held])):
+    for names, pair in [*(((pair.clear,), pair) for pair in pairs), *joint]:
         if pair.is_certain:
             found[names] = (*found.get(names, ()), pair)
     return found

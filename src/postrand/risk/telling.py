@@ -45,7 +45,7 @@ def told_pairs(
     Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
     are columns whose exact values are compared elsewhere. Two together are compared as bins.
     """
-    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
+    bins = _bins(sample)
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
     seen = usable({name: classes(sample, name, name in coded, bins) for name in clear})
     alone = seen | usable({name: _exact(sample, name, seen.get(name)) for name in clear if name not in binned})
@@ -53,8 +53,9 @@ def told_pairs(
     ranges = {p: cut_in(sample, p, codes) for p, codes in true.items()}
     pairs = [told(table_of(true[p], alone[c]), p, c, ranges[p]) for p, c in tried]
     left: dict[str, list[str]] = {}
+    compared = {*tried}
     for p, c in itertools.product(perturbed, clear):
-        if (p, c) not in {*tried}:
+        if (p, c) not in compared:
             left.setdefault(c, []).append(p)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     joint: list[tuple[tuple[str, ...], PairReveal]] = []
@@ -94,9 +95,13 @@ def _exact(sample: Sampled, name: str, bins: Codes | None) -> Codes | None:
     return frequent(exact, (np.zeros_like(exact[0]), 1) if bins is None else bins)
 
 
+def _bins(sample: Sampled) -> int:
+    return max(2, min(MAX_BINS, int(sample.table.num_rows) // RECORDS_A_CELL))
+
+
 def in_ranges(sample: Sampled, clear: Sequence[str], coded: Collection[str]) -> list[str]:
     """Return the columns of numbers that are compared in ranges alone: most values have too few records each."""
-    bins = max(2, min(MAX_BINS, sample.table.num_rows // RECORDS_A_CELL))
+    bins = _bins(sample)
     found = []
     for name in clear:
         codes, size = sample.codes(name)

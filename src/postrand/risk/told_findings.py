@@ -9,7 +9,7 @@ import numpy as np
 
 from postrand.codebook import Codebook
 from postrand.mechanism import Mechanism
-from postrand.risk.finding import PLAN_STATES, Finding, listed
+from postrand.risk.finding import PLAN_STATES, Finding, how_many, listed
 from postrand.risk.linked import Column, columns_of, links
 from postrand.risk.linked_apart import torn_apart, units_of
 from postrand.risk.reveals import PairReveal, told
@@ -72,10 +72,9 @@ def telling(pairs: Sequence[PairReveal], joint: Joint, as_is: Collection[str]) -
             mostly.setdefault((found.perturbed, one.clear), []).append(found)
             continue
         about, figures = f"true values of {found.perturbed}, which is perturbed", {n: getattr(found, n) for n in TOLD}
-        many = "two" if len(clear) == 2 else str(len(clear))
-        text = f"{many} unperturbed variables together reveal {about}: {listed(clear)}; {best_guess([found])}"
+        text = f"{how_many(clear)} unperturbed variables together reveal {about}: {listed(clear)}"
         states = _stated(clear, as_is) if found.is_certain else ""
-        said = f"{text}; {fix}{states}"
+        said = f"{text}; {best_guess([found])}; {fix}{states}"
         yield Finding("tells", clear, (found.perturbed,), said, figures, found.is_certain and not states)
     for key, with_others in mostly.items():
         yield _mostly(alone[key], with_others)

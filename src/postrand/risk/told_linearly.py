@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.risk.linked import Column
+from postrand.risk.linked import Column, columns_of
 from postrand.risk.reveals import GUESSED, MOST, SAME, PairReveal, told
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import Codes
-from postrand.risk.telling import RANKED_BINS, RECORDS_A_CELL, classes, cut_in, table_of
+from postrand.risk.telling import RANKED_BINS, RECORDS_A_CELL, classes, cut_in, table_of, told_pairs
 
 Floats = NDArray[np.float64]
 Names = tuple[str, ...]
@@ -64,6 +64,19 @@ def told_linearly(
         best = max(others, key=lambda pair: pair.right, default=None)
         if len(guess.names) > 1 and _is_much(found) and (best is None or not found.adds_little_to(best)):
             yield guess.names, found
+
+
+def told_all(
+    sample: Sampled, coded: Collection[str], perturbed: Sequence[str], clear: Sequence[str]
+) -> tuple[tuple[PairReveal, ...], list[tuple[Names, PairReveal]]]:
+    """Return what each unperturbed column reveals, and what only several together do: two, or a sum or score of more.
+
+    All of them are as :func:`told_pairs` and :func:`told_linearly` say, where no link between them is known.
+    """
+    pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
+    columns = columns_of(sample, list(dict.fromkeys([*perturbed, *clear])))
+    known = [*pairs, *(found for _, found in joint)]
+    return pairs, [*joint, *told_linearly(sample, columns, coded, perturbed, clear, known)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

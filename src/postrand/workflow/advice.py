@@ -268,9 +268,8 @@ class _Maker:
         more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
         limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
         kept = [one.text for one in asked if one.text in limits and one.is_met]
-        bound = (
-            f"; but {' and '.join(kept)} {'is' if len(kept) == 1 else 'are'} met only up to epsilon = {first.epsilon:g}"
-        )
+        are = "is" if len(kept) == 1 else "are"
+        bound = f"; but {' and '.join(kept)} {are} met only up to epsilon = {first.epsilon:g}"
         bound = bound if kept and first.epsilon < _most(first.candidate, self.needs) else ""
         lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}{bound}."] if worth else []
         if first.meets(self.needs):

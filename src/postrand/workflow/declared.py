@@ -43,16 +43,12 @@ class Start:
     texts: Described
     made: recodes.Prepared
     declared: Mapping[str, Mapping[str, Any]]
+    told: dict[str, str]
 
     @property
     def source(self) -> Source:
         """The recoded records."""
         return self.made.of(self.plain)
-
-    @property
-    def told(self) -> dict[str, str]:
-        """What is told of codes that recodes count as values."""
-        return swallowed(self.plain, self.made.recodes)
 
     @property
     def asked(self) -> tuple[Recode, ...]:
@@ -109,7 +105,8 @@ def _start(
     declared: Mapping[str, Mapping[str, Any]],
 ) -> Start:
     made = recodes.prepared(entries, Path(), source, "--recode", UsageError)
-    return Start(place, recodes.reopened(place, made, source), texts, made, declared)
+    plain = recodes.reopened(place, made, source)
+    return Start(place, plain, texts, made, declared, swallowed(plain, made.recodes))
 
 
 def _described(source: Source, texts: Described) -> Source:

@@ -14,7 +14,7 @@ from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.formats import Source
 from postrand.plan.free_texts import identifying
 from postrand.plan.numbering import household_among
-from postrand.risk.finding import listed
+from postrand.risk.finding import how_many, listed
 from postrand.risk.findings import Finding, Findings, share_text, singling
 from postrand.risk.linked import columns_of, gathered, links
 from postrand.risk.naming import named
@@ -22,8 +22,8 @@ from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.risk.singled_together import singled_by_all
-from postrand.risk.telling import best_guess, told_pairs
-from postrand.risk.told_linearly import told_linearly
+from postrand.risk.telling import best_guess
+from postrand.risk.told_linearly import told_all
 from postrand.support.showing import few
 from postrand.support.warned import warn
 from postrand.workflow.leaving import TRUE
@@ -121,9 +121,7 @@ def _identifying(sample: Sampled, clear: Sequence[str], as_is: Sequence[str]) ->
 
 def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_is: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding for each changed column and what tells its true values, by the measures of a plan's findings."""
-    pairs, joint, _ = told_pairs(sample, (), changed, clear)
-    known = [*pairs, *(found for _, found in joint)]
-    together = [*joint, *told_linearly(sample, columns_of(sample, [*changed, *clear]), (), changed, clear, known)]
+    pairs, together = told_all(sample, (), changed, clear)
     much = [pair for pair in pairs if pair.is_much]
     for name, is_open in itertools.product(changed, (True, False)):
         held = [p for p in much if p.perturbed == name and (p.is_certain and p.clear not in as_is) == is_open]
@@ -132,8 +130,7 @@ def _telling(sample: Sampled, changed: Sequence[str], clear: Sequence[str], as_i
             text = f"true values of {name} {_how(held)} columns that stay as they are, {', '.join(names)}"
             yield Finding("tells", tuple(names), (name,), f"{text}: {best_guess(held)}", is_open=is_open)
     for columns, found in together:  # as a plan's findings: those that all but settle a value need a decision too
-        many = "two" if len(columns) == 2 else str(len(columns))
-        which = f"{many} columns together that stay as they are, {listed(columns)}"
+        which = f"{how_many(columns)} columns together that stay as they are, {listed(columns)}"
         text = f"{TRUE} {found.perturbed} {_how([found])} {which}: {found.in_words}"
         is_open = found.is_certain and not {*columns} <= {*as_is}
         yield Finding("linked", columns, (found.perturbed,), text, is_open=is_open)

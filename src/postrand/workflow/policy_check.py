@@ -276,9 +276,8 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     below = [] if met else [one.name for one in chosen if (one.effective_records or rule.limit) < rule.limit]
     less = [] if met else [name for name in less if name not in below]
     why = [f"below: {few(below, _NAMED)}"] * bool(below)
-    why += (
-        [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less) + [*_unknown(chosen)] + [NO_TABLE] * (not chosen)
-    )
+    why += [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less)
+    why += [*_unknown(chosen), *[NO_TABLE] * (not chosen)]
     name = f"{NAMES['effective_records']}: {about}"
     least = figures.least_own(held)
     if least is not None and shown(least.effective_records) != shown(min(values)):
