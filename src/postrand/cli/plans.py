@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, Result, command
+from postrand.cli.frame import FILE, PLACE, Result, command
 from postrand.errors import UsageError, sentence
 
 _FRACTION = click.option(
@@ -20,22 +20,20 @@ _FRACTION = click.option(
 
 
 @command
-@click.argument("plans", type=FILE, nargs=-1, required=True)
+@click.argument("plans", type=PLACE, nargs=-1, required=True)
 @_FRACTION
 def compare(plans: tuple[Path, ...], fraction: float | None) -> Result:
     """Show two or more plans side by side: claims, risk, worth of tables, settings.
 
+    A folder that 'postrand suppress' wrote can stand among them: it is measured by the file and keys of the first plan.
     Nothing is released. The answer is computed from the confidential file: keep it internal. What other levels of
     privacy would keep of the file: 'postrand curve'.
     """
     from postrand.plan import load_plan
-    from postrand.workflow.side_by_side import PlanComparison
+    from postrand.workflow.beside import compared
 
-    if len(plans) < 2:
-        raise UsageError(sentence("there is nothing to compare", got="one plan", fix="name two plans or more"))
-    found = PlanComparison(
-        tuple(_figures(load_plan(path), fraction, name) for path, name in zip(plans, _names(plans), strict=True))
-    )
+    places = [path if path.is_dir() else load_plan(path) for path in plans]
+    found = compared(places, _names(plans), fraction)
     return found.to_dict(), str(found)
 
 

@@ -15,9 +15,24 @@ NO_ANSWER = frozenset(
         "inapplicable", "missing", "n.a.", "n/a", "na", "nan", "nap", "no answer", "no response", "none given",
         "not applicable", "not asked", "not available", "not in universe", "not reported", "not stated", "niu", "null",
         "refusal", "refused", "unknown", "won't say",
+        # German
+        "entfällt", "k. a.", "k.a.", "keine angabe", "keine antwort", "nicht beantwortet", "nicht zutreffend",
+        "ohne angabe", "trifft nicht zu", "unbekannt", "verweigert", "weiss nicht",
+        # French
+        "inconnu", "inconnue", "ne sait pas", "non concerné", "non déclaré", "non réponse", "non renseigné",
+        "pas de réponse", "refus", "sans objet", "sans réponse",
+        # Spanish, Portuguese and Italian
+        "desconocido", "no aplica", "no consta", "no contesta", "no procede", "no responde", "no sabe", "ns/nc",
+        "sin respuesta", "não respondeu", "não responde", "não sabe", "não se aplica", "non applicabile",
+        "non disponibile", "non indicato", "non risponde", "non sa", "non so",
+        # Dutch and Scandinavian
+        "geen antwoord", "geen opgave", "n.v.t.", "niet van toepassing", "onbekend", "weet niet", "ej svar",
+        "ikke oppgitt", "uoppgitt", "uppgift saknas", "ved ikke", "vet ej", "vet ikke",
+        # Polish and Czech
+        "brak danych", "brak odpowiedzi", "nie dotyczy", "nie wiem", "odmowa", "neuvedeno", "neví",
     )
 )  # fmt: skip
-"""Texts and labels, in small letters, that mean "no answer"."""
+"""Texts and labels that mean "no answer", casefolded: ß is ss."""
 NO_ANSWER_CODES = frozenset((7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999))
 _WORDS = NO_ANSWER - {"", ".", "-", "?", "*"}
 LEAST_GAP = 3
@@ -68,6 +83,8 @@ def says_so(text: Any) -> bool:
 
     >>> says_so("Don’t know/refused"), says_so("98. Not stated"), says_so("-"), says_so("9 children"), says_so("9 ")
     (True, True, True, False, False)
+    >>> says_so("Weiß nicht"), says_so("9 keine Angabe"), says_so("Ne sait pas / refus"), says_so("NS/NC")
+    (True, True, True, True)
     """
     whole = str(text).replace("’", "'").strip().casefold()
     plain = re.sub(r"^-?\d+\s*[.):=-]*\s+", "", whole)

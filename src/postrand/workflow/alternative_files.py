@@ -240,7 +240,11 @@ def recheck(folder: str | Path) -> Claims:
     PrivacyError
         With every claim that the file does not meet.
     """
-    folder = Path(folder)
+    return checked(Path(folder))[1]
+
+
+def checked(folder: Path) -> tuple[Path, Claims]:
+    """Return the data file of such a folder and its claims; raises as :func:`recheck` where they do not hold."""
     where = folder / CLAIMS
     try:
         stated = canonical_json.parse(read_bytes(where), where=CLAIMS)
@@ -255,7 +259,7 @@ def recheck(folder: str | Path) -> Claims:
     if digest != stated["sha256"]:
         raise ReleaseError(sentence("the data file is not the one of the claims", where=str(path)))
     claims.check(read_table(path))
-    return claims
+    return path, claims
 
 
 def _write(

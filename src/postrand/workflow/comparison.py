@@ -69,6 +69,8 @@ from postrand.workflow.series import outlook_of
 from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
+RECODE_OF = "recode of "
+"""The settings of this name say how a column is recoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class PlanFigures:
     households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
     ``person`` is the column that says which records are one person's, where the plan names one: ``risks`` are of
-    records then, by their words too.
+    records then, by their words too. ``is_perturbed``: not where values are suppressed only, and nothing is drawn.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -140,6 +142,7 @@ class PlanFigures:
     series: Series | None = None
     no_categories: tuple[str, ...] = ()
     person: str = ""
+    is_perturbed: bool = True
 
     def __repr__(self) -> str:
         return f"PlanFigures({self.name}: {self.records:,} records, {len(self.claims)} claims; internal)"
@@ -172,7 +175,7 @@ class PlanFigures:
     @property
     def knowledge(self) -> tuple[str, ...]:
         """Which side the figures of the informed attacker are on."""
-        return attackers(self.risks)
+        return attackers(self.risks) if self.is_perturbed else ()
 
     @property
     def only_keys(self) -> tuple[str, ...]:
@@ -183,7 +186,8 @@ class PlanFigures:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the figures of risk must know: what they leave out, and which of two is to be believed."""
-        return (*self.risk_notes, *models_disagree(self.risks), *weights_smaller(self.risks, self.as_is))
+        disagree = (*models_disagree(self.risks), *weights_smaller(self.risks, self.as_is))
+        return (*self.risk_notes, *(disagree if self.is_perturbed else ()))
 
     def sides(self, code: str) -> tuple[tuple[str, str], ...]:
         """Return a measure as text in the file as it is, where that is another, in the one measured, and after.
@@ -447,7 +451,7 @@ def _largest_household(known: Known) -> int:
 def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
     """Return how each part of the plan treats its variables, by the name of the part."""
     found = [("privacy", options.describe(plan.privacy))]
-    found += [(f"recode of {one.variable}", one.in_words()) for one in plan.codebook.recodes]
+    found += [(f"{RECODE_OF}{one.variable}", one.in_words()) for one in plan.codebook.recodes]
     found += [("also claimed", options.describe(model)) for model in plan.also]
     for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
         text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
-from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, mean_cell, more_in_two, shown
-from postrand.support.worth_basis import BASES, MEAN
+from postrand.report.table_worth import LITTLE, TableWorth, mean_cell, more_in_two, shown
+from postrand.support.worth_basis import BASES, MEAN, Basis
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS
 from postrand.workflow.larger import coarser_larger, why_larger
@@ -50,6 +50,7 @@ class PlanComparison:
         """Return the comparison as text: internal."""
         names = [plan.name for plan in self.plans]
         claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in plan.claims))]
+        (_, one), (_, two), _ = self._kinds
         heads = ("Risk", *(head for head, _ in self._sides_before()), *names)
         return "\n".join(
             [
@@ -66,9 +67,12 @@ class PlanComparison:
                 *(f"  {text}" for text in why_larger(one for plan in self.plans for one in plan.risks)),
                 *(f"  {text}" for text in coarser_larger(self._files())),
                 "",
-                *_lines((f"Worth, in unperturbed records, {BASES[EQUAL.basis]}", *names), self._worths()),
-                *([f"  of little use: {LITTLE}"] * any(one.is_of_little_use for p in self.plans for one in p.tables)),
-                *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(p.one_way, p.two_way))),
+                *_lines((f"Worth, in unperturbed records, {BASES[self._basis]}", *names), self._worths()),
+                *(
+                    [f"  of little use: {LITTLE}"]
+                    * any(one.is_of_little_use for _, of in self._kinds for p in self.plans for one in of(p))
+                ),
+                *(f"  {t}" for t in dict.fromkeys(t for p in self.plans for t in more_in_two(one(p), two(p)))),
                 *(f"  {plan.name}: {plan.little}" for plan in self.plans if plan.little),
                 *(
                     f"  worth not told: {why}"
@@ -167,13 +171,28 @@ class PlanComparison:
             after = [NONE if one is None else figure(one, "after") for one in found]
             yield (measure, *(text(code) for text in columns), *after)
 
+    @property
+    def _basis(self) -> Basis:
+        """The frequencies that worth is of: the file's own where a plan perturbs nothing, which has no others."""
+        return "equal" if all(plan.is_perturbed for plan in self.plans) else "file"
+
+    @property
+    def _kinds(self) -> Sequence[tuple[str, Callable[[PlanFigures], Sequence[TableWorth]]]]:
+        """The kinds of tables, each with what returns its worths by this basis."""
+
+        def by_basis(plan: PlanFigures, tables: Sequence[TableWorth]) -> Sequence[TableWorth]:
+            own = {one.variables: one for one in plan.own} if self._basis == "file" else {}
+            return [own.get(one.variables, one) for one in tables]
+
+        return (
+            ("one variable", lambda plan: by_basis(plan, plan.one_way)),
+            ("two variables", lambda plan: by_basis(plan, plan.two_way)),
+            ("a perturbed and an unperturbed variable", lambda plan: by_basis(plan, plan.crossed)),
+        )
+
     def _worths(self) -> Iterator[tuple[str, ...]]:
         yield ("Records in the file", *(f"{plan.records:,}" for plan in self.plans))
-        kinds: tuple[tuple[str, Callable[[PlanFigures], Sequence[TableWorth]]], ...] = (
-            ("one variable", lambda plan: plan.one_way),
-            ("two variables", lambda plan: plan.two_way),
-            ("a perturbed and an unperturbed variable", lambda plan: plan.crossed),
-        )
+        kinds = self._kinds
         for kind, of in kinds:
             for k, which in enumerate(("least", MEAN)):
                 found = [mean_cell(of(plan), k) for plan in self.plans]

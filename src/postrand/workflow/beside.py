@@ -1,0 +1,178 @@
+"""Plans beside a file with suppressed values, which has the same measures of risk and of loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from postrand import formats
+from postrand.alternatives.claims import Claims
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, UsageError, sentence
+from postrand.plan import Plan
+from postrand.report.table_worth import TableWorth, pairs_of
+from postrand.risk.cells import FloatArray, KeyCodes
+from postrand.risk.exposure import TrueFile
+from postrand.workflow.alternative_files import WORDS, checked
+from postrand.workflow.comparison import RECODE_OF, PlanFigures, figures_of
+from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures
+from postrand.workflow.file_goal import solved
+from postrand.workflow.known import Known
+from postrand.workflow.side_by_side import PlanComparison
+
+NOT_MEASURED = "it is not measured of a file with suppressed values"
+NO_RECORD = "no record shows all of its variables"
+BIASED = (
+    "Worth of its tables: of the records in which no value of the table is suppressed. How far their shares are from "
+    "those of all records counts as error."
+)
+NOT_ALL = f"What else is not claimed: {WORDS} in its folder."
+KNOWN = (
+    "Its risks are those of attackers who can tell in which class a person's record is, and not which record of the "
+    "class it is. Who also knows other columns finds more."
+)
+
+
+def compared(places: Sequence[Plan | Path], names: Sequence[str], fraction: float | None = None) -> PlanComparison:
+    """Return plans and folders of ``suppress`` side by side; folders are measured by the file of the first plan.
+
+    Raises
+    ------
+    UsageError
+        If fewer than two are given, or no plan is; or a folder holds averages, or has other keys than the first plan.
+    DataError
+        If a folder has not as many records as the first plan's file, or values that its codebook does not have.
+    PostrandError
+        As :func:`figures_of` and :func:`postrand.workflow.alternative_files.checked`.
+    """
+    first = next((k for k, place in enumerate(places) if isinstance(place, Plan)), None)
+    if len(places) < 2 or first is None:
+        got = "no plan" if first is None else "one plan"
+        raise UsageError(sentence("there is nothing to compare", got=got, fix="name two plans or more"))
+    folders = {place: checked(place) for place in places if isinstance(place, Path)}
+    plan = places[first]
+    assert isinstance(plan, Plan)
+    beside = _Beside.of(plan, names[first], fraction) if folders else None
+
+    def figures(place: Plan | Path, name: str) -> PlanFigures:
+        if isinstance(place, Plan):
+            is_first = beside is not None and place is plan
+            return beside.figures if beside and is_first else figures_of(place, fraction=fraction, name=name)
+        assert beside is not None
+        return beside.suppressed(*folders[place], name)
+
+    return PlanComparison(tuple(figures(place, name) for place, name in zip(places, names, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beside:
+    """Hold what a file with suppressed values is measured by: a plan's figures, its codebook and its true keys."""
+
+    figures: PlanFigures
+    codebook: Codebook
+    truth: TrueFile | None
+    fraction: float | None
+
+    @classmethod
+    def of(cls, plan: Plan, name: str, fraction: float | None) -> _Beside:
+        plan = solved(plan)
+        known = Known.of(plan, dossier=True)
+        figures = figures_of(plan, known, fraction=fraction, name=name)
+        return cls(figures, plan.codebook, TrueFile.read(known.held, plan.codebook, fraction), fraction)
+
+    def suppressed(self, path: Path, claims: Claims, name: str) -> PlanFigures:
+        """Return the figures of a file with suppressed values: claims, risk after, and the worth of its tables."""
+        self._check(claims, name)
+        released, truth = self._read(path, name), self.truth
+        assert truth is not None
+        after = {one.code: one for one in _risks(released)}
+        risks = tuple(_with_after(one, after.get(one.code)) for one in self.figures.risks)
+        tables = [(key,) for key in truth.keys.names], pairs_of(truth.keys.names, self.codebook)
+        one_way, two_way = (
+            tuple(_worth(truth.keys, released.keys, names, self.codebook) for names in asked) for asked in tables
+        )
+        recodes = [one for one in self.figures.settings if one[0].startswith(RECODE_OF)]
+        diversity = "" if claims.sensitive is None else f", {claims.diversity} values of {claims.sensitive}"
+        return PlanFigures(
+            name=name,
+            records=self.figures.records,
+            claims=(*claims.holds, *claims.losses, claims.does_not_hold[0], NOT_ALL, KNOWN, BIASED),
+            epsilon=math.inf,
+            risks=risks,
+            one_way=one_way,
+            two_way=two_way,
+            settings=(*recodes, ("suppressed", f"{', '.join(claims.classes[0])}: k = {claims.k}{diversity}")),
+            before_is=self.figures.before_is,
+            keys=self.figures.keys,
+            as_is=self.figures.as_is,
+            is_perturbed=False,
+        )
+
+    def _check(self, claims: Claims, name: str) -> None:
+        """Raise UsageError or DataError where a folder cannot be measured by the plan's file."""
+        if claims.method != "suppression":
+            what, fix = "averages are not compared with plans", "see how far numbers moved with 'postrand distances'"
+            raise UsageError(sentence(what, where=name, fix=fix))
+        own, keys = claims.classes[0], self.figures.keys
+        if {*own} != {*keys}:
+            fix = "name plans and folders with the same keys"
+            raise UsageError(
+                sentence("keys differ", where=name, got=", ".join(own), wanted=", ".join(keys) or "none", fix=fix)
+            )
+        if claims.records != self.figures.records:
+            got, wanted = f"{claims.records:,}", f"{self.figures.records:,}, as in the plan's file"
+            raise DataError(sentence("it has not the records of the plan's file", where=name, got=got, wanted=wanted))
+
+    def _read(self, path: Path, name: str) -> TrueFile:
+        """Return the keys and the weights of the released file, as the plan's codebook describes them."""
+        names = formats.read(path).schema.names
+        held = [one for one in self.codebook.variables if one.name in names]
+        book = Codebook(tuple(replace(one, missing="keep") if one.name in self.figures.keys else one for one in held))
+        try:
+            found = TrueFile.read(formats.read(path, book), book, self.fraction)
+        except DataError:
+            what, fix = "its values are not those of the plan's codebook", "run 'postrand suppress' with --codebook"
+            raise DataError(sentence(what, where=name, fix=fix)) from None
+        assert found is not None
+        return found
+
+
+def _risks(released: TrueFile) -> tuple[RiskFigure, ...]:
+    """Return what attackers find in a file as it is: of a class with f records, each with chance 1 / f."""
+    found = released.exposure()
+    return (*exposure_figures(found, found, ""), *class_figures(released.keys, [released.keys], ""))
+
+
+def _with_after(one: RiskFigure, found: RiskFigure | None) -> RiskFigure:
+    """Return a measure of the plan's file with the side after of a file with suppressed values."""
+    if found is None or found.after is None:
+        return replace(one, after=None, why=one.why if one.before is None else NOT_MEASURED, shares=(), of_two=False)
+    return replace(one, after=found.after, why="", shares=(), of_two=False)
+
+
+def _worth(true: KeyCodes, released: KeyCodes, names: tuple[str, ...], codebook: Codebook) -> TableWorth:
+    """Return the worth of a table, ``1 / (1 / n + Σ (q − p)² / (1 − Σ p²))``, of the n records that answer all of it.
+
+    p are its shares in the true file, q those of the records that show it; what means no answer is in neither.
+    """
+    p, q = (_counts(keys, [codebook[name] for name in names]) for keys in (true, released))
+    n = float(p.sum())
+    if not p.any() or not q.any():
+        return TableWorth(names, None, true.records, NO_RECORD, "file")
+    p, q = p / p.sum(), q / q.sum()
+    off, spread = float(((q - p) ** 2).sum()), 1 - float((p**2).sum())
+    return TableWorth(names, n if off == 0 else spread / (spread / n + off), true.records, "", "file")
+
+
+def _counts(keys: KeyCodes, variables: Sequence[Variable]) -> FloatArray:
+    """Return how many records have each combination of answers, those without any of them left out."""
+    columns = np.stack([keys.codes[keys.names.index(one.name)] for one in variables])
+    answers = [[k for k, value in enumerate(one.categories) if value not in one.missing_codes] for one in variables]
+    there = np.all([np.isin(codes, own) for codes, own in zip(columns, answers, strict=True)], axis=0)
+    sizes = [one.size for one in variables]
+    cells = np.ravel_multi_index(tuple(columns[:, there]), sizes)
+    return np.bincount(cells, minlength=math.prod(sizes)).astype(np.float64)

@@ -1,0 +1,189 @@
+"""Plans beside a file with suppressed values: the same measures of risk and of loss, against counts by hand."""
+
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.stats import nbinom
+
+from postrand.cli import main
+from postrand.errors import DataError, ReleaseError, UsageError
+from postrand.plan import load_plan
+from postrand.plan.infer import load_codebook
+from postrand.risk.reveals import UnperturbedWarning
+from postrand.support import warned
+from postrand.workflow.alternative_files import microaggregate_file, suppress_file
+from postrand.workflow.beside import compared
+
+N, KEYS = 400, ("sex", "age", "area")
+ROLES = ("--keys", "sex,age,area", "--weight", "w", "--sensitive", "health", "--other", "pay")
+
+
+def records() -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    age = rng.integers(15, 75, N).astype(str)
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], N),
+            "age": age,
+            "area": rng.choice(["n", "s", "w", "x"], N, p=[0.6, 0.25, 0.13, 0.02]),
+            "health": rng.choice(["good", "fair"], N),
+            "pay": rng.choice(["low", "high"], N),
+            "w": np.full(N, 30),
+        }
+    )
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert not result.exit_code, result.output
+    return result.output
+
+
+def bands(frame: pd.DataFrame) -> pd.DataFrame:
+    labels = ["0-29", "30-49", "50+"]
+    return frame.assign(age=pd.cut(frame["age"].astype(int), [0, 30, 50, 200], right=False, labels=labels).astype(str))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("beside")
+    records().to_csv(found / "people.csv", index=False)
+    run("init", found / "people.csv", "--recode", "age=bands:0,30,50", *ROLES, "--out", found / "plan")
+    return found
+
+
+@pytest.fixture(scope="module")
+def suppressed(folder):
+    out, book = folder / "suppressed", load_codebook(folder / "plan" / "codebook.toml")
+    suppress_file(folder / "people.csv", out, KEYS, 5, codebook=book, seconds=5)
+    return out
+
+
+@pytest.fixture(scope="module")
+def found(folder, suppressed):
+    return compared([load_plan(folder / "plan" / "plan.toml"), suppressed], ["plan", "suppressed"])
+
+
+def test_risks_are_those_of_the_classes_that_are_released(found, suppressed):
+    plan, own = found.plans
+    held = pd.read_csv(suppressed / "data.csv", dtype=str).fillna("suppressed")
+    sizes = held.groupby([*KEYS])["sex"].transform("size").to_numpy()
+    assert own.risk("correct_matches").after == pytest.approx((1 / sizes).sum())
+    assert own.risk("individual_risk").after == pytest.approx((1 / sizes).mean())
+    assert own.risk("individual_risk_largest").after == pytest.approx(1 / sizes.min())
+    assert own.risk("k").after == sizes.min() >= 5
+    for k in (2, 3, 5, 10):
+        assert own.risk(f"below_{k}").after == pytest.approx((sizes < k).mean())
+
+    # of a class with f records of weight 30: E(1/F | f), F − f negative binomial; f draws of chance 1/30
+    def inverse(f: int) -> float:
+        more = np.arange(20_000)
+        return float((nbinom.pmf(more, f, 1 / 30) / (f + more)).sum())
+
+    classes = {size: inverse(size) for size in {*sizes}}
+    assert own.risk("register_matches").after == pytest.approx(sum(classes[size] for size in sizes), rel=1e-6)
+    for one in plan.risks:
+        same = own.risk(one.code)
+        assert (same.before, same.measure, same.unit) == (one.before, one.measure, one.unit)
+    assert own.risk("tau2").after is None
+    assert own.risk("tau2").why
+
+
+def test_worth_is_what_the_records_give_that_show_a_table(found, suppressed):
+    own = found.plans[1]
+    true, held = bands(records()), pd.read_csv(suppressed / "data.csv", dtype=str)
+    told = {one.variables: one.effective_records for one in (*own.one_way, *own.two_way)}
+    assert {*told} == {*((name,) for name in KEYS), *itertools.combinations(KEYS, 2)}
+    for names, worth in told.items():
+        shown = held.dropna(subset=[*names])
+        p, q = (one.groupby([*names]).size() / len(one) for one in (true, shown))
+        assert {*q.index} <= {*p.index}
+        squares = ((p - q.reindex(p.index, fill_value=0)) ** 2).sum()
+        assert worth == pytest.approx(1 / (1 / N + squares / (1 - (p**2).sum())))
+    assert min(told.values()) < 0.9 * N
+    assert max(told.values()) <= N
+
+
+def test_what_is_not_told_of_answers_counts_for_no_worth(folder, tmp_path):
+    """Records whose value means no answer are missing in the folder, and left out before too."""
+    frame = records()
+    frame.loc[::4, "area"] = "none"
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    run("init", tmp_path / "people.csv", "--recode", "age=bands:0,30,50", *ROLES, "--out", tmp_path / "plan")
+    book = tmp_path / "plan" / "codebook.toml"
+    book.write_text(book.read_text().replace('name = "area"', 'name = "area"\nmissing_codes = ["none"]'))
+    run("suppress", tmp_path / "people.csv", "--codebook", book, "--k", 2, "--seconds", 5, "--out", tmp_path / "s")
+    _, own = compared([load_plan(tmp_path / "plan" / "plan.toml"), tmp_path / "s"], ["plan", "s"]).plans
+    worth = next(one for one in own.one_way if one.variables == ("area",)).effective_records
+    assert worth is not None
+    assert worth <= N * 3 / 4
+
+
+def test_plans_beside_a_folder_have_the_worth_of_the_same_frequencies(found):
+    plan = found.plans[0]
+    text, name = str(found), "  sex "
+    line = next(line for line in text.splitlines() if line.startswith(name))
+    own = next(one for one in plan.own if one.variables == ("sex",))
+    assert f"{own.effective_records:,.0f}" in line
+    assert "Worth, in unperturbed records, with this file's own frequencies" in text
+    assert "How frequent combinations of keys are" in text.partition("plan: ")[2]  # of the plan, not of both
+    assert json.loads(json.dumps(found.to_dict()))["plans"][1]["epsilon"] is None
+
+
+def test_the_order_of_plans_and_folders_changes_no_figure(folder, suppressed, found):
+    plan = load_plan(folder / "plan" / "plan.toml")
+    again = compared([suppressed, plan], ["suppressed", "plan"])
+    assert [one.to_dict() for one in again.plans] == [one.to_dict() for one in reversed(found.plans)]
+
+
+def test_the_command_shows_both(folder, suppressed):
+    text = run("compare", folder / "plan" / "plan.toml", suppressed)
+    for part in ("suppressed is a value too", "It is not differential privacy", "Worth of its tables", "k = 5"):
+        assert part in text
+    assert "recode of age" not in text.partition("Settings that differ")[2]
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "said"),
+    [
+        ("averages", UsageError, "averages are not compared with plans"),
+        ("other keys", UsageError, "keys differ"),
+        ("not recoded", DataError, "not those of the plan's codebook"),
+        ("other records", DataError, "it has not the records of the plan's file"),
+        ("changed", ReleaseError, "the data file is not the one of the claims"),
+        ("no folder of suppress", ReleaseError, "name a folder that 'postrand suppress'"),
+    ],
+)
+def test_what_cannot_be_measured_by_the_plan_is_refused(made, error, said, folder, suppressed, tmp_path):
+    out, file, book = tmp_path / "out", folder / "people.csv", load_codebook(folder / "plan" / "codebook.toml")
+    if made == "averages":
+        with warned.hushed(UnperturbedWarning):
+            microaggregate_file(file, out, ["w"], 5)
+    elif made == "other keys":
+        suppress_file(file, out, KEYS[:2], 3, codebook=book)
+    elif made == "not recoded":
+        suppress_file(file, out, KEYS, 2, seconds=5)
+    elif made == "other records":
+        records()[: N - 1].to_csv(tmp_path / "fewer.csv", index=False)
+        suppress_file(tmp_path / "fewer.csv", out, KEYS, 3, codebook=book)
+    elif made == "changed":
+        shutil.copytree(suppressed, out)
+        (out / "data.csv").write_text((out / "data.csv").read_text() + "\n")
+    else:
+        out.mkdir()
+    with pytest.raises(error, match=said):
+        compared([load_plan(folder / "plan" / "plan.toml"), out], ["plan", "out"])
+
+
+def test_a_folder_needs_a_plan_beside_it(folder, suppressed):
+    for places, got in (
+        ([suppressed, suppressed], "no plan"),
+        ([load_plan(folder / "plan" / "plan.toml")], "one plan"),
+    ):
+        with pytest.raises(UsageError, match=got):
+            compared(places, ["a"] * len(places))
