@@ -32,6 +32,7 @@ from postrand.app import (
     documents,
     history,
     houses,
+    houses_view,
     opening,
     private_folder,
     projects,
@@ -496,6 +497,11 @@ def test_a_variable_is_drawn_once_for_each_household(decisions: Decisions, tmp_p
     assert "unit" not in documents.plan_data(left, tmp_path)
     assert "unit" not in documents.plan_data(houses.chosen(once, "", "false"), tmp_path)
     assert houses.chosen(once, "most", "many").problem
+    persons = {"person": "who", "most_records": 3}  # a plan's own, which no form shows
+    both = dataclasses.replace(once, kept={**once.kept, "unit": {**(houses.unit(once) or {}), **persons}})
+    assert houses.unit(houses.chosen(both, "", "false")) == persons
+    assert 'checked="checked"' not in str(houses_view.form(houses.chosen(both, "", "false")))
+    assert houses.is_protected(houses.chosen(houses.chosen(both, "", "false"), "", "true"))
 
 
 def test_a_sensitive_variable_that_is_released_as_it_is_is_named(decisions: Decisions, tmp_path: Path) -> None:

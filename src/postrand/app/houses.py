@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from postrand.app import blocks as together
@@ -36,13 +37,23 @@ def unit(decisions: Decisions) -> dict[str, Any] | None:
         return held
     found, name = dict(held), household(decisions)
     if not name:
-        found = {option: value for option, value in found.items() if "household" not in option}
-        return found if found.get("person") else None
+        return _of_persons(found)
     if found.get("household_variables"):
         used = {n for one in decisions.blocks for n in (*one.variables, *one.given)}
         split = {decisions.names[j] for j in decisions.perturbed} if decisions.splits else used
         found["household_variables"] = [n for n in found["household_variables"] if n in used | split]
     return found
+
+
+def is_protected(decisions: Decisions) -> bool:
+    """Whether whole households are protected."""
+    return bool((unit(decisions) or {}).get("household"))
+
+
+def _of_persons(section: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what ``[unit]`` says of persons alone, None where that is nothing."""
+    found = {option: value for option, value in section.items() if "household" not in option}
+    return found if found.get("person") else None
 
 
 def person(decisions: Decisions) -> str:
@@ -62,7 +73,7 @@ def chosen(decisions: Decisions, key: str, value: str) -> Decisions:
     start = {"household": name, "household_variables": [], "largest_household": USUAL_MOST}
     held = {**start, **(unit(decisions) or {}), "household": name}
     if key == "":
-        return _with(decisions, held if value == "true" else None)
+        return _with(decisions, held if value == "true" else _of_persons(held))
     if not (value if key == "most" else key).isascii() or not (value if key == "most" else key).isdigit():
         return _refused(decisions, "the most members of one household are a whole number")
     if key == "most":

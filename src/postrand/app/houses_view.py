@@ -8,7 +8,7 @@ from typing import Any
 from htmltools import Tag, TagList, tags
 
 from postrand.app.decisions import Decisions
-from postrand.app.houses import is_offered, once, unit
+from postrand.app.houses import is_offered, is_protected, once, unit
 from postrand.app.widgets import control, cut, labelled, scroll
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
@@ -26,13 +26,13 @@ def form(decisions: Decisions) -> Tag | None:
     """Return what is decided on households; None where no variable numbers them."""
     if not is_offered(decisions):
         return None
-    section = unit(decisions)
-    whole = control("input", "house", "", type="checkbox", checked=None if section is None else "checked")
+    section, is_whole = unit(decisions) or {}, is_protected(decisions)
+    whole = control("input", "house", "", type="checkbox", checked="checked" if is_whole else None)
     parts: list[Any] = [
         tags.legend("Households"),
         tags.label(whole, " Protect whole households, and state their ε", class_="field"),
     ]
-    if section is not None:
+    if is_whole:
         most = str(section.get("largest_household") or "")
         number = control("input", "house", "most", type="number", min="1", step="1", value=most)
         boxes = [box(decisions, j, "") for j in decisions.perturbed]
