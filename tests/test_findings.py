@@ -26,8 +26,8 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import Finding, Findings, _together, find, singling
-from postrand.risk.household_sizes import compared
+from postrand.risk.findings import Finding, Findings, _sized, _together, find, singling
+from postrand.risk.household_sizes import HouseholdSizes, compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.reveals import told as told_by
@@ -494,3 +494,12 @@ def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_alr
         "no record"
         not in missing_kinds(book, ["edu"], sampled(TableSource(pa.table({"edu": ["1", None]})), ["edu"], []))["edu"]
     )
+
+
+def test_what_sizes_of_households_single_out_is_said_of_the_records_in_them():
+    sizes = HouseholdSizes("hh", alone=0.0, columns=("roof", "pay"), share=0.81, every=0.998, rest=0.9)
+    (told,) = _sized(sizes)
+    assert "fewer than 1% of the records are in a household that its size alone singles out" in told.sentence
+    assert "about 81% in one that its size and the unperturbed values of roof and pay in its members" in told.sentence
+    assert "with all unperturbed columns it is more than 99% of the records" in told.sentence
+    assert told.brief.startswith("more than 99% of the records are in a household that all unperturbed columns")

@@ -106,7 +106,8 @@ class Findings:
         largest = sorted((*many, *every), key=lambda f: -f.share)
         named = ((_all_of(f.variables) if f in every else listed(f.variables), f.share) for f in largest)
         parts = [f"{text} ({share_text(share)} of the records)" for text, share in named]
-        text = f"columns that are released unperturbed single out records together: {'; '.join(parts)}; {KEYS_ALONE}"
+        most = f"{share_text(largest[0].share)} of the records"
+        text = f"columns that are released unperturbed single out {most} together: {'; '.join(parts)}; {KEYS_ALONE}"
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
         one = Finding("singles-out", names, (), text, share=max(f.gravity for f in (*many, *every)))
         rest = [f for f in self.found if f not in many and f not in every]
@@ -372,15 +373,13 @@ def _sized(sizes: HouseholdSizes | None) -> Iterator[Finding]:
 
 def _size_text(sizes: HouseholdSizes) -> str:
     """Return in words what a household number shows, and in which share of the records it singles the household out."""
-    text = f"the household number {sizes.name} shows which records are one household, and so its size, which singles "
-    text += f"out the households of {share_text(sizes.alone)} of the records alone"
+    alone, share, every = map(share_text, (sizes.alone, sizes.share, sizes.every))
+    text = f"the household number {sizes.name} shows which records are one household, and so its size: {alone} of the "
+    text += "records are in a household that its size alone singles out"
     if sizes.columns:
-        text += (
-            f", and of {share_text(sizes.share)} with the unperturbed values of {listed(sizes.columns)} in its members"
-        )
-    if share_text(sizes.every) != share_text(sizes.share):
-        text += f"; with all unperturbed columns, of {share_text(sizes.every)}"
-    return text
+        text += f", and {share} in one that its size and the unperturbed values of {listed(sizes.columns)} in its "
+        text += "members single out"
+    return text if every == share else f"{text}; with all unperturbed columns it is {every} of the records"
 
 
 def _of_household(one: Shared) -> Finding:
