@@ -10,6 +10,8 @@ from postrand.support.measure_names import KEYS_ALONE
 
 PLAN_STATES = "the plan states"
 """How a finding says that a decision is made."""
+WHERE = "where "
+"""How a part of a finding begins that names the value which gives away another."""
 NAMING = "unperturbed columns seem to name or number persons or households, or hold free text"
 PUBLISHED = "perturbed variables hold free text or remarks, and a release lists their values in its codebook"
 PUBLISHED_FIX = (
@@ -83,7 +85,8 @@ class Finding:
             verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
             text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
             text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
-            return "; ".join([text, *(part for part in self.sentence.split("; ") if part.startswith(PLAN_STATES))])
+            kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
+            return "; ".join([text, *kept])
         if self.code == "household-size":
             alone, every = (share_text(figures[name]) for name in ("alone", "every"))
             shown = f"its size, which the number {self.variables[0]} shows"

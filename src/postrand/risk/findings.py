@@ -115,10 +115,13 @@ class Findings:
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """Every finding in a line or two, what gives away most first, decided or not: internal."""
+        """Every finding in a line or two, what gives away most first, decided or not: internal.
+
+        What the same columns give away is one finding, that of which they say most, with the names of the others.
+        """
         found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
         left = (text for text in self.not_tried if text != OF_SEVERAL)
-        return (*(finding.brief for finding in found), *self.alone(exact=True), *left)
+        return (*_briefly(found), *self.alone(exact=True), *left)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -174,6 +177,19 @@ class Findings:
             "households": [asdict(one) for one in self.shared],
             "not_tried": list(self.not_tried),
         }
+
+
+def _briefly(found: Sequence[Finding]) -> Iterator[str]:
+    """Yield each finding in a line or two; those on what the same columns tell of several variables as one."""
+    told: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+    for one in (one for one in found if one.code == "tells"):
+        told.setdefault((one.variables, one.is_open), []).extend(one.about)
+    for one in found:
+        names = told.pop((one.variables, one.is_open), None) if one.code == "tells" else list(one.about)
+        if names is not None:
+            others = [name for name in names if name not in one.about]
+            many = f"{len(others)} others: " if len(others) > 1 else ""
+            yield one.brief + (f"; also of {many}{few(others)}" if others else "")
 
 
 def _as_is(found: Iterable[Finding]) -> str:
