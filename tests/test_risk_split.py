@@ -277,7 +277,8 @@ def test_k_after_a_split_says_what_a_class_is():
     truth = KeyCodes(NAMES, SIZES, codes_of(np.random.default_rng(9), 500))
     every = Mechanism([response(NAMES, 2.0)], book())
     after_split, after_blocks = (
-        next(one for one in risk_figures(TrueFile(truth, None, None), None, of) if one.code == "k") for of in (mixed(), every)
+        next(one for one in risk_figures(TrueFile(truth, None, None), None, of) if one.code == "k")
+        for of in (mixed(), every)
     )
     name = after_split.measure.partition(":")[0]  # what rules, and so 'check' and the decision page, have of it
     assert name == "k-anonymity (after a split, a class has the records that show the same keys with the same values)"
