@@ -190,7 +190,7 @@ def _worth(figures: PlanFigures) -> Iterator[str]:
     yield from worth_line("tables of two", figures.pairs)
     if (least := figures.least_own(figures.one_way)) is not None:
         worth = shown(least.effective_records)
-        yield f"{capital(BASES['file'])} the least of one variable, {least.name}, is worth {worth}"
+        yield f"{capital(BASES['file'])} the least useful table of one, {least.name}, is worth {worth} records"
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:
