@@ -56,7 +56,8 @@ WAYS = (
 
 def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     mechanism = law()
-    policy = PolicyCheck("p", "", (Verdict("Records alone", "at most 1%", "46%", "97%", False),))
+    rules = (Verdict("ε", "at most 2", "none", "1", True), Verdict("Records alone", "at most 1%", "46%", "97%", False))
+    policy = PolicyCheck("p", "", rules)
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
     found = decision_of(
         figures(
@@ -84,14 +85,16 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Order of the records a new random order",
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
         "the attackers know <b>age</b>, and nothing of job, weight, income. Who also knows values of these can",
-        "Persons found rightly, informed attacker 1,000 (100%) 600 (60%) 30 (3%)",
-        "chance above 20%, informed attacker not looked at 25% 50%",
+        "Informed attacker, who knows the keys of one person Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
+        "chance above 20% not looked at 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
-        "above 20%, all members known 99% 74% 21%",
+        "the keys of all members of a household Households with such a risk above 20% 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
+        "The office's policy: 1 of 2 rules is not met (each with its limit: on the second page).",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
+        "Result Records alone at most 1% 46% 97% not met ε at most 2 none 1 met",  # those that are not met come first
         "Income tells the rest. Few.",
         "Released as recoded, not perturbed weight",
         f"SHA-256 {'f00d' * 16}",
@@ -99,8 +102,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "What is not guaranteed",
     ):
         assert words in text, words
-    assert text.count("Internal – not for release") == 3  # the last page has what must be known of the risk, in full
-    assert "What must be known of the risk, in full" in text
+    assert text.count("Internal – not for release") == 2  # all has its place, so nothing follows on a last page
     assert REGISTER in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
@@ -110,24 +112,39 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     assert "What would be released, in full" not in text  # there is room for all names
 
 
-def test_nothing_that_must_be_known_of_the_risk_is_left_out_of_what_is_signed() -> None:
-    """However much is released, warnings keep their place on the first page, and all are on the last one."""
+def test_what_must_be_known_before_signing_has_a_line_on_the_first_page() -> None:
+    """However much is released, no warning, finding or rule that is not met is without one, and all are whole."""
     certificate = certify(law())
     leaves_out = ("the risk leaves out pay, released without categories",)
+    told = Findings(tuple(Finding("linked", (), (), f"finding {k} " + "of many words " * 20) for k in range(6)))
+    policy = PolicyCheck("p", "", (Verdict("Records " + "alone " * 40, "at most 1%", "46%", "97%", False),))
     for lines in range(0, 400, 40):
         ways = tuple(ColumnWay(f"a_long_name_{way}_{k}", way) for way in IN_WORDS for k in range(lines))
-        found = decision_of(figures(ways=(*WAYS, *ways), keys=("sex",), risk_leaves_out=leaves_out), None, certificate)
+        released = figures(ways=(*WAYS, *ways), keys=("sex",), risk_leaves_out=leaves_out)
+        found = decision_of(released, policy, certificate, told)
         text = Page(report.decision_page(found)).text
-        first, last = text.partition("What is guaranteed")[0], text.rpartition("What must be known of the risk")[2]
-        assert "Figures of risk count the keys alone" in first, lines
-        for said in (*found.warnings, *found.notes):
-            assert said in (last if "more: on the last page" in first else first), (lines, said)
+        first, last = text.partition("What is guaranteed")[0], text.rpartition("Place, date and signature")[2]
+        for said in (*found.warnings, *found.findings, *found.checks):
+            assert said[:60].strip() in first, (lines, said)
+        for said in (*found.warnings, *found.notes, *found.findings, *found.checks):
+            assert said.strip() in (first + last), (lines, said)
+        assert " ".join((*found.rules[0][0].split(), "at most 1% 46% 97% not met")) in last
+
+
+def test_a_rule_of_many_words_is_cut_in_the_table_and_whole_on_the_last_page() -> None:
+    rules = tuple(Verdict(f"rule {k} " + "of a measure " * 20, "at most 1", "2", "3", k > 3) for k in range(9))
+    text = Page(report.decision_page(decision_of(figures(), PolicyCheck("p", "", rules), certify(law())))).text
+    table, last = text.rpartition("The office's policy, rule by rule")[::2]
+    assert table.count("not met ") >= 4
+    assert "5 more: on the last page" in table
+    assert last.count("of a measure " * 19) >= 9
+    assert last.count(" met") == 9
 
 
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
     of_records = figures(person="patient", keys=("sex",))
     text = Page(report.decision_page(decision_of(of_records, None, certify(law())))).text
-    assert "Records found rightly, informed attacker 600 (60%) 30 (3%)" in text
+    assert "keys of one record Records found rightly 600 (60%) 30 (3%)" in text
     assert "Persons found" not in text
     assert any("patient says which are one person's: no figure puts them together" in s for s in of_records.warnings)
     assert not any("one person's" in said for said in figures().warnings)

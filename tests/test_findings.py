@@ -26,8 +26,8 @@ from postrand.errors import SpecificationError
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
 from postrand.risk import sample as sampling
-from postrand.risk.findings import Finding, Findings, _together, find, singling
-from postrand.risk.household_sizes import compared
+from postrand.risk.findings import Finding, Findings, _sized, _together, find, singling
+from postrand.risk.household_sizes import HouseholdSizes, compared
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.reveals import told as told_by
@@ -35,6 +35,7 @@ from postrand.risk.sample import sampled
 from postrand.risk.shared import shared_value, shown_law
 from postrand.risk.singled import Singled, singled_out
 from postrand.risk.singled_together import Every
+from postrand.risk.telling import told_pairs
 from postrand.risk.told_findings import telling
 from postrand.support.measure_names import KEYS_ALONE
 from tests.stats import rejects
@@ -494,3 +495,37 @@ def test_a_category_for_missing_values_that_no_record_has_or_that_codes_mean_alr
         "no record"
         not in missing_kinds(book, ["edu"], sampled(TableSource(pa.table({"edu": ["1", None]})), ["edu"], []))["edu"]
     )
+
+
+def test_what_sizes_of_households_single_out_is_said_of_the_records_in_them():
+    sizes = HouseholdSizes("hh", alone=0.0, columns=("roof", "pay"), share=0.81, every=0.998, rest=0.9)
+    (told,) = _sized(sizes)
+    assert "fewer than 1% of the records are in a household that its size alone singles out" in told.sentence
+    assert "about 81% in one that its size and the unperturbed values of roof and pay in its members" in told.sentence
+    assert "with all unperturbed columns it is more than 99% of the records" in told.sentence
+    assert told.brief.startswith("more than 99% of the records are in a household that all unperturbed columns")
+
+
+def test_the_one_value_that_gives_away_another_is_named_and_no_value_of_few_records():
+    """Children have no job: a missing one says the age; 19 rare ones say it too, and are not named."""
+    rng = np.random.default_rng(5)
+    age = np.r_[np.repeat("child", 300), rng.choice(["young", "old"], 700)]
+    job = np.r_[np.full(300, None), rng.choice(["a", "b"], 700)].astype(object)
+    rare = np.where(np.arange(1000) < 19, "z", rng.choice(["x", "y"], 1000)).astype(object)
+    sample = sampled(TableSource(pa.table({"age": age, "job": job, "rare": rare})), ("age", "job", "rare"), ())
+    pairs, _, _ = told_pairs(sample, ("age", "job", "rare"), ("age",), ("job", "rare"))
+    by = {pair.clear: pair for pair in pairs}
+    assert "where job is missing, age is child" in by["job"].in_words
+    assert by["rare"].settled > 0
+    assert by["rare"].where == ""
+    plain, _, _ = told_pairs(sample, ("rare",), ("age",), ("job",))  # values of what is no category are not named
+    assert plain[0].where == ""
+
+
+def test_what_a_column_tells_of_several_variables_is_one_finding_in_brief():
+    shares = {"sex": 0.5, "area": 0.9, "age": 0.6}
+    pairs = [PairReveal(name, "number", share, share, 0.5, share, 0.2) for name, share in shares.items()]
+    found = Findings(tuple(telling(pairs, (), ())))
+    (brief,) = found.brief
+    assert brief.startswith("number, not perturbed, gives away true values of area")
+    assert brief.endswith("; also of 2 others: age, sex")

@@ -443,3 +443,28 @@ def test_an_age_is_a_date_of_birth_in_another_form(tmp_path):
     found = pr.findings(pr.load_plan(made.plan))
     assert "born" in found.undecided
     assert any(f.code == "linked" and f.about == ("age",) and f.is_open for f in found.found)
+
+
+@pytest.mark.parametrize("broken", [0, 8], ids=["exact", "near"])
+def test_init_lists_a_function_that_protect_refuses_whatever_few_records_each_value_has(tmp_path, broken):
+    """300 schools of ten pupils each: too few to compare one by one, but each has one region."""
+    rng = np.random.default_rng(1)
+    school = np.repeat(np.arange(300), 10)
+    region = school % 7
+    region[:broken] = 6
+    table = {
+        "region": [f"R{k}" for k in region],
+        "school": [f"S{k}x" for k in school],
+        "sex": rng.choice(["m", "f"], 3000),
+    }
+    pq.write_table(pa.table(table), tmp_path / "f.parquet")
+    run = CliRunner().invoke
+    given = ["--keys", "region,sex", "--other", "school", "--out", str(tmp_path)]
+    said = run(main, ["init", str(tmp_path / "f.parquet"), *given]).output
+    plan = tmp_path / "plan.toml"
+    refused = run(main, ["protect", "--plan", str(plan), "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 3
+    assert 'name each in [release] as_is = ["school"]' in refused.output
+    assert "Next: decide on school: released unperturbed, it all but settles true values of perturbed" in said
+    assert "# To decide: school (region)." in plan.read_text()
+    assert "all but settles region, which is perturbed" in (tmp_path / "codebook.toml").read_text()

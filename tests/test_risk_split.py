@@ -23,6 +23,7 @@ from postrand.risk.others import others
 from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import individual_risk
 from postrand.support.randomness import ReleaseKey
+from postrand.workflow.comparison_risk import risk_figures
 
 NAMES, SIZES = ("a", "b", "c", "d"), (3, 2, 4, 2)
 
@@ -270,6 +271,18 @@ def test_the_informed_attacker_and_the_dossier_work_on_a_split():
     assert after.register_expected is not None
     assert untouched.register_expected is not None
     assert 0 < after.register_expected < untouched.register_expected
+
+
+def test_k_after_a_split_says_what_a_class_is():
+    truth = KeyCodes(NAMES, SIZES, codes_of(np.random.default_rng(9), 500))
+    every = Mechanism([response(NAMES, 2.0)], book())
+    after_split, after_blocks = (
+        next(one for one in risk_figures(TrueFile(truth, None, None), None, of) if one.code == "k")
+        for of in (mixed(), every)
+    )
+    name = after_split.measure.partition(":")[0]  # what rules, and so 'check' and the decision page, have of it
+    assert name == "k-anonymity (after a split, a class has the records that show the same keys with the same values)"
+    assert after_blocks.measure.startswith("k-anonymity:")
 
 
 def test_a_register_attackers_risk_is_the_sum_over_what_is_shown():

@@ -60,7 +60,7 @@ def risk_table(found: RiskTable, said: Sequence[str]) -> list[Any]:
         return [*warned, tags.p("No measure of risk is known for this plan.", class_="soft")]
     heads = ("Measure", *(["File as it came"] if found.is_recoded else []), "Before", "After")
     head = tags.tr(*(tags.th(h, scope="col", class_=None if k else "text") for k, h in enumerate(heads)))
-    cells = [(one.measure, *([one.as_is] if found.is_recoded else []), one.before, one.after) for one in found.rows]
+    cells = [(one.named, *([one.as_is] if found.is_recoded else []), one.before, one.after) for one in found.rows]
     rows = [tags.tr(tags.th(name, scope="row"), *map(tags.td, values)) for name, *values in cells]
     words = f"Before: {found.before_is}. After: expected of a release by this plan, before any is drawn."
     return [

@@ -39,7 +39,7 @@ from postrand.report.values import VARIABLE_BUDGET, BlockView, Values, VariableV
 from postrand.support import options, series_words, wordings
 from postrand.support.exact import format_upper
 from postrand.support.guesses import of_hundred, right_guesses
-from postrand.support.showing import ORDERS
+from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import BASES
 
 MAX_TEXT = 80
@@ -162,6 +162,7 @@ def environment() -> Environment:
         "guesses": lambda epsilon: of_hundred(right_guesses(epsilon, 0.5), most=True),
         "short": lambda value: text.cut(str(value), MAX_TEXT),
         "options": options.describe,
+        "capital": capital,
         "long": lambda value: text.cut(str(value), MAX_SENTENCE),
         "shade": svg.shade,
         "worded": _worded,

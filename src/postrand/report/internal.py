@@ -18,18 +18,19 @@ _LINE = 96
 _BESIDE, _TREATED, _USUAL = 60, 14, 6
 """Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them, and
 how many of them take no room from notes."""
-_LAST = " (all are on the last page)"
-_MOST = 12
-"""Measures of risk in the longest table; where there are fewer, there is room for more notes."""
-_NOTES = 11
-"""Lines below the longest table: warnings come first, notes have what they leave."""
-_WARNED = 4
-"""Lines that these have at least, whatever else the page has."""
-_SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 5, 5
-"""Lines of claims, limits and findings together on the second sheet, those that claims have at least, those that limits
+_LAST, _FULL = " (all are on the last page)", " (last page)"
+_MOST = 15
+"""Rows of the longest table of risk, of measures and attackers; where there are fewer, there is room for sentences."""
+_FIRST, _FEWEST, _EACH = 20, 12, 4
+"""Lines of sentences that the first sheet has beside the longest table, those that it has at least, whatever else it
+has, and those that lists which come later keep."""
+_CHECKS = 5
+"""Lines that rules which are not met have on the first sheet; all rules are on the second one."""
+_SECOND, _CLAIMS, _LEAST, _WORTH = 23, 7, 7, 6
+"""Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth."""
-_FOUND, _LINES = 8, 2
-"""Findings that are told on the second sheet, and lines of each."""
+_CELLS, _RULES, _HEAD = (37, 26, 12, 22), 12, 2
+"""Characters of a line of each cell of a rule but its result; lines that rules have; lines of their two headings."""
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Tables by title: each a sequence of rows, each row its cells by column name."""
@@ -80,14 +81,20 @@ def internal_report(
 class RiskRow:
     """Say one measure of risk in plain words, before and after; ``shares`` are its bars, of 1, where it has some.
 
-    ``as_is``: in the file as it is, where ``before`` is recoded.
+    ``attacker``: whose chance it is. ``as_is``: in the file as it is, where ``before`` is recoded.
     """
 
     measure: str
+    attacker: str
     before: str
     after: str
     shares: tuple[float, float] | None = None
     as_is: str = ""
+
+    @property
+    def named(self) -> str:
+        """The measure with its attacker, where it stands alone."""
+        return f"{self.measure}, {self.attacker}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ class Decision:
     ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
     ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
     ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
+    ``rules`` are all of them as rows of a table: what is measured, its limit, before, after, and whether it is met.
     """
 
     source: str
@@ -111,25 +119,27 @@ class Decision:
     findings: tuple[str, ...]
     worth: tuple[str, ...]
     checks: tuple[str, ...] = ()
+    rules: tuple[tuple[str, ...], ...] = ()
     is_recoded: bool = False
 
 
 def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
-    """Return two printed pages: what is decided and the risk on the first, claims, limits and signatures on the second.
+    """Return two printed pages: what is decided, its risk and findings; then claims, limits, rules and signatures.
 
     ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
-    says that it is of a plan. Long lists are cut, and say how much is left out, so that there are two pages whatever
-    the plan: what was found comes first, because a reader cannot infer it from the plan. Names of columns, what must be
-    known of the risk, claims and limits are never left out: those for which there is no room follow on a last page, all
-    of a kind together.
+    says that it is of a plan. Whatever the plan, there are two pages: what must be known before signing has a line each
+    on the first one, where there is room for so many, and is whole on a last page where it is cut. Names of columns,
+    claims, limits and rules for which there is no room follow there too, all of a kind together.
     """
     treated = beside(found.treated)
-    below = max(_NOTES + _MOST - len(found.risks) - max(_rows(treated) - _USUAL, 0), _WARNED)
-    warnings = fitted(found.warnings, below)
-    notes = fitted(found.notes, below - lines_of(warnings[0]))
-    told = fitted([cut(text, _LINES * _LINE) for text in found.findings[:_FOUND]], _LINES * _FOUND)[0]
-    claims = fitted(found.claims, max(_SECOND - lines_of(told) - _LEAST, _CLAIMS))
-    limits = fitted(found.limits, max(_SECOND - lines_of(told) - lines_of(claims[0]), _LEAST))
+    rows = len(found.risks) + len({row.attacker for row in found.risks})
+    lines = max(_FIRST + _MOST - rows - max(_rows(treated) - _USUAL, 0), _FEWEST)
+    (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines, _CHECKS)
+    notes = fitted(found.notes, lines)
+    rules, taken = fitted_rows(found.rules, _RULES)
+    second = _SECOND - taken - _HEAD * bool(rules)
+    claims = fitted(found.claims, max(second - _LEAST, _CLAIMS))
+    (limits,), _ = briefly((found.limits,), max(second - lines_of(claims[0]), _LEAST))
     return (
         environment()
         .get_template("decision.html")
@@ -139,22 +149,69 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             details=DETAILS,
             treated=treated,
             annex=found.treated if treated != [*found.treated] else (),
-            said=(warnings[0] + notes[0], warnings[1] + notes[1]),
+            said=(warned + notes[0], len(found.warnings) - len(warned) + notes[1]),
             whole=in_full(
                 {
-                    "What must be known of the risk": ((*found.warnings, *found.notes), warnings[0] + notes[0]),
+                    "The office's policy": (found.checks, checks),
+                    "What must be known of the risk": ((*found.warnings, *found.notes), warned + notes[0]),
+                    "What was found in the file": (found.findings, told),
                     "What is guaranteed": (found.claims, claims[0]),
-                    "What is not guaranteed": (found.limits, limits[0]),
+                    "What is not guaranteed": (found.limits, limits),
                 }
             ),
             manifest=manifest,
             claims=claims,
-            limits=limits,
+            limits=(limits, len(found.limits) - len(limits)),
             findings=(told, len(found.findings) - len(told)),
             worth=fitted(found.worth, _WORTH),
-            checks=fitted(found.checks, 3),
+            checks=(checks, len(found.checks) - len(checks)),
+            rules=(rules, len(found.rules) - len(rules)),
+            every_rule=found.rules if rules != [*found.rules] else (),
         )
     )
+
+
+def briefly(lists: Sequence[Sequence[str]], lines: int, first: int = 0) -> tuple[list[list[str]], int]:
+    """Return what so many printed lines show of each list, one line for a text at least, and the lines that are left.
+
+    Texts that come first are whole as long as there is room; others are cut, and say where they are whole. A list that
+    is not shown whole leaves a line to say so; the first one has ``first`` lines at most, 0 for any number.
+
+    >>> briefly((["short", "long " * 40], ["last"]), 3)[0][0][1][-22:]
+    'long long… (last page)'
+    >>> briefly((["a", "b", "c"],), 2)
+    ([['a']], 0)
+    """
+    kept: list[list[str]] = []
+    for place, texts in enumerate(lists):
+        room = max(lines - sum(min(len(later), _EACH) for later in lists[place + 1 :]), 0)
+        room = min(room, first) if first and not place else room
+        kept.append([*texts[: len(texts) if len(texts) <= room else max(room - 1, 0)]])
+        lines -= min(len(texts), room)
+    for texts in kept:
+        for place, text in enumerate(texts):
+            needed = lines_of([text])
+            given = min(needed, 1 + lines)
+            texts[place] = text if given == needed else cut(text, given * _LINE - len(_FULL)) + _FULL
+            lines -= given - 1
+    return kept, lines
+
+
+def fitted_rows(rows: Sequence[tuple[str, ...]], lines: int) -> tuple[list[tuple[str, ...]], int]:
+    """Return the first rows of a table for so many printed lines, with cells of three lines at most; and lines taken.
+
+    >>> fitted_rows([("epsilon", "at most 2", "none", "3", "not met"), ("k " * 99, "at least 3", "1", "2", "met")], 2)
+    ([('epsilon', 'at most 2', 'none', '3', 'not met')], 1)
+    """
+    kept: list[tuple[str, ...]] = []
+    taken = 0
+    for row in rows:
+        cells = [cut(text, 3 * width) for text, width in zip(row, _CELLS, strict=False)]
+        taken += (needed := max(-(-len(text) // width) for text, width in zip(cells, _CELLS, strict=True)) or 1)
+        if taken > lines:
+            return kept, taken - needed
+        kept.append((*cells, *row[len(cells) :]))
+    return kept, taken
 
 
 def in_full(lists: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, Sequence[str]]:

@@ -10,6 +10,8 @@ from postrand.support.measure_names import KEYS_ALONE
 
 PLAN_STATES = "the plan states"
 """How a finding says that a decision is made."""
+WHERE = "where "
+"""How a part of a finding begins that names the value which gives away another."""
 NAMING = "unperturbed columns seem to name or number persons or households, or hold free text"
 PUBLISHED = "perturbed variables hold free text or remarks, and a release lists their values in its codebook"
 PUBLISHED_FIX = (
@@ -81,14 +83,17 @@ class Finding:
         if self.code in ("tells", "weights") and (best := self._best_guess):
             by = f"the weights ({self.variables[0]})" if self.code == "weights" else ", ".join(self.variables)
             verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
-            text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 records "
-            text += f"the best guess is right in about {100 * best[0]:.0f}, without in about {100 * best[1]:.0f}"
-            return "; ".join([text, *(part for part in self.sentence.split("; ") if part.startswith(PLAN_STATES))])
+            text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
+            text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
+            kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
+            return "; ".join([text, *kept])
         if self.code == "household-size":
             alone, every = (share_text(figures[name]) for name in ("alone", "every"))
-            text = f"the household number {self.variables[0]} shows who is one household: its size singles out the "
-            more = f", with all unperturbed columns those of {every}" if every != alone else ""
-            return f"{text}households of {alone} of the records{more}"
+            shown = f"its size, which the number {self.variables[0]} shows"
+            if every == alone:
+                return f"{alone} of the records are in a household that {shown}, singles out"
+            text = f"{every} of the records are in a household that all unperturbed columns and {shown}, single out"
+            return f"{text}; {alone} in one that its size alone singles out"
         if "majority" in figures:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
             text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "

@@ -106,7 +106,8 @@ class Findings:
         largest = sorted((*many, *every), key=lambda f: -f.share)
         named = ((_all_of(f.variables) if f in every else listed(f.variables), f.share) for f in largest)
         parts = [f"{text} ({share_text(share)} of the records)" for text, share in named]
-        text = f"columns that are released unperturbed single out records together: {'; '.join(parts)}; {KEYS_ALONE}"
+        most = f"{share_text(largest[0].share)} of the records"
+        text = f"columns that are released unperturbed single out {most} together: {'; '.join(parts)}; {KEYS_ALONE}"
         names = tuple(dict.fromkeys(name for finding in many for name in finding.variables))
         one = Finding("singles-out", names, (), text, share=max(f.gravity for f in (*many, *every)))
         rest = [f for f in self.found if f not in many and f not in every]
@@ -114,10 +115,13 @@ class Findings:
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """Every finding in a line or two, what gives away most first, decided or not: internal."""
+        """Every finding in a line or two, what gives away most first, decided or not: internal.
+
+        What the same columns give away is one finding, that of which they say most, with the names of the others.
+        """
         found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
         left = (text for text in self.not_tried if text != OF_SEVERAL)
-        return (*(finding.brief for finding in found), *self.alone(exact=True), *left)
+        return (*_briefly(found), *self.alone(exact=True), *left)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -173,6 +177,19 @@ class Findings:
             "households": [asdict(one) for one in self.shared],
             "not_tried": list(self.not_tried),
         }
+
+
+def _briefly(found: Sequence[Finding]) -> Iterator[str]:
+    """Yield each finding in a line or two; those on what the same columns tell of several variables as one."""
+    told: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+    for one in (one for one in found if one.code == "tells"):
+        told.setdefault((one.variables, one.is_open), []).extend(one.about)
+    for one in found:
+        names = told.pop((one.variables, one.is_open), None) if one.code == "tells" else list(one.about)
+        if names is not None:
+            others = [name for name in names if name not in one.about]
+            many = f"{len(others)} others: " if len(others) > 1 else ""
+            yield one.brief + (f"; also of {many}{few(others)}" if others else "")
 
 
 def _as_is(found: Iterable[Finding]) -> str:
@@ -372,15 +389,13 @@ def _sized(sizes: HouseholdSizes | None) -> Iterator[Finding]:
 
 def _size_text(sizes: HouseholdSizes) -> str:
     """Return in words what a household number shows, and in which share of the records it singles the household out."""
-    text = f"the household number {sizes.name} shows which records are one household, and so its size, which singles "
-    text += f"out the households of {share_text(sizes.alone)} of the records alone"
+    alone, share, every = map(share_text, (sizes.alone, sizes.share, sizes.every))
+    text = f"the household number {sizes.name} shows which records are one household, and so its size: {alone} of the "
+    text += "records are in a household that its size alone singles out"
     if sizes.columns:
-        text += (
-            f", and of {share_text(sizes.share)} with the unperturbed values of {listed(sizes.columns)} in its members"
-        )
-    if share_text(sizes.every) != share_text(sizes.share):
-        text += f"; with all unperturbed columns, of {share_text(sizes.every)}"
-    return text
+        text += f", and {share} in one that its size and the unperturbed values of {listed(sizes.columns)} in its "
+        text += "members single out"
+    return text if every == share else f"{text}; with all unperturbed columns it is {every} of the records"
 
 
 def _of_household(one: Shared) -> Finding:

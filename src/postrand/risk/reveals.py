@@ -64,7 +64,8 @@ class PairReveal:
         ``max_i n_i / n``.
 
     All but these two are 0 where the true values, or those in clear, do not differ. ``ranges``: the true values are
-    so many ranges of a number, cut at its tenths (equal values are in one); 0 where they are its values.
+    so many ranges of a number, cut at its tenths (equal values are in one); 0 where they are its values. ``where``:
+    which one value in clear settles most of what is settled, in words; "" where there are several.
     """
 
     perturbed: str
@@ -76,6 +77,7 @@ class PairReveal:
     blind: float = 1.0
     ranges: int = 0
     excluded: float = 0.0
+    where: str = ""
 
     @property
     def is_much(self) -> bool:
@@ -124,7 +126,7 @@ class PairReveal:
         likely = f"one is at least {100 * LIKELY:.0f}% likely"
         if self.right - self.blind < COMMON * self.settled:
             likely += f"; for most of them the most common {value}, which is guessed without it too"
-        return f"{text}; {many} ({likely}), more than chance explains"
+        return f"{text}; {many} ({likely}), more than chance explains{f'; {self.where}' if self.where else ''}"
 
 
 def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear", ranges: int = 0) -> PairReveal:
@@ -140,11 +142,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         best = float(counts.sum(axis=1).max() / counts.sum()) if counts.size else 1.0  # a constant tells nothing
         return PairReveal(perturbed, clear, 0.0, 0.0, 0.0, best, best, ranges)
     rows, columns, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
-    most, top = counts.max(axis=0), counts.argmax(axis=0)
-    base, sure = rows[top] / n, most / columns
-    by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
-    nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
-    nearly |= (sure >= SURE) & (1 - sure <= (1 - base) / RARER)
+    most = counts.max(axis=0)
     left = (rows[:, None] * (counts > 0)).sum(axis=0) / n
     sets = rows.size * math.log(2) + math.log(columns.size / CHANCE)
     excludes = np.where(columns * -np.log(left) >= sets, 1 - left, 0.0)
@@ -154,13 +152,43 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         perturbed,
         clear,
         guessed=float((most.sum() - rows.max()) / (n - rows.max())),
-        settled=float(columns[nearly & ~by_chance].sum() / n),
+        settled=float(columns[_settling(counts)].sum() / n),
         same=float(np.abs(covariance / spread).max()),
         right=float(most.sum() / n),
         blind=float(rows.max() / n),
         ranges=ranges,
         excluded=float((columns * excludes).sum() / n),
     )
+
+
+def one_value(table: NDArray[Any]) -> tuple[int, int] | None:
+    """Return the true value and the one in clear that settles it, as places in a table of counts, (I, C).
+
+    None where several values in clear settle, none of them ``MOSTLY`` of the settled records.
+
+    >>> one_value(np.array([[60, 55, 0], [0, 5, 0], [40, 40, 90]])), one_value(np.array([[50, 0], [0, 50]]))
+    ((2, 2), None)
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    there = counts.any(axis=0)
+    if there.sum() < 2 or counts.any(axis=1).sum() < 2:
+        return None
+    settled = np.zeros(there.size)
+    settled[there] = np.where(_settling(counts[:, there]), counts[:, there].sum(axis=0), 0.0)
+    place = int(settled.argmax())
+    is_one = settled[place] > 0 and settled[place] >= MOSTLY * settled.sum()
+    return (int(counts[:, place].argmax()), place) if is_one else None
+
+
+def _settling(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which columns of a table of counts, all of which occur, settle its rows, more than chance explains."""
+    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
+    most, top = counts.max(axis=0), counts.argmax(axis=0)
+    base, sure = rows[top] / counts.sum(), most / columns
+    by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
+    nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
+    nearly |= (sure >= SURE) & (1 - sure <= (1 - base) / RARER)
+    return np.asarray(nearly & ~by_chance)
 
 
 def _divergence(share: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.risk.reveals import PairReveal, told
+from postrand.risk.finding import WHERE
+from postrand.risk.reveals import SETTLED, PairReveal, one_value, told
 from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
 
@@ -52,6 +55,7 @@ def told_pairs(
     tried = [(p, c) for p in true for c in alone if true[p][1] * alone[c][1] <= MAX_CELLS][:MAX_TOLD]
     ranges = {p: cut_in(sample, p, codes) for p, codes in true.items()}
     pairs = [told(table_of(true[p], alone[c]), p, c, ranges[p]) for p, c in tried]
+    pairs = [_located(pair, sample, coded, true[pair.perturbed], alone[pair.clear]) for pair in pairs]
     left: dict[str, list[str]] = {}
     compared = {*tried}
     for p, c in itertools.product(perturbed, clear):
@@ -69,6 +73,31 @@ def told_pairs(
                 found = told(table_of(true[p], both), p, f"{one}, {two}", ranges[p])
                 joint += [((one, two), found)] * found.is_much
     return tuple(pairs), joint, left
+
+
+def _located(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> PairReveal:
+    """Return a pair with the words for the one value in clear that settles most, where it can be named.
+
+    Missing and categories are named, of ``FREQUENT`` records or more that have both values; no other value is.
+    """
+    found = one_value(table_of(true, seen)) if pair.is_much and pair.settled >= SETTLED and not pair.ranges else None
+    if found is None:
+        return pair
+    has, both = seen[0] == found[1], (seen[0] == found[1]) & (true[0] == found[0])
+    said = _name_of(sample, pair.clear, coded, has), _name_of(sample, pair.perturbed, coded, both)
+    if both.sum() < FREQUENT or None in said:
+        return pair
+    is_ = "is" if both.sum() == has.sum() else "is mostly"
+    return replace(pair, where=f"{WHERE}{pair.clear} is {said[0]}, {pair.perturbed} {is_} {said[1]}")
+
+
+def _name_of(sample: Sampled, name: str, coded: Collection[str], records: NDArray[np.bool_]) -> str | None:
+    """Return the one value of these records, ``missing`` or a category; None of several, and of what is no category."""
+    values = sample.table.column(name).filter(pa.array(records)).unique()
+    if len(values) != 1:
+        return None
+    value = values[0].as_py()
+    return "missing" if value is None else str(value) if name in coded else None
 
 
 def frequent(exact: Codes, bins: Codes) -> Codes | None:

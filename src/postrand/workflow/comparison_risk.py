@@ -82,6 +82,7 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     return (f"the risk leaves out {names}, released unperturbed: {known}",)
 
 
+OF_SPLIT = " (after a split, a class has the records that show the same keys with the same values)"
 Share = tuple[float, float, float | None]
 
 
@@ -183,7 +184,7 @@ def risk_figures(
     return (
         *exposure_figures(attacks.before, attacks.after, attacks.why),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
-        *class_figures(truth.keys, drawn, attacks.why),
+        *class_figures(truth.keys, drawn, attacks.why, of_split=isinstance(attacks.law, SplitLaw)),
     )
 
 
@@ -297,11 +298,16 @@ def _drawn(law: Law, truth: TrueFile) -> Iterator[KeyCodes]:
     yield from releases(law, keys, seeds, shared) if isinstance(law, KeyLaw) else law.drawn(keys, seeds)
 
 
-def class_figures(keys: KeyCodes, drawn: Sequence[KeyCodes], why: str) -> Iterator[RiskFigure]:
-    """Yield k and the share of records in small classes; after perturbation, means over simulated releases."""
+def class_figures(
+    keys: KeyCodes, drawn: Sequence[KeyCodes], why: str, *, of_split: bool = False
+) -> Iterator[RiskFigure]:
+    """Yield k and the share of records in small classes; after perturbation, means over simulated releases.
+
+    ``of_split``: these are of a split, of which the name of k says what a class is.
+    """
     before, after = class_sizes(keys), [class_sizes(one) for one in drawn]
     least = float(np.mean([sizes.min() for sizes in after])) if after else None
-    text = "k-anonymity: records in the smallest class; after, on average over releases"
+    text = f"k-anonymity{OF_SPLIT * of_split}: records in the smallest class; after, on average over releases"
     shares = {k: (_below(before, k), _mean_below(after, k)) for k in CLASS_SIZES}
     every = tuple((float(k), *sides) for k, sides in shares.items())
     yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)

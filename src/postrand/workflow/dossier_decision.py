@@ -30,20 +30,23 @@ _FEW = 0.01
 """Of expected persons fewer are not told apart."""
 _HIGH = f"{100 * THRESHOLD:g}%"
 MEASURES = {
-    "correct_matches": "Persons found rightly, informed attacker",
-    "individual_risk_largest": "Chance that a person is found, informed attacker: the largest",
-    "individual_risk_above": f"Persons found with a chance above {_HIGH}, informed attacker",
-    "household_risk": "Risk that a member of a household is found, informed attacker: mean",
-    "household_risk_above": f"Households with such a risk above {_HIGH}, informed attacker",
-    "joint_household_risk": "Risk of a household, keys of all members known, informed attacker: mean",
-    "joint_household_risk_largest": "Risk of a household, keys of all members known, informed attacker: largest",
-    "joint_household_risk_above": f"Households with such a risk above {_HIGH}, all members known",
-    "register_matches": "Persons found rightly, register attacker",
-    "register_risk_largest": "Chance that a person is found, register attacker: the largest",
-    "tau1": "Records that are unique in the file and in the population (τ1)",
-    "tau2": "Records unique in the file that are found rightly, register attacker (τ2)",
+    "correct_matches": "Persons found rightly",
+    "individual_risk_largest": "Largest chance that a person is found",
+    "individual_risk_above": f"Persons found with a chance above {_HIGH}",
+    "household_risk": "Risk that a member of a household is found: mean",
+    "household_risk_above": f"Households with such a risk above {_HIGH}",
+    "joint_household_risk": "Risk of a household: mean",
+    "joint_household_risk_largest": "Risk of a household: largest",
+    "joint_household_risk_above": f"Households with such a risk above {_HIGH}",
+    "register_matches": "Persons found rightly",
+    "register_risk_largest": "Largest chance that a person is found",
+    "tau1": "Records unique in the file and the population (τ1)",
+    "tau2": "Records unique in the file and found rightly (τ2)",
 }
-"""The measures of the first page by their codes, in order, each in the words of that page."""
+"""The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
+ONE = "informed attacker, who knows the keys of one person"
+MEMBERS = "informed attacker, who knows the keys of all members of a household"
+LISTS = "register attacker, who does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 INFORMED = (
@@ -56,6 +59,7 @@ RISK_ALONE = (
     "unperturbed columns that both have link the records of a person."
 )
 NOTHING = Findings()
+_TABLE = "each with its limit: on the second page"
 
 
 def decision_of(
@@ -79,6 +83,7 @@ def decision_of(
         findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
+        rules=tuple(_rules(policy)),
     )
 
 
@@ -122,7 +127,13 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         before = _shown(one, "before", figures.records)
         after = _shown(one, "after", figures.records, most=figures.is_bound(code))
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
-        yield RiskRow(of_records(words) if figures.person else words, before, after, shares, as_is)
+        said = of_records if figures.person else str
+        yield RiskRow(said(words), said(_attacker(code)), before, after, shares, as_is)
+
+
+def _attacker(code: str) -> str:
+    """Return whose chance a measure is."""
+    return LISTS if code in REGISTERED else MEMBERS if code.startswith("joint_") else ONE
 
 
 def _shown(one: RiskFigure, side: str, records: int, *, most: bool = False) -> str:
@@ -179,18 +190,29 @@ def _worth(figures: PlanFigures) -> Iterator[str]:
     yield from worth_line("tables of two", figures.pairs)
     if (least := figures.least_own(figures.one_way)) is not None:
         worth = shown(least.effective_records)
-        yield f"{capital(BASES['file'])} the least of one variable, {least.name}, is worth {worth}"
+        yield f"{capital(BASES['file'])} the least useful table of one, {least.name}, is worth {worth} records"
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:
+    """Yield whether the policy is met, and each rule that is not, with its limit."""
     if policy is None:
         return
     if policy.is_met:
         asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
-        yield f"All {len(policy.verdicts)} rules are met{f'; of these, {asks_nothing}' if asks_nothing else ''}."
+        asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){asks_nothing}."
+    else:
+        many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
+        yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE})."
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
         yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."
+
+
+def _rules(policy: PolicyCheck | None) -> Iterator[tuple[str, ...]]:
+    """Yield every rule as a row, those that are not met first."""
+    for one in () if policy is None else sorted(policy.verdicts, key=lambda one: one.is_met):
+        yield one.rule, one.limit, one.before or "–", one.after, "met" if one.is_met else "not met"
 
 
 def _sentence(text: str) -> str:

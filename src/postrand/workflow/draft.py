@@ -189,7 +189,7 @@ def start(
     parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
-    settles = settled_by(numbers, drafts, _perturbed(drafts))
+    settles = settled_by(numbers, drafts, _perturbed(drafts), linked.links)
     roles = {d["name"]: d["role"] for d in drafts}
     decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
     drafts = [with_settled(draft, settles) for draft in drafts]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
 from postrand.risk.findings import settling, share_text
+from postrand.risk.linked import NEAR, Link
+from postrand.risk.linked_apart import torn_apart
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
@@ -60,15 +64,34 @@ def singled_alone(sample: Sampled, left: Sequence[str]) -> dict[str, float]:
 
 
 def settled_by(
-    sample: Sampled, drafts: Sequence[Mapping[str, Any]], perturbed: Sequence[str]
+    sample: Sampled, drafts: Sequence[Mapping[str, Any]], perturbed: Sequence[str], links: Sequence[Link] = ()
 ) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
     """Return the columns that would leave unperturbed and all but settle perturbed variables, and what they say.
 
-    Columns that have no role yet count too, unless they seem to be weights or numbers of persons or households.
+    Columns that have no role yet count too, unless they seem to be weights or numbers of persons or households. Of the
+    ``links`` of the file, those count that a release refuses, whatever few records each value has.
     """
     clear = [d["name"] for d in drafts if _may_leave(d) and d["name"] not in perturbed]
     held = [name for name in clear if name in sample.table.column_names]
-    return settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
+    found = settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
+    return found | _linked(sample, links, perturbed, held, found)
+
+
+def _linked(
+    sample: Sampled, links: Sequence[Link], perturbed: Sequence[str], clear: Sequence[str], known: Settles
+) -> dict[tuple[str, ...], tuple[PairReveal, ...]]:
+    """Return what unperturbed columns settle as a function says it, beside what is ``known`` already."""
+    told = {(pair.perturbed, name) for names, pairs in known.items() for pair in pairs for name in names}
+    found: dict[tuple[str, ...], tuple[PairReveal, ...]] = {}
+    for one in torn_apart(links, dict.fromkeys(perturbed, "block"), clear, told, told):
+        if one.is_certain and one.clear:
+            right = 1.0 if one.is_exact else NEAR
+            new = [name for name in one.about if not all((name, other) in told for other in one.clear)]
+            blind = [float(np.bincount(sample.codes(name)[0]).max() / sample.table.num_rows) for name in new]
+            by = ", ".join(one.clear)
+            pairs = [PairReveal(n, by, 1.0, right, 1.0, right, share) for n, share in zip(new, blind, strict=True)]
+            found[one.clear] = (*known.get(one.clear, ()), *found.get(one.clear, ()), *pairs)
+    return found
 
 
 def _may_leave(draft: Mapping[str, Any]) -> bool:

@@ -14,9 +14,9 @@ _CLASSES = (
 )
 _MOVED = "a person may be easier to find than before where others were moved away"
 _DISAGREE = (
-    "For the register attacker, {where} the matches among sample uniques (τ2) are more than those of all records, of "
-    "which they are a part. Both are estimates, by two models (weights or the sampling fraction alone, and a "
-    "log-linear model of the keys), and neither is the truth. Give a board the larger of each side alone: {larger}."
+    "For the register attacker two estimates contradict each other: {where} the matches among sample uniques (τ2) are "
+    "more than those of all records, of which they are a part. Neither of their models (weights or the sampling "
+    "fraction; a log-linear model of the keys) is the truth. Give a board the larger of each side alone: {larger}."
 )
 _UNIQUE_AFTER = " After a plan τ2 counts only links to records that are unique in what is released."
 TAU_OF_COARSER = (

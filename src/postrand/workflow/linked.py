@@ -29,13 +29,14 @@ Draft = Mapping[str, Any]
 class Proposed:
     """Hold drafts with roles and notes, the groups of variables for one block each, and everything in sentences.
 
-    ``rules`` exclude the combinations that do not occur in such a group.
+    ``rules`` exclude the combinations that do not occur in such a group. ``links`` are those that were found.
     """
 
     drafts: tuple[dict[str, Any], ...]
     joint: tuple[tuple[str, ...], ...] = ()
     sentences: tuple[str, ...] = ()
     rules: tuple[Mapping[str, Any], ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 def proposed(
@@ -77,7 +78,7 @@ def proposed(
             lambda link: bool({*link.variables} & {*perturbed}),
         )
     )
-    return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint))
+    return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint), tuple(found))
 
 
 def set_aside(drafts: Iterable[Draft]) -> list[str]:
