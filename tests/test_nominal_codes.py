@@ -12,6 +12,7 @@ import pytest
 import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
+from postrand.errors import UsageError
 from postrand.estimate.nominal import names_only, nominal_warnings
 from postrand.workflow.explanation import _useful
 
@@ -98,3 +99,32 @@ def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regressio
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
     figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="", least_own=lambda _: None)
     assert any("means no answer" in text for text in _useful(plan, figures)) == has
+
+
+IDENTIFIER_QUESTIONS = [
+    ("table", "hid"),
+    ("table", "region,hid"),
+    ("mean", "hid"),
+    ("mean", "pay", {"by": "hid"}),
+    ("mean", "pay", {"weight": "hid"}),
+    ("total", "hid"),
+    ("quantile", "hid", {"by": "region"}),
+    ("ratio", "pay,hid"),
+    ("regression", "hid ~ pay"),
+    ("regression", "pay ~ region + hid"),
+    ("independence", "region,hid"),
+]
+
+
+@pytest.mark.parametrize("role", ["household", "record_key"])
+@pytest.mark.parametrize("asked", IDENTIFIER_QUESTIONS, ids=str)
+def test_nothing_is_estimated_from_numbers_that_identify(role, asked):
+    book = Codebook((REGION, Variable("hid", role, type="int64"), Variable("pay", "other", type="int64")))
+    mechanism = pr.Mechanism({"region": pr.randomised_response(3, 3.0)}, book)
+    frame = pa.table({"region": [1, 2, 3, 1] * 50, "hid": [*range(100)] * 2, "pay": [*range(200)]})
+    name, question, *options = asked
+    with pytest.raises(UsageError, match=r"the numbers of hid only tell .* Next: leave hid out"):
+        estimate.estimators()[name].answer(frame, mechanism, question, *options or [{}])
+    if role == "household":
+        clusters = estimate.mean(frame, "pay", mechanism, design=estimate.SurveyDesign(psu="hid"))
+        assert clusters.records == 200

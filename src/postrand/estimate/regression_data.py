@@ -24,7 +24,7 @@ from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Po
 from postrand.estimate.latent import Index, Problem
 from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.regression_terms import answers_first, is_measured, levels_told, terms_of
-from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
@@ -120,6 +120,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    refuse_identifiers(mechanism, [*asked, weights])
     require_as_is(mechanism, weights, strata)
     shared = within_units(sample, mechanism, asked, frame)
     if not shared:
