@@ -12,7 +12,7 @@ import pytest
 import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
-from postrand.errors import UsageError
+from postrand.errors import DataError, UsageError
 from postrand.estimate.nominal import names_only, nominal_warnings
 from postrand.workflow.explanation import _useful
 
@@ -128,3 +128,28 @@ def test_nothing_is_estimated_from_numbers_that_identify(role, asked):
     if role == "household":
         clusters = estimate.mean(frame, "pay", mechanism, design=estimate.SurveyDesign(psu="hid"))
         assert clusters.records == 200
+
+
+def test_an_answer_names_what_was_asked_and_what_was_missing():
+    pay = Variable("pay", "other", type="int64", missing="keep")
+    bands = Variable("income", "key", ("0-9", "10+"), ordered=True)
+    book = Codebook((REGION, pay, bands))
+    mechanism = pr.Mechanism({"region": pr.randomised_response(3, 3.0), "income": pr.randomised_response(2, 3.0)}, book)
+    frame = pa.table(
+        {"region": [1, 2, 3, 1] * 50, "pay": [None, *range(199)], "income": ["0-9", "10+", "10+", "0-9"] * 50}
+    )
+    one = estimate.quantile(frame, "pay", mechanism, 0.5)
+    assert str(one).splitlines()[-1].startswith("Median of pay, ")
+    assert "199 records, 1 left out (pay is missing); " in one.includes
+    assert estimate.quantile(frame, "pay", mechanism, 0.25).includes.startswith("quantile 0.25 of pay, ")
+    several = estimate.quantile(frame, "pay", mechanism, [0.5, 0.9], by="region")
+    assert several.includes.startswith("quantiles of pay by region, ")
+    assert "1 left out (pay or region is missing); " in several.includes
+    for line in str(estimate.regression("pay ~ region", frame, mechanism, "linear")).splitlines():
+        if "records" in line:
+            assert line == "199 records, 1 left out (pay or region is missing); perturbed: region"
+    assert "no variable that is used is perturbed" in estimate.mean(frame, "pay", mechanism).includes
+    for ask in (estimate.quantile, estimate.mean):
+        with pytest.raises(DataError) as refused:
+            ask(frame, "income", mechanism)
+        assert "mean" not in str(refused.value)

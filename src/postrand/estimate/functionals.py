@@ -104,6 +104,7 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         method=METHOD if counted.whole is None else f"{METHOD}, of the records that show every variable",
         perturbed=counted.layout.perturbed,
         span=np.array([c.max() - c.min() for c in true.values()]),
+        used=tuple(dict.fromkeys((*counted.layout.variables, *counted.layout.held))),
     )
 
 

@@ -366,8 +366,9 @@ def _scores(variable: Variable) -> Array:
             sentence(
                 "the categories are not numbers",
                 where=f"variable {variable.name!r}",
-                fix="ask for a table, which takes any categories. For a mean, whoever makes the release can give the "
-                f"variable {NUMBERED_BANDS}; in Python, estimate.quantities takes a number for each category",
+                fix="ask for a table, which takes any categories. To calculate with the variable, whoever makes the "
+                f"release can give it {NUMBERED_BANDS}; in Python, "
+                "estimate.quantities takes a number for each category",
             )
         )
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

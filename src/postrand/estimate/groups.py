@@ -226,8 +226,9 @@ def estimate_of(
         notes=(
             *nominal_warnings(book, variables),
             *quantity_warnings(book, records.clear, records.schema),
-            *limit_warnings(book, variables, what.split()[0], reached),
+            *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
         ),
+        used=tuple(dict.fromkeys((*variables, *groups, *records.layout.held))),
     )
 
 

@@ -71,6 +71,11 @@ class Data:
     shared: bool = False
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The variables of the formula, and those of the blocks that perturb them: a record must miss none of them."""
+        return tuple(dict.fromkeys((*self.names, *(name for axis in self.axes for name in axis.names))))
+
+    @property
     def latent(self) -> frozenset[str]:
         """The variables of the perturbed blocks."""
         return frozenset(name for axis in self.axes for name in axis.names)

@@ -154,6 +154,7 @@ def regression(
         perturbation=fit.perturbation,
         notes=_nominal(data, mechanism),
         modelled=modelled(data),
+        used=data.used,
     )
 
 
@@ -198,6 +199,7 @@ def _by_likelihood(
         tests=tests,
         notes=(*notes, *_nominal(data, mechanism)),
         modelled=modelled(data),
+        used=data.used,
     )
 
 

@@ -139,6 +139,7 @@ def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
         method=method,
         perturbed=layout.perturbed,
         span=1.0,
+        used=tuple(dict.fromkeys((*layout.variables, *layout.held))),
     )
 
 
