@@ -153,3 +153,14 @@ def test_an_answer_names_what_was_asked_and_what_was_missing():
         with pytest.raises(DataError) as refused:
             ask(frame, "income", mechanism)
         assert "mean" not in str(refused.value)
+
+
+def test_an_odds_ratio_names_the_categories_it_compares():
+    """Oracle: of an unperturbed table the ratio is 40 · 40 / (10 · 10)."""
+    book = Codebook((Variable("sex", "key", ("f", "m")), Variable("job", "key", ("yes", "no", "other"))))
+    rows = [("f", "yes")] * 40 + [("f", "no")] * 10 + [("m", "yes")] * 10 + [("m", "no")] * 40
+    frame = pa.table({"sex": [sex for sex, _ in rows], "job": [job for _, job in rows]})
+    law = pr.Mechanism({"sex": pr.TransitionMatrix.identity(2)}, book)
+    found = estimate.odds_ratio(frame, "sex", "job", law, columns=("yes", "no"))
+    wanted = "Odds ratio of sex and job, (f, yes) and (m, no) against the other combinations: 16 (95% interval "
+    assert str(found).startswith(wanted)

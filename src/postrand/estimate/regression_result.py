@@ -38,7 +38,8 @@ class SpecificationTest:
         return self.p_value < SIZE
 
     def __str__(self) -> str:
-        return f"{self.name}: chi-squared {self.statistic:.4g} on {self.freedom}, p-value {self.p_value:.4g}"
+        degrees = f"{self.freedom} degree{'s' * (self.freedom != 1)} of freedom"
+        return f"Test, {self.name}: chi-squared {self.statistic:.4g} on {degrees}, p-value {self.p_value:.4g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +132,7 @@ class Regression:
             )
         found += [
             f"{test.name} rejects the assumptions of the likelihood (p-value {test.p_value:.2g}, "
-            f"below {SIZE:g}). Use method='equations'."
+            f"below {SIZE:g}). Use the method equations."
             for test in self.tests
             if test.rejected
         ]

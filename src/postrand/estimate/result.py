@@ -198,7 +198,8 @@ class Estimate:
         if self.span is None:
             raise UsageError(sentence("only shares have counts", got=self.method, fix="ask for estimate.total"))
         law, span = _Scaled(self.law, self.total), self.span * self.total
-        return dataclasses.replace(self, value=self.value * self.total, law=law, span=span)
+        method = self.method.replace("shares", "counts", 1)
+        return dataclasses.replace(self, value=self.value * self.total, law=law, span=span, method=method)
 
     def margin(self, variables: Sequence[str]) -> Estimate:
         """Return the table of some of the variables, the others summed out, with its own covariance.
@@ -337,6 +338,10 @@ class _Scaled:
     @property
     def effect(self) -> Array | None:
         return getattr(self.law, "effect", None)
+
+
+SHOWING = "of the records that show every variable"
+"""Which records of a split count."""
 
 
 def left_out(dropped: int, names: Sequence[str]) -> str:

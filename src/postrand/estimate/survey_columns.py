@@ -44,8 +44,9 @@ def refuse_identifiers(mechanism: Mechanism, names: Iterable[str | None]) -> Non
     """Raise UsageError with each of these variables whose numbers only tell records apart, or which belong together.
 
     >>> from postrand.codebook import Codebook, Variable
-    >>> book = Codebook((Variable("hid", role="household", type="int64"), Variable("age", role="key", type="int64")))
-    >>> refuse_identifiers(Mechanism([], book), ["age"])
+    >>> from postrand.mechanism.matrix import TransitionMatrix
+    >>> book = Codebook((Variable("hid", role="household", type="int64"), Variable("sex", "key", ("f", "m"))))
+    >>> refuse_identifiers(Mechanism({"sex": TransitionMatrix.identity(2)}, book), ["sex"])
     """
     book = mechanism.codebook
     named = dict.fromkeys(name for name in names if isinstance(name, str))
