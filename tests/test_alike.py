@@ -61,10 +61,10 @@ def test_persons_are_told_where_they_can_have_several_records():
 
 
 def test_households_are_told_unless_one_member_of_each_counts():
-    assert drawn_alone(law(HOMES), ["sex"]).endswith("--psu hid")
+    assert drawn_alone(law(HOMES), ["sex"]).endswith("--psu hid takes that into account")
     assert drawn_alone(law(HOMES), ["sex"], psu="").endswith("often larger")
     member = law(HOMES, split=Split.of([1.0], [Block(("sex",), randomised_response(2, 1.0), unit="household")]))
-    assert drawn_alone(member, ["w"]).endswith("--psu hid")
+    assert drawn_alone(member, ["w"]).endswith("--psu hid takes that into account")
     assert drawn_alone(member, ["sex", "w"]) == ""
 
 
@@ -102,5 +102,5 @@ def test_what_one_member_of_each_household_shows_needs_no_design(tmp_path: Path,
         return found.stdout
 
     assert "drawn by itself" not in told(*question)
-    assert told("--mean", "age").endswith("--psu hid\n")
+    assert told("--mean", "age").endswith("--psu hid takes that into account\n")
     assert "drawn by itself" not in (tmp_path / "release" / "report.html").read_text("utf-8")

@@ -143,6 +143,8 @@ def test_every_page_names_every_column_with_its_way(tmp_path):
     )
     board = str(explain(plan, figures_of(plan)))
     assert all(line in board for line in lines)
+    assert "Recoded before anything else is done: age (from age, bands). The values before recoding are not" in board
+    assert "in this form only" not in board  # what is perturbed is not released as recoded
     decision = Page((tmp_path / "inside" / "decision.html").read_text("utf-8")).text
     for line in lines:
         words, _, names = line.partition(": ")

@@ -12,6 +12,7 @@ import pytest
 import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, UsageError
 from postrand.estimate.nominal import names_only, nominal_warnings
 from postrand.workflow.explanation import _useful
 
@@ -98,3 +99,68 @@ def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regressio
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
     figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="", least_own=lambda _: None)
     assert any("means no answer" in text for text in _useful(plan, figures)) == has
+
+
+IDENTIFIER_QUESTIONS = [
+    ("table", "hid"),
+    ("table", "region,hid"),
+    ("mean", "hid"),
+    ("mean", "pay", {"by": "hid"}),
+    ("mean", "pay", {"weight": "hid"}),
+    ("total", "hid"),
+    ("quantile", "hid", {"by": "region"}),
+    ("ratio", "pay,hid"),
+    ("regression", "hid ~ pay"),
+    ("regression", "pay ~ region + hid"),
+    ("independence", "region,hid"),
+]
+
+
+@pytest.mark.parametrize("role", ["household", "record_key"])
+@pytest.mark.parametrize("asked", IDENTIFIER_QUESTIONS, ids=str)
+def test_nothing_is_estimated_from_numbers_that_identify(role, asked):
+    book = Codebook((REGION, Variable("hid", role, type="int64"), Variable("pay", "other", type="int64")))
+    mechanism = pr.Mechanism({"region": pr.randomised_response(3, 3.0)}, book)
+    frame = pa.table({"region": [1, 2, 3, 1] * 50, "hid": [*range(100)] * 2, "pay": [*range(200)]})
+    name, question, *options = asked
+    with pytest.raises(UsageError, match=r"the numbers of hid only tell .* Next: leave hid out"):
+        estimate.estimators()[name].answer(frame, mechanism, question, *options or [{}])
+    if role == "household":
+        clusters = estimate.mean(frame, "pay", mechanism, design=estimate.SurveyDesign(psu="hid"))
+        assert clusters.records == 200
+
+
+def test_an_answer_names_what_was_asked_and_what_was_missing():
+    pay = Variable("pay", "other", type="int64", missing="keep")
+    bands = Variable("income", "key", ("0-9", "10+"), ordered=True)
+    book = Codebook((REGION, pay, bands))
+    mechanism = pr.Mechanism({"region": pr.randomised_response(3, 3.0), "income": pr.randomised_response(2, 3.0)}, book)
+    frame = pa.table(
+        {"region": [1, 2, 3, 1] * 50, "pay": [None, *range(199)], "income": ["0-9", "10+", "10+", "0-9"] * 50}
+    )
+    one = estimate.quantile(frame, "pay", mechanism, 0.5)
+    assert str(one).splitlines()[-1].startswith("Median of pay, ")
+    assert "199 records, 1 left out (pay is missing); " in one.includes
+    assert estimate.quantile(frame, "pay", mechanism, 0.25).includes.startswith("quantile 0.25 of pay, ")
+    several = estimate.quantile(frame, "pay", mechanism, [0.5, 0.9], by="region")
+    assert several.includes.startswith("quantiles of pay by region, ")
+    assert "1 left out (pay or region is missing); " in several.includes
+    for line in str(estimate.regression("pay ~ region", frame, mechanism, "linear")).splitlines():
+        if "records" in line:
+            assert line == "199 records, 1 left out (pay or region is missing); perturbed: region"
+    assert "no variable that is used is perturbed" in estimate.mean(frame, "pay", mechanism).includes
+    for ask in (estimate.quantile, estimate.mean):
+        with pytest.raises(DataError) as refused:
+            ask(frame, "income", mechanism)
+        assert "mean" not in str(refused.value)
+
+
+def test_an_odds_ratio_names_the_categories_it_compares():
+    """Oracle: of an unperturbed table the ratio is 40 · 40 / (10 · 10)."""
+    book = Codebook((Variable("sex", "key", ("f", "m")), Variable("job", "key", ("yes", "no", "other"))))
+    rows = [("f", "yes")] * 40 + [("f", "no")] * 10 + [("m", "yes")] * 10 + [("m", "no")] * 40
+    frame = pa.table({"sex": [sex for sex, _ in rows], "job": [job for _, job in rows]})
+    law = pr.Mechanism({"sex": pr.TransitionMatrix.identity(2)}, book)
+    found = estimate.odds_ratio(frame, "sex", "job", law, columns=("yes", "no"))
+    wanted = "Odds ratio of sex and job, (f, yes) and (m, no) against the other combinations: 16 (95% interval "
+    assert str(found).startswith(wanted)

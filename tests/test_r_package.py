@@ -14,6 +14,7 @@ from benchmarks.papers.pages import place
 
 import postrand as pr
 from postrand import Codebook, Mechanism, Variable, estimate
+from postrand.errors import UsageError
 from postrand.estimate.nominal import limit_warnings
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_terms import answers_first, reference_notes
@@ -116,6 +117,23 @@ def test_no_answer_is_no_reference_as_in_python(tmp_path: Path) -> None:
     ]
     assert orders == [answers_first(book[name]).tolist() for name in ("educ", "job", "sex")]
     assert levels == ["-8", "1", "2", "-9", "(missing)"]
+
+
+@pytest.mark.r
+def test_numbers_of_households_are_refused_as_in_python(releases: dict[str, Files], tmp_path: Path) -> None:
+    given = releases["households"]
+    script = f"""
+        release <- read_release({in_r(given.path.as_posix())}, check = FALSE)
+        said <- function(code) tryCatch(code, error = conditionMessage)
+        told <- c(said(release_table(release, c("region", "house"))), said(release_mean(release, "house")),
+                  said(release_mean(release, "pay", by = "house")), said(release_lm(pay ~ house, release)),
+                  said(release_lm(house ~ region, release)), said(release_mean(release, "pay", weights = "house")))
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    with pytest.raises(UsageError) as refused:
+        estimate.mean(given.frame, "house", given.mechanism)
+    assert json.loads((tmp_path / "told.json").read_text("utf-8")) == [str(refused.value)] * 6
 
 
 LIMITED: list[dict[str, Any]] = [

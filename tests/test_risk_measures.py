@@ -15,7 +15,7 @@ from postrand import risk
 from postrand.errors import DataError, UsageError
 from postrand.risk.cells import KeyCodes
 from postrand.risk.file import RiskFile, household_numbers
-from postrand.risk.measures import Unmeasured, kinds, measure_file
+from postrand.risk.measures import Unmeasured, base, kinds, measure_file
 from postrand.risk.measures.base import Cost, Count, Fact, Histogram, Measured
 from postrand.risk.measures.settings import settings_of
 from postrand.testing import risk as suite
@@ -402,3 +402,16 @@ def test_a_large_table_is_cut_in_text():
     assert len(found.table) > 50
     assert "more rows" in str(found)
     assert len(found.to_dict()["table"]) == 50
+
+
+def test_text_rounds_figures_of_risk_to_the_safe_side_and_json_keeps_them():
+    assert [base.shown(x) for x in (0.18341, 0.1, 99.91, 1234.5, 0.0, 1.0)] == [
+        "0.184",
+        "0.1",
+        "100",
+        "1,235",
+        "0",
+        "1",
+    ]
+    least = base.Least(1.9987)
+    assert (base.shown(least), base.plain(least)) == ("1.99", 1.9987)

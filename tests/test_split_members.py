@@ -361,8 +361,9 @@ def test_parts_of_households_likelihoods_and_planning_are_refused(made):
         estimate.expected_precision(law, ["sex"], 100)
     with pytest.raises(UsageError, match="the households do not have as many records"):
         estimate.expected_precision(law, ["sex"], 100, households={1: 3})
+    paid = frame.append_column("pay", pa.array(range(frame.num_rows)))
     with pytest.raises(EstimationError, match="takes all records as alike"):
-        estimate.regression("hid ~ C(sex)", frame, law, "linear", method="likelihood")
+        estimate.regression("pay ~ C(sex)", paid, law, "linear", method="likelihood")
     with pytest.raises(EstimationError, match="not divided into sampling and perturbation"):
         estimate.table(frame, ["sex"], law).standard_error_of("perturbation")
     with pytest.raises(EstimationError, match="a joint model does not know this law"):

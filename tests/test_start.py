@@ -243,7 +243,7 @@ def test_a_weight_that_is_named_is_proposed_for_the_survey_design(tmp_path):
     done = CliRunner().invoke(main, ["protect", *made])
     assert done.exit_code == 0, done.output
     asked = ["estimate", str(tmp_path / "out"), "--table", "sex"]
-    assert "the release has the weight w: for the population, --weight w" in CliRunner().invoke(main, asked).output
+    assert "for figures of the population, weight the records: --weight w" in CliRunner().invoke(main, asked).output
     weighted = CliRunner().invoke(main, [*asked, "--weight", "w"]).output
     assert "every record counts once" not in weighted
     assert "Note: weighted by w" in weighted

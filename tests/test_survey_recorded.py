@@ -38,7 +38,7 @@ def test_a_release_with_a_design_verifies_and_is_estimated_by_it():
     wanted = pr.estimate.table(found.frame(), ["sex"], found.mechanism, design=found.codebook.survey)
     assert asked()["standard_error"] == pytest.approx(wanted.standard_error.tolist())
     assert "16 primary sampling units in 2 strata" in asked()["includes"]
-    assert asked()["notes"] == ["Note: weighted by weight, as the survey design that the release records says"]
+    assert asked()["notes"] == ["Note: weighted by weight, as in the survey design of the release"]
 
 
 def test_what_is_stated_stands_before_what_is_recorded():
@@ -104,8 +104,8 @@ def test_the_workbench_keeps_a_recorded_design(tmp_path):
 
 
 UNUSED = (
-    "the method {} takes no survey design: weights, clusters and strata of the design that the release records are not "
-    "used: values can be wrong for the population and standard errors can be too small"
+    "the method {} does not use weights, clusters and strata of the survey design that is stored in the release: "
+    "values can be wrong for the population and standard errors can be too small"
 )
 
 
@@ -114,7 +114,10 @@ def test_a_method_that_takes_no_design_says_what_it_leaves_aside_in_the_command_
         f"Note: {UNUSED.format('likelihood')}; without --method they are used"
     ]
     notes = asked("--method", "likelihood", "--weight", "weight")["notes"]
-    assert "clusters and strata of the design that the release records are not used: standard errors" in notes[1]
+    assert (
+        "does not use clusters and strata of the survey design that is stored in the release: standard errors"
+        in notes[1]
+    )
     found = pr.read_release(KEPT)
     frame, law = found.frame(), found.mechanism
     done = pr.complete(found, copies=2, seed=1)
@@ -139,14 +142,14 @@ def test_what_is_left_aside_is_what_the_design_records_and_no_option_gives():
         return set_aside(SimpleNamespace(codebook=book), "model", **given)
 
     assert told(SurveyDesign(weights="w"), weights="w") == ""
-    assert "design: weights of" in told(SurveyDesign(weights="w"))
-    assert told(SurveyDesign(weights="w")).endswith("not used: values can be wrong for the population")
+    assert "use weights of" in told(SurveyDesign(weights="w"))
+    assert told(SurveyDesign(weights="w")).endswith("in the release: values can be wrong for the population")
     assert told(SurveyDesign(strata="h")).endswith(
-        "strata of the design that the release records are not used: standard errors can be too large"
+        "strata of the survey design that is stored in the release: standard errors can be too large"
     )
     replicated = SurveyDesign(weights="w", replicates=("a", "b"), method="brr")
     assert "weights and replicate weights of" in told(replicated)
-    assert told(replicated, weights="w").endswith("not used: standard errors can be too small")
+    assert told(replicated, weights="w").endswith("in the release: standard errors can be too small")
 
 
 def test_corrected_tables_of_the_report_say_that_they_are_not_weighted(tmp_path):

@@ -37,8 +37,21 @@ require_known <- function(release, names) {
   }
 }
 
+# Numbers of households and records say nothing by themselves; as psu they are used.
+refuse_identifiers <- function(release, names) {
+  for (name in names) {
+    told <- switch(release$variables[[name]]$role %or% "", household = "which records belong together",
+                   record_key = "records apart")
+    if (is.null(told)) next
+    use <- if (told != "records apart") "; as psu it can name the clusters of a survey design"
+    refuse(paste0("the numbers of ", name, " only tell ", told, ", and nothing can be estimated from them"),
+           paste0("leave ", name, " out", use))
+  }
+}
+
 require_categories <- function(release, names) {
   require_known(release, names)
+  refuse_identifiers(release, names)
   for (name in names) {
     if (name %in% names(release$ranked)) refuse_ranked(name)
     if (is.null(release$codes[[name]])) {

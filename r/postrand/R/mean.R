@@ -2,6 +2,7 @@ release_mean <- function(release, variable, by = NULL, weights = NULL, strata = 
   if (length(variable) != 1 || variable %in% by) refuse("name one variable, which is not in by", "", quoted(variable))
   sampling <- sampling_of(release, weights, strata, psu, recorded)
   require_known(release, variable)
+  refuse_identifiers(release, variable)
   hidden <- variable %in% release$perturbed
   if (variable %in% names(release$ranked)) {
     alone <- is.null(by) && !sampling$weighted && sampling$kind == "records" && is_one(sampling$stratum)

@@ -46,6 +46,7 @@ variables_of <- function(formula, release) {
   }
   asked <- unique(c(as.character(formula[[2]]), all.vars(formula[[3]])))
   require_known(release, asked)
+  refuse_identifiers(release, asked)
   if (length(attr(stats::terms(formula), "offset"))) refuse("a formula cannot have an offset here", "use another model")
   if (asked[1] %in% all.vars(formula[[3]])) refuse("the response is a covariate too", "leave it out", quoted(asked[1]))
   for (name in asked) if (name %in% names(release$ranked)) refuse_ranked(name)

@@ -38,6 +38,7 @@ require_as_is <- function(release, name, part) {
 }
 
 weights_at <- function(release, name) {
+  refuse_identifiers(release, name)
   w <- release$data[[name]]
   if (!is.numeric(w) || any(!is.finite(w)) || any(w < 0) || all(w == 0)) {
     refuse("weights must be finite numbers, not negative and not all zero", "use another column", quoted(name))

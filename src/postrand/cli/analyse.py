@@ -111,7 +111,7 @@ def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str
     recorded = question.recorded(mechanism, given)
     if recorded is not None and (recorded.weights or recorded.replicates):
         name = recorded.weights or "replicate weights"
-        return f"Note: weighted by {name}, as the survey design that the release records says"
+        return f"Note: weighted by {name}, as in the survey design of the release"
     book = mechanism.codebook
     names = [] if book is None else [v.name for v in book.with_role("weight")]
     if not names or "replicates" in given or given.get("method") in ("likelihood", "model"):
@@ -121,7 +121,7 @@ def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str
     if ranked:
         why = "was released by a rank law, and no weighted figure can be corrected for it"
         return f"Note: every record counts once; {', '.join(sorted(ranked))} {why}"
-    return f"Note: every record counts once; the release has the weight {name}: for the population, --weight {name}"
+    return f"Note: every record counts once; for figures of the population, weight the records: --weight {name}"
 
 
 def clustering(names: Iterable[str], question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
@@ -132,8 +132,8 @@ def clustering(names: Iterable[str], question: Any, mechanism: Any, given: Mappi
         return ""
     if setting_aside(question, mechanism, given):  # which tells of clusters
         return ""
-    psu = "" if given.get("method") in ("likelihood", "model") else ": --psu {}"
-    told = drawn_alone(mechanism, names, question.recorded(mechanism, given), psu)
+    unused = {"psu": ""} if given.get("method") in ("likelihood", "model") else {}
+    told = drawn_alone(mechanism, names, question.recorded(mechanism, given), **unused)
     return f"Note: {told}" if told else ""
 
 

@@ -10,7 +10,10 @@ from postrand.mechanism import Mechanism
 
 
 def drawn_alone(
-    mechanism: Mechanism, names: Iterable[str], design: SurveyDesign | None = None, psu: str = ": --psu {}"
+    mechanism: Mechanism,
+    names: Iterable[str],
+    design: SurveyDesign | None = None,
+    psu: str = "; --psu {} takes that into account",
 ) -> str:
     """Return that standard errors of these variables take records of a unit as drawn one by one; "" where they do not.
 

@@ -229,7 +229,12 @@ class Layout:
     def shared(self) -> tuple[str, ...]:
         """The variables on more than one axis: several blocks read them, or one reads what another perturbs."""
         names = [name for axis in self.axes for name in axis.names]
-        return tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        return tuple(name for name in self.held if names.count(name) > 1)
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The variables of all axes, those included that the table does not show: a record must miss none of them."""
+        return tuple(dict.fromkeys(name for axis in self.axes for name in axis.names))
 
     def arrange(self, tensor: Array) -> Array:
         """Return a tensor over the axes' kept cells as an array of ``shape``."""

@@ -58,5 +58,6 @@ def regression_by_model(
         perturbed=perturbed,
         method=f"Rubin's rules over {many} copies completed by a joint model",
         modelled=first.modelled,
+        used=first.used,
         notes=(*first.notes, *said_of(model, perturbed, alone(ask, frame, mechanism, asked) is not None)),
     )

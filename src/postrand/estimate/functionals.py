@@ -20,14 +20,14 @@ from postrand.estimate.intervals import Moments
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, pair
 from postrand.estimate.offer import METHOD as BY_METHOD
 from postrand.estimate.pooling_rules import combine, quantile_t
-from postrand.estimate.result import Estimate, Law, Part
+from postrand.estimate.result import SHOWING, Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_law import DesignLaw, check_divided
 from postrand.estimate.tally import Surveyed, Tally, tally
 from postrand.estimate.unbiased import METHOD, LinearLaw, surveyed_law
 from postrand.mechanism import Mechanism
-from postrand.support.showing import digits, show_whole
+from postrand.support.showing import capital, digits, show_whole
 
 IDENTIFIED = 1e-8
 """A functional c counts as identified when ``M b = c`` holds to this, relative to the largest entry of c."""
@@ -101,9 +101,10 @@ def from_tally(counted: Tally, functionals: Mapping[str, ArrayLike]) -> Estimate
         records=int(counted.records.sum()),
         total=counted.total if counted.whole is None else counted.whole.total,
         dropped=counted.dropped,
-        method=METHOD if counted.whole is None else f"{METHOD}, of the records that show every variable",
+        method=METHOD if counted.whole is None else f"{METHOD}, {SHOWING}",
         perturbed=counted.layout.perturbed,
         span=np.array([c.max() - c.min() for c in true.values()]),
+        used=tuple(dict.fromkeys((*counted.layout.variables, *counted.layout.held))),
     )
 
 
@@ -147,13 +148,14 @@ def identified(
 class Ratio:
     """Hold a ratio, or an odds ratio, with the standard error of its logarithm, and that error's degrees of freedom.
 
-    ``problems`` say what must be known of the joint model that it comes from, if it does.
+    ``problems`` say what must be known of the joint model that it comes from, if it does. ``what`` names it.
     """
 
     value: float
     log_standard_error: float
     freedom: float = math.inf
     problems: tuple[str, ...] = ()
+    what: str = "ratio"
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval, symmetric on the log scale; raises UsageError for a level outside (0, 1)."""
@@ -206,7 +208,7 @@ class Ratio:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        text = f"{digits(self.value)} (95% interval {digits(low)} to {digits(high)})"
+        text = f"{capital(self.what)}: {digits(self.value)} (95% interval {digits(low)} to {digits(high)})"
         return "\n".join([text, *(f"Warning: {w}" for w in self.warnings)])
 
 
@@ -225,7 +227,8 @@ def ratio(estimate: Estimate, numerator: str, denominator: str) -> Ratio:
         if estimate.value.ndim != 1 or name not in labels:
             raise UsageError(sentence(f"no quantity {name!r}{nearest(name, labels)}", wanted=", ".join(labels)))
     index = [labels.index(numerator), labels.index(denominator)]
-    return _log_contrast(estimate, index, [1, -1], [numerator, denominator])
+    found = _log_contrast(estimate, index, [1, -1], [numerator, denominator])
+    return replace(found, what=f"ratio of {numerator} to {denominator}")
 
 
 def odds_ratio(
@@ -259,25 +262,22 @@ def odds_ratio(
         design_of(design, weights, strata, "model", mechanism)
         asked = {"row": row, "column": column, "rows": rows, "columns": columns, "weights": weights, "strata": strata}
         answered = alone(odds_ratio, frame, mechanism, asked) is not None
-        perturbed = [name for name in (row, column) if name in mechanism.variables]
-        said = said_of(model, perturbed, answered)
+        said = said_of(model, [name for name in (row, column) if name in mechanism.variables], answered)
         return _pooled(list(answers(odds_ratio, frame, mechanism, model, asked)), said)
     counted = tally(frame, [row, column], mechanism, weights, strata, design=design)
     sides = zip(counted.layout.labels, (rows, columns), (row, column), ("rows", "columns"), strict=True)
     pairs = [_pair(texts, chosen, name, part) for texts, chosen, name, part in sides]
-    functionals = {}
-    for i in pairs[0]:
-        for j in pairs[1]:
-            unit = np.zeros(counted.layout.shape)
-            unit[i, j] = 1.0
-            functionals[f"{counted.layout.labels[0][i]}, {counted.layout.labels[1][j]}"] = unit
-    found = from_tally(counted, functionals)
-    return _log_contrast(found, slice(None), [1, -1, -1, 1], list(functionals))
+    (above, beside), (first, second) = counted.layout.labels, (np.eye(size) for size in counted.layout.shape)
+    cells = [(i, j) for i in pairs[0] for j in pairs[1]]
+    functionals = {f"{above[i]}, {beside[j]}": np.outer(first[i], second[j]) for i, j in cells}
+    names = list(functionals)
+    what = f"odds ratio of {row} and {column}, ({names[0]}) and ({names[-1]}) against the other combinations"
+    return replace(_log_contrast(from_tally(counted, functionals), slice(None), [1, -1, -1, 1], names), what=what)
 
 
 def _pooled(found: Sequence[Ratio], said: tuple[str, ...]) -> Ratio:
     rules = combine([math.log(one.value) for one in found], [one.log_standard_error**2 for one in found])
-    return Ratio(math.exp(rules.value), float(rules.standard_error), float(rules.freedom), said)
+    return Ratio(math.exp(rules.value), float(rules.standard_error), float(rules.freedom), said, found[0].what)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

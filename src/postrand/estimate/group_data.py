@@ -20,7 +20,7 @@ from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply_maps
 from postrand.estimate.functionals import IDENTIFIED, inverse
-from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
@@ -290,6 +290,7 @@ def _check_names(
         if not isinstance(name, str) or name in groups:
             what = "a variable is both summed and named in 'by'" if isinstance(name, str) else "not a name"
             raise UsageError(sentence(what, got=repr(name), fix="leave it out of 'by'"))
+    refuse_identifiers(mechanism, [*variables, *groups, weights])
     require_as_is(mechanism, weights, strata)
     for column in mechanism.numerical:
         name = column.variable
@@ -365,8 +366,9 @@ def _scores(variable: Variable) -> Array:
             sentence(
                 "the categories are not numbers",
                 where=f"variable {variable.name!r}",
-                fix="ask for a table, which takes any categories. For a mean, whoever makes the release can give the "
-                f"variable {NUMBERED_BANDS}; in Python, estimate.quantities takes a number for each category",
+                fix="ask for a table, which takes any categories. To calculate with the variable, whoever makes the "
+                f"release can give it {NUMBERED_BANDS}; in Python, "
+                "estimate.quantities takes a number for each category",
             )
         )
     return np.array(numbers + [math.nan] * (variable.size - len(numbers)))

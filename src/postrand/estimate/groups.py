@@ -16,7 +16,7 @@ from postrand.estimate.group_data import Measure, Records, answered, measure, re
 from postrand.estimate.group_law import GroupLaw, equation
 from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
-from postrand.estimate.result import Estimate
+from postrand.estimate.result import SHOWING, Estimate
 from postrand.estimate.survey_design import design_of, refuse_design
 from postrand.estimate.survey_groups import surveyed_group_law
 from postrand.mechanism import Mechanism
@@ -213,6 +213,7 @@ def estimate_of(
     book = mechanism.codebook
     groups = records.layout.variables
     method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
+    method += "" if records.share is None else f", {SHOWING}"
     return Estimate(
         variables=groups,
         labels=records.layout.labels,
@@ -226,8 +227,9 @@ def estimate_of(
         notes=(
             *nominal_warnings(book, variables),
             *quantity_warnings(book, records.clear, records.schema),
-            *limit_warnings(book, variables, what.split()[0], reached),
+            *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
         ),
+        used=tuple(dict.fromkeys((*variables, *groups, *records.layout.held))),
     )
 
 

@@ -61,7 +61,8 @@ class ChiSquared:
     _repr_pretty_ = show_whole
 
     def __str__(self) -> str:
-        head = f"{self.method}: chi-squared {self.statistic:.5g} on {self.degrees_of_freedom} degrees of freedom"
+        degrees = f"{self.degrees_of_freedom} degree{'s' * (self.degrees_of_freedom != 1)} of freedom"
+        head = f"{self.method}: chi-squared {self.statistic:.5g} on {degrees}"
         return "\n".join([f"{head}, p-value {self.p_value:.4g}", *(f"Warning: {text}" for text in self.warnings)])
 
 

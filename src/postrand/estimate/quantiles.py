@@ -80,21 +80,26 @@ def quantile(
     ----------
     Woodruff (1952), J. Amer. Statist. Assoc. 47, 635-646; Francisco & Fuller (1991), Ann. Statist. 19, 454-469.
     """
-    chances = _chances(q)
+    chances, single = _chances(q), listed(q) is None
     if wants_model(method, model):
         design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "q": q, "by": by, "weights": weights, "strata": strata}
-        return by_model(f"quantile of {variable}", quantile, frame, mechanism, model, **asked)
+        return by_model(_named(variable, chances, single), quantile, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     law = QuantileLaw(records, variable, chances, *solve(records, variable, chances, FLAG_LEVEL))
-    single = listed(q) is None
     value = law.values.reshape(records.layout.shape if single else (*records.layout.shape, len(chances)))
     reached = np.stack([law.values, law.low, law.high])
-    found = estimate_of(records, mechanism, (variable,), f"quantile of {variable}", value, law, reached)
+    found = estimate_of(records, mechanism, (variable,), _named(variable, chances, single), value, law, reached)
     if single:
         return found
     labels = (*found.labels, tuple(f"{one:g}" for one in chances))
     return dataclasses.replace(found, variables=(*found.variables, "quantile"), labels=labels)
+
+
+def _named(variable: str, chances: Sequence[float], single: bool) -> str:
+    """Return what was asked for; several quantiles have a column that says which."""
+    which = "median" if chances == (0.5,) else f"quantile {chances[0]:g}"
+    return f"{which if single else 'quantiles'} of {variable}"
 
 
 def _chances(q: float | Sequence[float]) -> tuple[float, ...]:

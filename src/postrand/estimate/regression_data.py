@@ -24,7 +24,7 @@ from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Po
 from postrand.estimate.latent import Index, Problem
 from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.regression_terms import answers_first, is_measured, levels_told, terms_of
-from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
@@ -69,6 +69,11 @@ class Data:
     rows: Index
     sample: Sample | None = None
     shared: bool = False
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The variables of the formula, and those of the blocks that perturb them: a record must miss none of them."""
+        return tuple(dict.fromkeys((*self.names, *(name for axis in self.axes for name in axis.names))))
 
     @property
     def latent(self) -> frozenset[str]:
@@ -120,6 +125,7 @@ def read(
             raise EstimationError(sentence(what, fix="leave it out; its unweighted mean is correct as released"))
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    refuse_identifiers(mechanism, [*asked, weights])
     require_as_is(mechanism, weights, strata)
     shared = within_units(sample, mechanism, asked, frame)
     if not shared:

@@ -13,7 +13,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
-from postrand.estimate.result import Part, format_rows
+from postrand.estimate.result import Part, errors_include, format_rows, left_out
 from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
@@ -38,7 +38,8 @@ class SpecificationTest:
         return self.p_value < SIZE
 
     def __str__(self) -> str:
-        return f"{self.name}: chi-squared {self.statistic:.4g} on {self.freedom}, p-value {self.p_value:.4g}"
+        degrees = f"{self.freedom} degree{'s' * (self.freedom != 1)} of freedom"
+        return f"Test, {self.name}: chi-squared {self.statistic:.4g} on {degrees}, p-value {self.p_value:.4g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +51,8 @@ class Regression:
     ``log_likelihood`` is None for ``method="equations"``; ``design`` says what the survey design is, if there is one.
     ``perturbation`` (P, P) is then the part of the covariance that perturbing the records causes, None where it is not
     known. ``modelled`` says of which category a logistic regression models the probability, and with which one a
-    multinomial regression compares the others; empty for other families.
+    multinomial regression compares the others; empty for other families. A record is left out, and counted in
+    ``dropped``, where one of the variables ``used`` is missing.
     """
 
     formula: str
@@ -69,6 +71,7 @@ class Regression:
     design: str = ""
     perturbation: Array | None = None
     modelled: str = ""
+    used: tuple[str, ...] = ()
 
     @property
     def standard_error(self) -> Array:
@@ -129,7 +132,7 @@ class Regression:
             )
         found += [
             f"{test.name} rejects the assumptions of the likelihood (p-value {test.p_value:.2g}, "
-            f"below {SIZE:g}). Use method='equations'."
+            f"below {SIZE:g}). Use the method equations."
             for test in self.tests
             if test.rejected
         ]
@@ -138,13 +141,8 @@ class Regression:
     @property
     def includes(self) -> str:
         """One sentence: what was fitted and what the standard errors include."""
-        text = f"{self.method}; {self.records:,} records"
-        if self.dropped:
-            text += f", {self.dropped:,} left out (a variable of the formula is missing)"
-        held = ", ".join(self.perturbed)
-        noise = f"sampling and the perturbation of {held}" if held else "sampling (no variable is perturbed)"
-        by = f", by a survey design of {self.design}" if self.design else ""
-        return f"{text}; standard errors include {noise}{by}"
+        text = f"{self.method}; {self.records:,} records{left_out(self.dropped, self.used)}"
+        return f"{text}; {errors_include(self.perturbed, self.design)}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each coefficient: ``term``, ``estimate``, ``standard_error``, ``lower``, ``upper``.
@@ -206,12 +204,11 @@ class Regression:
         lines = format_rows(["", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]"], rows, left=1)
         rule = "=" * max(len(line) for line in lines)
         held = f"; perturbed: {', '.join(self.perturbed)}" if self.perturbed else ""
-        missing = f", {self.dropped:,} left out (missing)" if self.dropped else ""
         likelihood = "" if self.log_likelihood is None else f"; log-likelihood {self.log_likelihood:.6g}"
         head = [
             f"{self.family.capitalize()} regression: {self.formula}",
             *([f"modelled: {self.modelled}"] if self.modelled else []),
-            f"{self.records:,} records{missing}{held}",
+            f"{self.records:,} records{left_out(self.dropped, self.used)}{held}",
             f"{self.method}{likelihood}" + (f"; survey design of {self.design}" if self.design else ""),
         ]
         foot = [

@@ -30,6 +30,8 @@ from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_terms import reference_notes
+from postrand.estimate.result import SHOWING
+from postrand.estimate.split_axis import split_axes
 from postrand.estimate.split_members import require_alike
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_regression import Fit, surveyed_fit
@@ -149,11 +151,12 @@ def regression(
         records=data.table.num_rows,
         dropped=data.dropped,
         perturbed=perturbed,
-        method="corrected estimating equations",
+        method="corrected estimating equations" + (f", {SHOWING}" if split_axes(data.axes) else ""),
         design="" if data.sample is None else str(data.sample),
         perturbation=fit.perturbation,
         notes=_nominal(data, mechanism),
         modelled=modelled(data),
+        used=data.used,
     )
 
 
@@ -198,6 +201,7 @@ def _by_likelihood(
         tests=tests,
         notes=(*notes, *_nominal(data, mechanism)),
         modelled=modelled(data),
+        used=data.used,
     )
 
 

@@ -50,7 +50,8 @@ class Estimate:
     ``perturbation`` are (L, L) matrices over its cells in C order. ``covariance`` is the sum of the two parts: the
     variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
     would bias them (``estimate.maximum_likelihood`` never leaves the simplex). ``span`` is the length of the range of
-    all possible values, 1 for shares; None where there is none. ``notes`` are warnings about what was asked.
+    all possible values, 1 for shares; None where there is none. ``notes`` are warnings about what was asked. A record
+    is left out, and counted in ``dropped``, where one of the variables ``used`` is missing.
     """
 
     variables: tuple[str, ...]
@@ -64,6 +65,7 @@ class Estimate:
     perturbed: tuple[str, ...]
     span: float | Array | None = None
     notes: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
 
     @property
     def covariance(self) -> Array:
@@ -196,7 +198,8 @@ class Estimate:
         if self.span is None:
             raise UsageError(sentence("only shares have counts", got=self.method, fix="ask for estimate.total"))
         law, span = _Scaled(self.law, self.total), self.span * self.total
-        return dataclasses.replace(self, value=self.value * self.total, law=law, span=span)
+        method = self.method.replace("shares", "counts", 1)
+        return dataclasses.replace(self, value=self.value * self.total, law=law, span=span, method=method)
 
     def margin(self, variables: Sequence[str]) -> Estimate:
         """Return the table of some of the variables, the others summed out, with its own covariance.
@@ -227,16 +230,8 @@ class Estimate:
     @property
     def includes(self) -> str:
         """One sentence: what was counted and what the standard errors include."""
-        text = f"{self.method}; {self.records:,} records"
-        if self.dropped:
-            text += f", {self.dropped:,} left out (a variable of the table is missing)"
-        held = ", ".join(self.perturbed)
-        noise = (
-            f"sampling and the perturbation of {held}" if held else "sampling (no variable of the table is perturbed)"
-        )
-        if about := getattr(self.law, "about", ""):
-            noise += f", by a survey design of {about}"
-        return f"{text}; standard errors include {noise}"
+        text = f"{self.method}; {self.records:,} records{left_out(self.dropped, self.used or self.variables)}"
+        return f"{text}; {errors_include(self.perturbed, getattr(self.law, 'about', ''))}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
@@ -343,6 +338,31 @@ class _Scaled:
     @property
     def effect(self) -> Array | None:
         return getattr(self.law, "effect", None)
+
+
+SHOWING = "of the records that show every variable"
+"""Which records of a split count."""
+
+
+def left_out(dropped: int, names: Sequence[str]) -> str:
+    """Return how many records are left out because one of the variables is missing; "" where there are none.
+
+    >>> left_out(1_200, ["pay", "sex", "area"])
+    ', 1,200 left out (pay, sex or area is missing)'
+    """
+    named = " or ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
+    return f", {dropped:,} left out ({named} is missing)" if dropped else ""
+
+
+def errors_include(perturbed: Sequence[str], design: str) -> str:
+    """Say what standard errors include: the perturbation of these variables, and a survey design if there is one.
+
+    >>> errors_include(["sex"], "60 primary sampling units")
+    'standard errors include sampling and the perturbation of sex, by a survey design of 60 primary sampling units'
+    """
+    named = ", ".join(perturbed)
+    noise = f"sampling and the perturbation of {named}" if named else "sampling (no variable that is used is perturbed)"
+    return f"standard errors include {noise}" + (f", by a survey design of {design}" if design else "")
 
 
 def format_rows(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:

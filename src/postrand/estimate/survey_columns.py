@@ -14,6 +14,11 @@ from postrand.estimate.axes import Array
 from postrand.mechanism import Mechanism
 
 _LARGEST_WEIGHT = 1e60
+_TOLD = {
+    "household": ("which records belong together", "; as psu it can name the clusters of a survey design"),
+    "record_key": ("records apart", ""),
+}
+"""What numbers of a role tell, and what they are for."""
 
 
 def require_as_is(mechanism: Mechanism, weights: str | None, strata: str | None) -> None:
@@ -33,6 +38,26 @@ def as_is_problems(mechanism: Mechanism, columns: Iterable[tuple[str, str | None
         done = {"permute": "permuted", "average": "averaged"}.get(ranked.get(name, ""), "perturbed")
         fix = "use a column that is released as it is, or none"
         yield sentence(f"the column of {part} is {done} in this release", got=repr(name), fix=fix)
+
+
+def refuse_identifiers(mechanism: Mechanism, names: Iterable[str | None]) -> None:
+    """Raise UsageError with each of these variables whose numbers only tell records apart, or which belong together.
+
+    >>> from postrand.codebook import Codebook, Variable
+    >>> from postrand.mechanism.matrix import TransitionMatrix
+    >>> book = Codebook((Variable("hid", role="household", type="int64"), Variable("sex", "key", ("f", "m"))))
+    >>> refuse_identifiers(Mechanism({"sex": TransitionMatrix.identity(2)}, book), ["sex"])
+    """
+    book = mechanism.codebook
+    named = dict.fromkeys(name for name in names if isinstance(name, str))
+    found = [] if book is None else [book[name] for name in named if name in book]
+    problems = []
+    for variable in found:
+        if variable.role in _TOLD:
+            told, fix = _TOLD[variable.role]
+            what = f"the numbers of {variable.name} only tell {told}, and nothing can be estimated from them"
+            problems.append(sentence(what, fix=f"leave {variable.name} out{fix}"))
+    raise_all(UsageError, problems)
 
 
 def weight_column(table: pa.Table, name: str) -> Array:

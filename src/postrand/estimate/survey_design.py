@@ -67,7 +67,7 @@ def set_aside(mechanism: Mechanism, method: str | None, weights: object = None, 
     wrong += [f"standard errors can be too {error}"] * bool(by_error)
     named = " and ".join([", ".join(parts[:-1]), parts[-1]][len(parts) == 1 :])
     return (
-        f"the method {method} takes no survey design: {named} of the design that the release records are not used: "
+        f"the method {method} does not use {named} of the survey design that is stored in the release: "
         f"{' and '.join(wrong)}"
     )
 

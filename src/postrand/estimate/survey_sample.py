@@ -109,7 +109,7 @@ class Sample:
         if self.replicates is not None:
             return f"{self.groups} replicate weights ({self.design.method}), {self.freedom:g} degrees of freedom"
         strata = f" in {len(self.rest):,} strata" if len(self.rest) > 1 else ""
-        return f"{len(self.stratum):,} primary sampling units{strata}, {self.freedom:g} degrees of freedom"
+        return f"{len(self.stratum):,} primary sampling units{strata}, {self.freedom:,g} degrees of freedom"
 
 
 def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sample:

@@ -20,7 +20,7 @@ from postrand.errors import DataError, EstimationError, SpecificationError, Usag
 from postrand.estimate.axes import Array, Axis, Layout, single
 from postrand.estimate.split_axis import SplitAxis, split_axes, split_axis
 from postrand.estimate.split_members import household_of
-from postrand.estimate.survey_columns import require_as_is, stratum_codes, weight_column
+from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
 from postrand.estimate.survey_shared import within_units
@@ -199,6 +199,7 @@ def tally(
     sample = None if design is None else read_sample(frame, mechanism, design)
     extra = [name for name in (weights, strata) if name is not None]
     mechanism.require_shown(extra)
+    refuse_identifiers(mechanism, [*variables, weights])
     require_as_is(mechanism, weights, strata)
     shared = within_units(sample, mechanism, variables, frame)
     if not shared:

@@ -17,7 +17,7 @@ from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array, Axis, Layout, Operator, apply, apply_pairs, apply_squares
 from postrand.estimate.intervals import Binomial, Moments, Slope, matched
-from postrand.estimate.result import Estimate, Law, Part
+from postrand.estimate.result import SHOWING, Estimate, Law, Part
 from postrand.estimate.split_axis import SplitAxis
 from postrand.estimate.survey_law import HOUSEHOLD_DRAWS, DesignLaw, Undivided, check_divided
 from postrand.estimate.tally import Tally, tally
@@ -116,7 +116,7 @@ def table(
 def from_tally(counted: Tally) -> Estimate:
     """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
     law = linear_law(counted)
-    method = METHOD if counted.whole is None else f"{METHOD}, of the records that show every variable of the table"
+    method = f"shares, {METHOD}" + ("" if counted.whole is None else f", {SHOWING} of the table")
     return result(counted, counted.layout.arrange(law.mean), law, method)
 
 
@@ -139,6 +139,7 @@ def result(counted: Tally, value: Array, law: Law, method: str) -> Estimate:
         method=method,
         perturbed=layout.perturbed,
         span=1.0,
+        used=tuple(dict.fromkeys((*layout.variables, *layout.held))),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
+from postrand.support.showing import outward
 
 JOURNALIST = (
     "several figures are about one attacker, who has a register and does not know who is in the file: the journalist's "
@@ -44,8 +45,12 @@ class Readings:
             ("prosecutor (knows who is in the file)", self.prosecutor),
             ("journalist (does not)", self.journalist),
         ]
-        shown = [f"{name} {r.average:.4f} on average, {r.highest:.4f} at most" for name, r in parts if r is not None]
-        return "; ".join([*shown, f"marketer (share of right links when all are linked) {self.marketer:.4f}"])
+        shown = [
+            f"{name} {outward(r.average)} on average, {outward(r.highest)} at most"
+            for name, r in parts
+            if r is not None
+        ]
+        return "; ".join([*shown, f"marketer (share of right links when all are linked) {outward(self.marketer)}"])
 
 
 def readings(frequency: IntArray, inverse_population: FloatArray | None = None, *, threshold: float = 0.2) -> Readings:

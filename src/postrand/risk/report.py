@@ -15,7 +15,7 @@ from postrand.risk.informed import Spread
 from postrand.risk.readings import JOURNALIST, Readings
 from postrand.risk.tau import Tau
 from postrand.support.measure_names import keys_alone
-from postrand.support.showing import SMALL, counted, show_whole
+from postrand.support.showing import SMALL, counted, outward, show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,9 @@ class HouseholdRisk:
 
     def __str__(self) -> str:
         both = [("a member found", self.some), ("all members' keys known", self.joint)]
-        told = [f"{what}: mean {one.mean:.4f}, largest {one.largest:.4f}" for what, one in both if one is not None]
+        told = [
+            f"{what}: mean {outward(one.mean)}, largest {outward(one.largest)}" for what, one in both if one is not None
+        ]
         return f"{self.households:,} households; {'; '.join(told)}"
 
 

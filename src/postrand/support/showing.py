@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from postrand.errors import LEAST_HIDDEN
@@ -32,6 +34,21 @@ def digits(number: float) -> str:
     ['0.12346', '1234.6', '100000', '1234568', '-250000']
     """
     return f"{number:.0f}" if _LARGE <= abs(number) < _HUGE else f"{number:.5g}"
+
+
+def outward(value: float, *, up: bool = True) -> str:
+    """Return a figure of risk with three significant digits, rounded up, or down where more is safer.
+
+    Of a large one all digits before the point.
+
+    >>> outward(0.62611), outward(1.9949, up=False), outward(0.1), outward(2803.4)
+    ('0.627', '1.99', '0.1', '2,804')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    number = Decimal(f"{value:.12g}")  # digits after these are the rounding of floats
+    step = Decimal(1).scaleb(min(0, number.adjusted() - 2))
+    return f"{number.quantize(step, ROUND_CEILING if up else ROUND_FLOOR).normalize():,f}"
 
 
 def unshown(length: int, most: int) -> int:

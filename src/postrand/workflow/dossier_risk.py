@@ -130,7 +130,7 @@ def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, t
         title = f"{one.title}: before protection"
         yield title, figures(one), picture(one), (kinds()[one.measure].meaning, *map(_sentence, one.notes))
         if one.table:
-            yield f"{title}, in detail", [dict(row) for row in one.table], "", ()
+            yield f"{title}, in detail", [{n: _plain(v) for n, v in row.items()} for row in one.table], "", ()
 
 
 def _sentence(note: str) -> str:
@@ -139,7 +139,11 @@ def _sentence(note: str) -> str:
 
 def figures(one: Measured) -> list[Row]:
     """Return the figures of a result as rows, counts exact and other numbers as text."""
-    return [{**row, "Value": value if isinstance(value := row["Value"], int) else shown(value)} for row in one.rows()]
+    return [{**row, "Value": _plain(row["Value"])} for row in one.rows()]
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int) else shown(value)
 
 
 def picture(one: Measured) -> str:

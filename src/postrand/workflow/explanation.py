@@ -30,7 +30,7 @@ from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures, shown_share
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
-from postrand.workflow.facts import household_of
+from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import unit_of
 from postrand.workflow.larger import why_larger
 
@@ -82,13 +82,9 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from (f"{text}." for text in all_in_words(blocks))
     if plan.perturbed:
         yield (
-            "A machine draws each released value at random from the true one of a "
-            "perturbed variable, so a released value may be false; how far it can be trusted is said below."
+            "A machine draws each released value of a perturbed variable at random, by the true one (where it is "
+            "recoded, by the recoded one): a released value may be false; how far it can be trusted is said below."
         )
-    gone = {*plan.not_released}
-    recodes = [f"{r.variable} (from {r.source}, {r.kinds})" for r in plan.codebook.recodes if r.variable not in gone]
-    if recodes:
-        yield f"Recoded before anything else, and released in this form only: {', '.join(recodes)}."
     if plan.split is not None:
         shown = ", ".join(plan.split.variables)
         if plan.split.of_members:
@@ -96,6 +92,20 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         else:
             yield f"Each record shows only some of {shown}, chosen at random; the others are left out of it."
     yield from (f"{text}." for text in all_in_words(one for one in figures.ways if one not in blocks))
+    yield from _recoded(plan)
+
+
+def _recoded(plan: Plan) -> Iterator[str]:
+    """Say how variables are recoded; the other sentences say which of them are then perturbed."""
+    gone, made = {*plan.not_released}, {recode.variable for recode in plan.codebook.recodes}
+    recodes = [recode for recode in plan.codebook.recodes if recode.variable not in gone]
+    if not recodes:
+        return
+    named = ", ".join(f"{recode.variable} (from {recode.source}, {recode.kinds})" for recode in recodes)
+    released = {*released_names(plan)} - made
+    kept = list(dict.fromkeys(recode.source for recode in recodes if recode.source in released))
+    but = f", except those of {', '.join(kept)}" if kept else ""
+    yield f"Recoded before anything else is done: {named}. The values before recoding are not released{but}."
 
 
 def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:

@@ -13,7 +13,7 @@ from postrand.errors import UsageError, sentence
 from postrand.risk.cells import FloatArray
 from postrand.risk.file import RiskFile
 from postrand.support.inputs import finite
-from postrand.support.showing import SMALL, unshown
+from postrand.support.showing import SMALL, outward, unshown
 
 Cost = Literal["counts", "model", "long"]
 """What a measure costs: counts alone, which even large files have at once; a fitted model; or a long simulation."""
@@ -23,6 +23,16 @@ HIGH = 0.2
 
 SHOWN = 50
 """Rows of a table that text and JSON show."""
+
+
+class Least(float):
+    """A figure of which more is safer: text rounds it down, and every other one up.
+
+    >>> shown(Least(1.9987)), shown(0.9981)
+    ('1.99', '0.999')
+    """
+
+    __slots__ = ()
 
 
 class Count(int):
@@ -208,13 +218,13 @@ def plain(value: object) -> object:
 
 
 def shown(value: object) -> str:
-    """Return a value as text: counts of 1 to 4 as fewer than 5, other numbers to four digits."""
+    """Return a value as text: counts of 1 to 4 as fewer than 5, other numbers to three digits, on the safe side."""
     if isinstance(value, Count) and 0 < value < SMALL:
         return f"fewer than {SMALL}"
     if isinstance(value, int):
         return f"{int(value):,}"
     if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return outward(value, up=not isinstance(value, Least))
     return "not known" if value is None else str(value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from postrand.errors import PostrandError, sentence
 from postrand.risk import counts
 from postrand.risk.file import RiskFile
-from postrand.risk.measures.base import Cost, Fact, Measured, require, wildcards
+from postrand.risk.measures.base import Cost, Fact, Least, Measured, require, wildcards
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class LDiversity:
             few = "Fewest values in a class. 1: anyone who finds the class knows the value."
             facts += [
                 Fact(f"{name}_distinct", f"{name}: distinct values, least", found.distinct, few),
-                Fact(f"{name}_entropy", f"{name}: exp(entropy), least", found.entropy, even),
+                Fact(f"{name}_entropy", f"{name}: exp(entropy), least", Least(found.entropy), even),
             ]
         return Measured(self.name, self.title, tuple(facts))
 

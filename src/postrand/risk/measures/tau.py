@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from postrand.risk.file import RiskFile, no_inclusion
-from postrand.risk.measures.base import Cost, Count, Fact, Measured, first, require, wildcards
+from postrand.risk.measures.base import Cost, Count, Fact, Least, Measured, first, require, wildcards
 from postrand.risk.tau import Tau
 
 INTERVAL = "From the population given the model, the fitted parameters, and an allowance for the model's own error."
@@ -58,7 +58,7 @@ def tau_facts(tau1: Tau, tau2: Tau) -> list[Fact]:
     ):
         facts.append(Fact(name, label, tau.corrected, meaning))
         if tau.interval is not None:
-            facts.append(Fact(f"{name}_low", f"{name}, lower end of 95% interval", tau.interval[0], INTERVAL))
+            facts.append(Fact(f"{name}_low", f"{name}, lower end of 95% interval", Least(tau.interval[0]), INTERVAL))
             facts.append(Fact(f"{name}_high", f"{name}, upper end of 95% interval", tau.interval[1], INTERVAL))
     return facts
 
