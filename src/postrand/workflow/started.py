@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
+from postrand.workflow.advice_needs import USES
+from postrand.workflow.design_refusals import refused
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -65,8 +69,11 @@ class Started:
         """Whether a column needs a role or a decision before anything is released."""
         return bool(self.without_role or self.undecided or self.settling or self.texts)
 
-    def lines(self, source: str, given: Mapping[str, Any]) -> list[str]:
-        """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed."""
+    def lines(self, source: str, given: Mapping[str, Any], uses: Iterable[str] = USES) -> list[str]:
+        """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed.
+
+        ``uses``: what analysts will do.
+        """
         told = self.settings.to_dict()
         lines = [f"read {source} with {_told(told)}"] if told else []
         lines += [f"wrote {self.codebook}: {self._columns()}", f"wrote {self.plan}"]
@@ -99,7 +106,7 @@ class Started:
             fix = f"if they mean the same, uncomment their [[recodes]] at the end of {self.codebook}, and run: {typed}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         if given.get("weight"):
-            lines.append(_survey(given))
+            lines += _survey(given, tomllib.loads(self.plan.read_text(encoding="utf-8")), uses)
         if self.is_small:
             lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
         return [*lines, *self._next(given)]
@@ -139,12 +146,15 @@ class Started:
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 
 
-def _survey(given: Mapping[str, Any]) -> str:
-    """Return the survey design to record where a weight is named, with households as clusters."""
+def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[str]) -> list[str]:
+    """Return the survey design to record where a weight is named, households as clusters, and what it costs a plan."""
     psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
     parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
-    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
+    split = plan.get("split", {}).get("variables", ())
+    gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
+    costs = [f"warning: {one}" for one in gone if {*one.uses} & {*uses}]
+    return [f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)", *costs]
 
 
 def _told(settings: Mapping[str, str]) -> str:
