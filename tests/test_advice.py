@@ -510,7 +510,7 @@ def test_what_no_release_of_so_many_records_can_keep_is_refused(tmp_path):
 
 
 def test_the_next_step_is_that_of_what_is_not_met(tmp_path):
-    smaller, coarser = "ask for a smaller epsilon, such as --limit 'epsilon <= 1'", "make categories coarser"
+    smaller, coarser = "repeat with --look --limit 'epsilon <= 4': it finds the largest", "make categories coarser"
     told = []
     for number, asked in enumerate((("--precision", "10 points for sex"), ("--limit", "individual <= 0.02"))):
         folder = tmp_path / str(number)

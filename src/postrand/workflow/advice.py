@@ -2,6 +2,7 @@
 
 The plans follow from the numbers of categories, the number of records and what is asked. What else the file shows
 chooses nothing unless the curator lets it (``look``); plans that were chosen so say it, and their certificates too.
+What is measured orders them: those that keep every limit come first.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ def advise(
     with appearing(out, PRIVATE) as folder:
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
-        plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-        more = [*made.more(chosen[0], plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+        plans = made.written(chosen)
+        more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
@@ -228,20 +229,33 @@ class _Maker:
             self.tried[place] = tried(candidate, epsilon, base, self.folder, self.needs, self.records, self.drawn)
         return self.tried[place]
 
-    def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
-        """Write a plan, read it again as ``protect`` will, and return it with its figures."""
-        path = self.folder / f"plan-{number}.toml"
+    def written(self, chosen: Sequence[Trial]) -> list[Advised]:
+        """Write the plans, those first that keep every limit, and return them in this order with their figures."""
+        plans = [self._measured(trial, chosen) for trial in chosen]
+        plans.sort(key=lambda plan: plan.is_beyond)
+        return [self._numbered(number, plan) for number, plan in enumerate(plans, 1)]
+
+    def _measured(self, trial: Trial, chosen: Sequence[Trial]) -> Advised:
+        """Return a plan with its figures, as ``protect`` will read it."""
+        path = self.folder / "plan.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
-        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        figures, told = self.risks.figures(load_plan(path), trial, path.stem)
+        path.unlink()
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
+        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
+
+    def _numbered(self, number: int, plan: Advised) -> Advised:
+        """Write a plan with what is said of it, and return it under its number."""
+        trial, path = plan.trial, self.folder / f"plan-{number}.toml"
+        why, figures = plan.reasons, dataclasses.replace(plan.figures, name=path.stem)
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
         head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
+        return dataclasses.replace(plan, path=self.out / path.name, figures=figures)
 
     def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
         """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.
@@ -303,7 +317,7 @@ class _Maker:
             why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
             before, after = (None, None) if why else (before, after)
             why = why or (why_unknown(limit, figures.risks) if after is None else "")
-            yield Asked(str(limit), before, after, limit.meets(after), why=why)
+            yield Asked(str(limit), before, after, limit.meets(after), why=why, bound=limit.bound)
         drawn = self._drawn(trial)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:
@@ -312,7 +326,7 @@ class _Maker:
                 yield Asked(str(wanted), None, None, False, drawn=drawn, why=why)
                 continue
             met = (found.most <= wanted.points, found.alike <= wanted.points)
-            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], drawn)
+            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], drawn, bound=wanted.points)
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Return the trials at the levels that keep the limits of the file."""
