@@ -283,7 +283,20 @@ def test_no_small_count_is_shown(file, tmp_path):
 @pytest.mark.parametrize(
     ("recode", "said"),
     [
-        ("age", "the recode has another form"),
+        ("age", "the recode has another form, 'age' alone"),
+        (
+            "low=age:missing=-8",
+            "the part 'missing=-8' was not understood: behind 'missing' stands '=', not ':'; write mis",
+        ),
+        ("low=age:missing", "the part 'missing' was not understood: behind 'missing' stands nothing, not ':'"),
+        ("age: round 10 missing=keep", "the part 'age: round 10 missing' was not understood: before the first '='"),
+        (
+            "low=age:rounding 10",
+            "'rounding 10' was not understood: it is not of the form KIND:VALUE (did you mean 'roun",
+        ),
+        ("age=rounding:10;missing:99", "the part 'missing:99' was not understood: behind ; stand options"),
+        ("age=rounding:10;missing:99", "Next: write ;missing=99."),
+        ("age=rounding:10;missing=keep", "'missing=keep' was not understood: behind missing= stand codes"),
         ("age=band:1,2", "unknown kind of recode 'band' (did you mean 'bands'?)"),
         ("area=job:hirarchy:areas.csv@1", "unknown kind of recode 'hirarchy' (did you mean 'hierarchy'?); wanted"),
         ("area=job:frobnicate:areas.csv@1", "unknown kind of recode 'frobnicate'; wanted"),
