@@ -14,6 +14,7 @@ from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
+from postrand.plan.numbering import numbers_members
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
 from postrand.workflow.advice_needs import USES
@@ -34,7 +35,7 @@ class Started:
     from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
-    releases as it is. ``numbers``: those without a role that seem to number persons or households.
+    releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons or households.
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
     codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
     only by spaces or capital letters, with those that many records have. ``bodies``: columns
@@ -52,6 +53,7 @@ class Started:
     linked: tuple[str, ...] = ()
     is_small: bool = False
     starred: tuple[str, ...] = ()
+    unreleased: tuple[str, ...] = ()
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ class Started:
         if self.starred:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
+        lines += self._dropped(given)
         if self.numbers:
             what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
@@ -117,6 +120,19 @@ class Started:
         if names := [name for name, role in self.bodies.items() if not role]:
             what = f"not taken as a sampling weight, because it looks like the weight of a body: {few(names, NAMES)}"
             lines.append(sentence(what, fix=f"if it is one, set role = 'weight' in {self.codebook}"))
+        return lines
+
+    def _dropped(self, given: Mapping[str, Any]) -> list[str]:
+        """Return what '*' drops, and what is lost with the number of the members of a household."""
+        if not self.unreleased:
+            return []
+        lines = [f"not released, by '*': {few(self.unreleased, NAMES)}"]
+        members = [name for name in self.unreleased if numbers_members(name)] if given.get("household") else []
+        if members:
+            what = f"{few(members, NAMES)}: not released, and seems to number the members of a household: other files "
+            what += "of the survey, such as diaries, cannot be joined to the records without it"
+            fix = f"if analysts need it, set role = 'other' in {self.codebook}: it is then released as it is"
+            lines.append(f"warning: {sentence(what, fix=fix)}")
         return lines
 
     def _columns(self) -> str:
