@@ -35,7 +35,8 @@ class Started:
     from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
-    releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons or households.
+    releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons
+    or households.
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
     codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
     only by spaces or capital letters, with those that many records have. ``bodies``: columns
