@@ -149,6 +149,7 @@ def test_a_written_recode_is_confidential_unless_it_says_how_it_was_decided(file
     book.write_text(HAND.replace("bands = [0, 50]", 'bands = [0, 50]\nprovenance = "public"') + RATE)
     written = call("recode", book, file, "--write")
     assert "counts of the file were shown" in written.output
+    assert "can have been chosen: pay (rounding). The" in written.output  # what is rare, the file alone says
     told = {one.variable: one.provenance for one in load_codebook(book).recodes}
     assert told == {"age_group": "public", "job": "confidential", "pay": "confidential"}
 
@@ -450,9 +451,13 @@ def test_only_recodes_that_are_new_become_confidential_by_being_written(tmp_path
 
     found, told = marked()
     assert found == {"area"}
-    assert "were shown: area. If" in told
+    assert "can have been chosen: area (groups). The guarantee" in told
+    assert f'write provenance = "public" in its [[recodes]] in {book}.' in told
+    assert 'provenance = "confidential" # counts of the file were shown before; "public" if they' in book.read_text()
     book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 25, 60]"))
     found, told = marked()
     assert found == {"area", "age"}
-    assert "were shown: age. If" in told
+    assert "can have been chosen: age (bands). The guarantee" in told
     assert marked()[1] == ""
+    book.write_text(book.read_text().replace('"confidential"', '"public"'))  # as the message says
+    assert marked() == (set(), "")

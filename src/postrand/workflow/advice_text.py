@@ -35,7 +35,8 @@ WITH_SIZES = (
     "the questionnaire."
 )
 RECODED = (
-    "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen."
+    "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen. Of "
+    'those that were chosen without the file, write provenance = "public" in [[recodes]].'
 )
 BANDS = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
