@@ -13,8 +13,9 @@ from postrand.errors import DataError, UsageError, sentence
 
 PROVENANCE = (
     "Now confidential, because they stated no provenance, and counts of the file were shown, by which their groups or "
-    "edges can have been chosen: {names}. The guarantee does not cover this choice. For each whose groups or edges follow "
-    'from the questionnaire or other public knowledge, write provenance = "public" in its [[recodes]] in {codebook}.'
+    "edges can have been chosen: {names}. The guarantee does not cover this choice. For each whose groups or edges "
+    'follow from the questionnaire or other public knowledge, write provenance = "public" in its [[recodes]] in '
+    "{codebook}."
 )
 
 UNKEPT = (

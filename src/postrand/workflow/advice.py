@@ -51,7 +51,7 @@ from postrand.workflow.advice_text import (
     reasons,
     share_option,
 )
-from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
+from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
@@ -144,6 +144,7 @@ def advise(
         chosen, left = made.choose()
         plans = made.written(chosen)
         more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+    notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
