@@ -13,11 +13,12 @@ from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKNOWN, TableWorth, reason_of, shown
 from postrand.report.text import beside_limit, decimal
+from postrand.risk.modelled import NO_SHARE
 from postrand.support.exact import upper_level
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure, attackers
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
