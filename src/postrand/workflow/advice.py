@@ -31,7 +31,7 @@ from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
-from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
+from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
@@ -62,7 +62,7 @@ from postrand.workflow.larger import coarser_larger
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
-BROKEN = "it keeps the limits on risk at no level that was tried, and other ways do"
+BROKEN = "it keeps the limits on risk at no epsilon that was tried"
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 
 
@@ -94,7 +94,7 @@ class Advice:
         if steps := list(next_steps(self.needs, self.plans)):
             lines += ["", *steps]
         if every:
-            lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
+            lines += ["", f"{LEFT_OUT}:", *(f"  {name}: {why}" for name, why in self.left_out)]
         return "\n".join(lines)
 
 
@@ -201,7 +201,7 @@ class _Maker:
                     left.append((candidate.name, str(error)))
                     continue
                 if found is None:
-                    left.append((candidate.name, "the best blocks are those of another way"))
+                    left.append((candidate.name, "it comes to the same blocks as another way"))
                 else:
                     trials.append(found)
         if not trials:
