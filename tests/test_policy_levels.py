@@ -1,6 +1,7 @@
 """The figures that stand beside the limits of a policy: no rounding makes one seem to keep a limit that it misses."""
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from postrand.plan import load_plan
 from postrand.plan.policy import policy_from_dict
+from postrand.risk.informed import LEVELS, THRESHOLD, Spread
 from postrand.workflow.comparison import PlanFigures, figures_of
 from postrand.workflow.policy_check import Verdict, check_policy
 
@@ -81,3 +83,30 @@ def test_what_tables_are_worth_is_not_rounded_up_to_the_limit(figures: PlanFigur
     found = verdict(figures, measure="effective_records", at_least=just, tables="one-way")
     assert not found.is_met
     assert float(found.after.partition(" ")[0].replace(",", "")) < just
+
+
+def test_any_risk_with_three_decimals_is_counted_as_persons_above_it() -> None:
+    rng = np.random.default_rng(6)
+    risk = np.concatenate([rng.random(2000), 1 / rng.integers(1, 40, 500), LEVELS[::7], [0.0, 1.0, 1e-9]])
+    found = Spread.of(risk)
+    assert found.shares == tuple(float((risk > level).mean()) for level in LEVELS)
+    assert found.above == found.shares[LEVELS.index(THRESHOLD)]
+    assert LEVELS[149] == 0.15
+
+
+@pytest.mark.parametrize("limit", [0.15, 0.041, 0.333])
+def test_a_rule_on_a_risk_takes_any_threshold(figures: PlanFigures, limit: float) -> None:
+    """Before the plan the chance of a person is one over those with the same keys, counted here anew."""
+    rng, n = np.random.default_rng(4), 900
+    keys = list(zip(rng.integers(0, 8, n).astype(str), rng.choice([*"abcd"], n), strict=True))
+    many = Counter(keys)
+    share = np.mean([1 / many[key] > limit for key in keys])
+    found = verdict(figures, measure="individual_risk", at_most=limit, share_above=0.5)
+    assert found.limit == f"at most {limit:g} for all but 50%"
+    assert float(found.before.partition("%")[0]) == pytest.approx(100 * share, rel=5e-3)
+    risk = figures.risk("individual_risk")
+    assert risk is not None
+    after = next(one[2] for one in risk.shares if one[0] == limit)
+    assert after is not None
+    assert verdict(figures, measure="individual_risk", at_most=limit, share_above=after).is_met
+    assert after == 0 or not verdict(figures, measure="individual_risk", at_most=limit, share_above=after * 0.99).is_met
