@@ -167,6 +167,11 @@ def test_the_split_that_one_member_shows_is_a_plan_with_the_epsilon_of_one_recor
     assert first.split.of_members
     assert (first.split.variables, first.split.epsilon) == (("sex", "tenure"), 6.0)
     assert first.unit.household_variables == ()
+    shown = [str(n) for n, plan in enumerate(plans_of(tmp_path), 1) if plan.split is not None and plan.split.of_members]
+    which = (
+        "these plans" if len(shown) == len(plans_of(tmp_path)) else f"plan{'s' * (len(shown) > 1)} {', '.join(shown)}"
+    )
+    assert said.count(f"--household-variables has no effect in {which}: there one member") == bool(more)
     assert "Plan 1 (split, one member of each household): epsilon = 6 for a record; of a household with" in said
     assert "Asked: household_epsilon <= 6: met (6)" in said
     only = advised(tmp_path / "only", *asked[:2], "--limit", "household_epsilon <= 6", *more)

@@ -1,5 +1,6 @@
 """What ``postrand advise`` says of the questions that a plan's release answers, against what the estimators do."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
-from postrand.errors import DataError, UsageError
+from postrand.errors import DataError, EstimationError, UsageError
 from postrand.workflow.advice_uses import verdicts
+from postrand.workflow.comparison import figures_of
+from postrand.workflow.draft import start
+from postrand.workflow.explanation import explain
 from tests.plan_case import written
 from tests.unit_case import KEY
 
@@ -74,8 +78,12 @@ def test_totals_of_a_split_are_not_promised_beside_a_survey_design(tmp_path: Pat
     assert made.codebook.survey == SurveyDesign(psu="village")
     means, totals = verdicts(made, ["tables", "means"])
     assert (means.what, means.is_met) == ("means", True)
-    assert str(totals).startswith("totals: NOT met (of and by the variables of the split they are refused")
-    assert "multiply the mean by a published number of persons" in str(totals)
+    assert str(totals).startswith(
+        "totals: NOT met (with the survey design of the codebook, 'postrand estimate' refuses "
+        "totals of and by sex, ward, hours, kids: multiply the mean by a published number of persons, or use a ratio)"
+    )
+    board = str(explain(made, figures_of(made)))
+    assert f"- With the survey design of the codebook{totals.why.partition('codebook')[2]}." in board
     done = pr.run(made, tmp_path / "r", release_key=KEY)
     frame, design = done.frame(), made.codebook.survey
     with pytest.raises(UsageError, match="a total of a split does not take a survey design"):
@@ -83,6 +91,61 @@ def test_totals_of_a_split_are_not_promised_beside_a_survey_design(tmp_path: Pat
     estimate.mean(frame, "pay", done.mechanism, by="sex", design=design)
     estimate.ratio_of_totals(frame, "pay", "kids", done.mechanism, by="sex", design=design)
     assert [one.what for one in verdicts(plan(tmp_path, SPLIT), ["means"])] == ["means"]
+    assert [*verdicts(made, ["tables"])] == []
+
+
+ASKED: dict[str, Callable[..., Any]] = {
+    "tables": lambda frame, law, design: estimate.table(frame, ["sex", "ward"], law, design=design).interval(),
+    "means": lambda frame, law, design: estimate.mean(frame, "pay", law, by="sex", design=design).interval(),
+    "totals": lambda frame, law, design: estimate.total(frame, "pay", law, by="sex", design=design).interval(),
+    "quantiles": lambda frame, law, design: estimate.quantile(frame, "pay", law, 0.5, "sex", design=design),
+    "models": lambda frame, law, design: estimate.regression("pay ~ sex", frame, law, "linear", design=design),
+    "linear and Poisson regressions": lambda frame, law, design: estimate.regression(
+        "kids ~ pay", frame, law, "linear", design=design
+    ),
+}
+BLOCKS = "".join(f'[[blocks]]\nvariables = ["{name}"]\n' for name in ("sex", "ward", "hours", "kids"))
+
+
+@pytest.mark.parametrize("way", [SPLIT, BLOCKS])
+@pytest.mark.parametrize("design", [{"psu": "village"}, {"psu": "village", "fpc": "drawn"}])
+def test_what_the_survey_design_makes_estimate_refuse_is_told_before(
+    tmp_path: Path, way: str, design: dict[str, str]
+) -> None:
+    """Every question is asked of a release, and those that are told of are those that are refused."""
+    survey = "[survey]\n" + "".join(f'{part} = "{column}"\n' for part, column in design.items())
+    drawn = '[[variables]]\nname = "drawn"\nrole = "other"\ntype = "double"\n'
+    made = plan(tmp_path, way, survey=survey, codebook=CODEBOOK + drawn)
+    held = pa.parquet.read_table(tmp_path / "s.parquet")
+    pa.parquet.write_table(held.append_column("drawn", pa.array([0.1] * len(held))), tmp_path / "s.parquet")
+    done = pr.run(made, tmp_path / "r", release_key=KEY)
+    frame = done.frame()
+    refused = set()
+    for what, ask in ASKED.items():
+        try:
+            ask(frame, done.mechanism, made.codebook.survey)
+        except (EstimationError, UsageError):
+            refused.add(what)
+    told = {one.what for one in verdicts(made, ["tables", "means", "models"]) if "postrand estimate" in one.why}
+    if "fpc" in design and way == SPLIT:
+        assert told == {"tables", "means", "models"}
+        assert refused == {*ASKED}
+    else:
+        assert told == refused
+
+
+def test_init_says_what_the_survey_design_that_it_proposes_costs(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(1), 400
+    held: dict[str, Any] = {name: rng.integers(1, 4, n).astype(str) for name in "abcdef"} | {"w": np.repeat(2.0, n)}
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    roles = {"key": [*"abcdef"], "weight": ["w"]}
+    told = "'postrand estimate' refuses totals of and by a, b, c, d, e, f"
+    made = start(tmp_path / "s.parquet", tmp_path / "made", roles, way="split")
+    assert told in str(made.lines("s.parquet", roles))
+    assert told not in str(made.lines("s.parquet", roles, ["tables", "models"]))
+    made = start(tmp_path / "s.parquet", tmp_path / "blocks", roles, way="blocks")
+    assert "add [survey]" in str(made.lines("s.parquet", roles))
+    assert told not in str(made.lines("s.parquet", roles))
 
 
 def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_every_step_on_a_small_file(started):
     inside = (folder / "in" / "dossier.html").read_text("utf-8")
     for words in ("Internal", "Risk before and after", "Rare combinations before protection", f"<td>{true:,}</td>"):
         assert words in inside
-    for words in ("not estimated: no sampling fraction or weight", "no variable has the role", "Informed attacker"):
+    for words in ("not computed: no sampling fraction or weight", "no variable has the role", "Informed attacker"):
         assert words in inside
     assert not [p for p in (folder / "out").iterdir() if "Rare combinations" in p.read_text("utf-8", "replace")]
 
@@ -115,7 +115,7 @@ def test_the_dossier_takes_a_sampling_fraction(started):
     assert not (folder / "out").exists()
     assert call(*asked, "0.1", "--dossier", folder / "in").exit_code == 0
     inside = (folder / "in" / "dossier.html").read_text("utf-8")
-    assert "not estimated" not in inside
+    assert "not computed: no sampling" not in inside
     assert "Expected right links, register attacker" in inside
 
 

@@ -86,7 +86,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
         "the attackers know <b>age</b>, and nothing of job, weight, income. Who also knows values of these can",
         "Informed attacker, who knows the keys of one person Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
-        "chance above 20% not looked at 25% 50%",
+        "chance above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",

@@ -66,7 +66,7 @@ def test_all_problems_of_a_policy_are_said_at_once(tmp_path):
         '[[rules]]\nmeasure = "correct_match"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_most = 1\n'
         '[[rules]]\nmeasure = "k"\nat_least = 1\n'
-        '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.15\n'
+        '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.1234\n'
         '[[rules]]\nmeasure = "tau2"\nat_most = -1\n'
         '[[rules]]\nmeasure = "effective_records"\nat_least = 5\ntables = "some"\nshare_below = 2\n'
         '[[rules]]\nmeasure = "unperturbed"\nnever = "income"\n'
@@ -80,7 +80,7 @@ def test_all_problems_of_a_policy_are_said_at_once(tmp_path):
         "'correct_matches'",
         "'at_most'",
         "'at_least'",
-        "0.15",
+        "got 0.1234; wanted 0.001 to 0.999, with three decimals at most",
         "number >= 0",
         "'some'",
         "not a share",

@@ -149,6 +149,7 @@ def test_a_written_recode_is_confidential_unless_it_says_how_it_was_decided(file
     book.write_text(HAND.replace("bands = [0, 50]", 'bands = [0, 50]\nprovenance = "public"') + RATE)
     written = call("recode", book, file, "--write")
     assert "counts of the file were shown" in written.output
+    assert "can have been chosen: pay (rounding). The" in written.output  # what is rare, the file alone says
     told = {one.variable: one.provenance for one in load_codebook(book).recodes}
     assert told == {"age_group": "public", "job": "confidential", "pay": "confidential"}
 
@@ -283,7 +284,20 @@ def test_no_small_count_is_shown(file, tmp_path):
 @pytest.mark.parametrize(
     ("recode", "said"),
     [
-        ("age", "the recode has another form"),
+        ("age", "the recode has another form, 'age' alone"),
+        (
+            "low=age:missing=-8",
+            "the part 'missing=-8' was not understood: behind 'missing' stands '=', not ':'; write mis",
+        ),
+        ("low=age:missing", "the part 'missing' was not understood: behind 'missing' stands nothing, not ':'"),
+        ("age: round 10 missing=keep", "the part 'age: round 10 missing' was not understood: before the first '='"),
+        (
+            "low=age:rounding 10",
+            "'rounding 10' was not understood: it is not of the form KIND:VALUE (did you mean 'roun",
+        ),
+        ("age=rounding:10;missing:99", "the part 'missing:99' was not understood: behind ; stand options"),
+        ("age=rounding:10;missing:99", "Next: write ;missing=99."),
+        ("age=rounding:10;missing=keep", "'missing=keep' was not understood: behind missing= stand codes"),
         ("age=band:1,2", "unknown kind of recode 'band' (did you mean 'bands'?)"),
         ("area=job:hirarchy:areas.csv@1", "unknown kind of recode 'hirarchy' (did you mean 'hierarchy'?); wanted"),
         ("area=job:frobnicate:areas.csv@1", "unknown kind of recode 'frobnicate'; wanted"),
@@ -437,9 +451,13 @@ def test_only_recodes_that_are_new_become_confidential_by_being_written(tmp_path
 
     found, told = marked()
     assert found == {"area"}
-    assert "were shown: area. If" in told
+    assert "can have been chosen: area (groups). The guarantee" in told
+    assert f'write provenance = "public" in its [[recodes]] in {book}.' in told
+    assert 'provenance = "confidential" # counts of the file were shown before; "public" if they' in book.read_text()
     book.write_text(book.read_text().replace("bands = [0, 30, 60]", "bands = [0, 25, 60]"))
     found, told = marked()
     assert found == {"area", "age"}
-    assert "were shown: age. If" in told
+    assert "can have been chosen: age (bands). The guarantee" in told
     assert marked()[1] == ""
+    book.write_text(book.read_text().replace('"confidential"', '"public"'))  # as the message says
+    assert marked() == (set(), "")

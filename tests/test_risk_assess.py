@@ -120,7 +120,7 @@ def test_no_sample_uniques_is_said():
 def test_no_fraction_gives_counts_and_says_so():
     report = assess(columns(), KEYS)
     assert report.tau1 is None
-    assert "not estimated" in str(report)
+    assert "not computed" in str(report)
 
 
 def test_a_published_report_shows_no_small_count_and_no_record():

@@ -361,3 +361,20 @@ def test_a_file_with_decimal_commas_is_told_and_described_as_the_same_one_with_p
         assert any("a weight is not a number" in line for line in told[","]) is False
         assert any("all but settles region" in line for line in told[","])
         assert any("a weight is negative" in line for line in told[","]) is (weight == "debt")
+
+
+@pytest.mark.parametrize("house", [["--household", "hh_nr"], []])
+def test_what_a_star_drops_is_said_and_that_it_numbers_the_members_of_a_household(tmp_path, house):
+    rows = [f"{k // 3},{k % 3 + 1},{k % 2},{k % 5}" for k in range(120)]
+    (tmp_path / "a.csv").write_text("\n".join(["hh_nr,pers_nr,sex,pay", *rows]) + "\n")
+    told = CliRunner().invoke(
+        main, ["init", str(tmp_path / "a.csv"), "--keys", "sex", *house, "--drop", "*", "--out", str(tmp_path / "b")]
+    )
+    assert told.exit_code == 0, told.output
+    gone = ["hh_nr"] * (not house) + ["pers_nr", "pay"]
+    assert f"not released, by '*': {', '.join(gone)}\n" in told.output
+    said = "warning: pers_nr: not released, and seems to number the members of a household: other files of the survey"
+    assert (said in told.output) is bool(house)
+    asked = ["init", str(tmp_path / "a.csv"), "--keys", "sex", *house, "--out", str(tmp_path / "c")]
+    named = CliRunner().invoke(main, [*asked, "--drop", "pers_nr,pay" + ",hh_nr" * (not house)])
+    assert "not released, by" not in named.output

@@ -16,6 +16,7 @@ from postrand.app.widgets import busy, button, control, cut, labelled, scroll, s
 from postrand.report.table_worth import mean_cell
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
+from postrand.workflow.advice_choice import LEFT_OUT
 from postrand.workflow.advice_needs import ATTACKERS, USES
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_text import next_steps, plan_lines, record_claim
@@ -94,7 +95,11 @@ def advice(found: Advice | None, waiting: bool) -> TagList:
         _beside(found.plans),
         *(_plan(number, plan) for number, plan in enumerate(found.plans, 1)),
         tags.ul(*(tags.li(_said(note)) for note in notes), class_="soft") if notes else None,
-        tags.details(tags.summary(f"Other ways, and why they are not shown ({len(left):,})"), tags.ul(*left))
+        tags.details(
+            tags.summary(f"Other ways, and why they are not shown ({len(left):,})"),
+            tags.p(f"{LEFT_OUT}:"),
+            tags.ul(*left),
+        )
         if left
         else None,
     )

@@ -114,7 +114,7 @@ def _risk(
         yield tags.p(UNIQUES, class_="soft")
     yield tags.p(
         f"Before: {which}. After: the released file; right links are a mean over drawn releases."
-        + (" File as it came: before any recode; links to it are not looked at." if came is not None else ""),
+        + (" File as it came: before any recode; links to it are not computed." if came is not None else ""),
         class_="soft",
     )
 

@@ -145,7 +145,7 @@ def init(
         made.plan.unlink()
         given = answered
         made = draft.start(source, out, given, total=total, **about)
-    lines = made.lines(str(source.name), given)
+    lines = made.lines(str(source.name), given, *([] if needs is None else [needs.uses]))
     told_of, advice = advice_lines(source, made, needs, units, out, reading)
     lines += told_of
     names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred", "declared", "alike")

@@ -12,8 +12,10 @@ from postrand.cli.frame import FILE, SOURCE, Result, command, placed, reading_op
 from postrand.errors import DataError, UsageError, sentence
 
 PROVENANCE = (
-    "Now confidential, because they stated no provenance and counts of the file were shown: {names}. If the options of "
-    "one were chosen without them, set provenance = 'public' in its [[recodes]]."
+    "Now confidential, because they stated no provenance, and counts of the file were shown, by which their groups or "
+    "edges can have been chosen: {names}. The guarantee does not cover this choice. For each whose groups or edges "
+    'follow from the questionnaire or other public knowledge, write provenance = "public" in its [[recodes]] in '
+    "{codebook}."
 )
 
 UNKEPT = (
@@ -46,7 +48,9 @@ def recode(codebook: Path, file: Path | None, plan: Path | None, write: bool, re
     if write:
         found = recode_trial.write(codebook, place, made)
         lines += ["", f"wrote {codebook}"]
-        lines += [PROVENANCE.format(names=", ".join(found.confidential))] * bool(found.confidential)
+        kinds = {recode.variable: recode.kinds for recode in made.recodes}
+        marked = ", ".join(f"{name} ({kinds[name]})" for name in found.confidential)
+        lines += [PROVENANCE.format(names=marked, codebook=codebook)] * bool(marked)
         lines += [UNKEPT.format(names=few(found.no_longer_kept))] * bool(found.no_longer_kept)
         lines += [f"Next: set the role of {few(found.without_role)}, in {codebook}"] * bool(found.without_role)
         following = f"postrand design --plan {shlex.quote(str(plan))}"

@@ -17,7 +17,7 @@ from postrand.estimate.group_law import GroupLaw, equation
 from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.result import SHOWING, Estimate
-from postrand.estimate.survey_design import design_of, refuse_design
+from postrand.estimate.survey_design import NO_TOTAL, design_of, refuse_design
 from postrand.estimate.survey_groups import surveyed_group_law
 from postrand.mechanism import Mechanism
 
@@ -125,7 +125,7 @@ def total(
         return by_model(what, total, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     if records.share is not None:
-        refuse_design(design, "a total of a split", "multiply the mean by the number of persons, or use a ratio")
+        refuse_design(design, "a total of a split", NO_TOTAL)
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
     return _result(records, measure(records, variable), None, mechanism, (variable,), what)
 

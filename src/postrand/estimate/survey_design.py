@@ -13,6 +13,10 @@ from postrand.support.warned import warn
 __all__ = ["SurveyDesign", "SurveyWarning", "design_of", "from_parts", "refuse_design", "set_aside"]
 
 
+NO_TOTAL = "multiply the mean by a published number of persons, or use a ratio"
+"""What to do where a total of a split is refused, because it takes no survey design."""
+
+
 class SurveyWarning(UserWarning):
     """A method does not use the survey design that a release records."""
 

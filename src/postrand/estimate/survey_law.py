@@ -150,10 +150,15 @@ class Undivided:
         return low, low
 
 
+NOT_DIVIDED = (
+    "leave out the finite population correction, and take replicate weights that were made without one: "
+    "standard errors are then on the safe side"
+)
+"""What to do where a variance is not divided into sampling and perturbation, and a finite population needs it."""
+
+
 def check_divided(drawn: Array | None, divided: bool, what: str) -> None:
     """Raise EstimationError where a finite population correction needs a division of the variance that is not known."""
     if drawn is not None and not divided:
-        fix = "leave out the finite population correction, and take replicate weights that were made without one: "
-        fix += "standard errors are then on the safe side"
         text = f"the variance of {what} is not divided, so that a finite population would shrink the perturbation too"
-        raise EstimationError(sentence(text, fix=fix))
+        raise EstimationError(sentence(text, fix=NOT_DIVIDED))

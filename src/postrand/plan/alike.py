@@ -14,7 +14,8 @@ from postrand.support.showing import few
 
 NOTE = """\
 Some categories differ only by spaces or capital letters. If they mean the same, uncomment their recode, and run
-'postrand recode' with --write: it makes the variable above fit."""
+'postrand recode' with --write: it makes the variable above fit, and marks the recode confidential, because its groups
+were read from the file. If these spellings are public, write provenance = "public" below its variable."""
 LEAST = 20
 """Records that have a spelling, from which on it is named on the screen."""
 MOST = 3

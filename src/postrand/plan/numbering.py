@@ -25,6 +25,10 @@ LEAST_NUMBERS = 10
 _HOUSES = frozenset(("hid", "hhid", "hpid", "idhh", "householdid", "hhno", "hhnr", "hhnum"))
 _HOUSE = frozenset(("household", "hh", "house", "family"))
 """Those of columns that number households, and those beside which any number is one of households."""
+_MEMBER = frozenset(("per", "pers", "person", "member", "ind"))
+_COUNTS = frozenset(("nr", "no", "num", "number"))
+_MEMBERS = frozenset(("pernum", "persnr", "persno", "personnr", "personno", "pnr", "pno", "pnum", "memberno"))
+"""Parts of names of columns that number the members of a household, the first two together."""
 _OF_ANYTHING = frozenset(("id", "ids", "uid", "uuid", "guid", "idno", "idnr", "serial"))
 """Those that number whatever the other parts of a name say: interviewers, schools, regions."""
 _OF_WHOM = frozenset(
@@ -102,6 +106,16 @@ def numbers_households(name: str) -> bool:
     """
     parts = {*parts_of_name(name)}
     return not _HOUSES.isdisjoint(parts) or not (_HOUSE.isdisjoint(parts) or _NUMBERS_OF.isdisjoint(parts))
+
+
+def numbers_members(name: str) -> bool:
+    """Return whether a column is named like a number of the members of a household, which begins again in each.
+
+    >>> [numbers_members(name) for name in ("pers_nr", "PersonNo", "PERNUM", "persons", "no_children")]
+    [True, True, True, False, False]
+    """
+    parts = {*parts_of_name(name)}
+    return not _MEMBERS.isdisjoint(parts) or not (_MEMBER.isdisjoint(parts) or _COUNTS.isdisjoint(parts))
 
 
 def number_note(name: str) -> str:

@@ -203,7 +203,7 @@ def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterato
     if kind == "never" and (not is_names(value) or not value):
         yield sentence("'never' is not a list of names", where=where, got=got, wanted='["income"]')
     elif kind == "risk" and value not in LEVELS:
-        wanted = ", ".join(f"{level:g}" for level in LEVELS)
+        wanted = f"{LEVELS[0]:g} to {LEVELS[-1]:g}, with three decimals at most"
         yield sentence("'at_most' is not one of the risks that are counted", where=where, got=got, wanted=wanted)
     elif kind == "class" and not (is_whole(value, 2) and value in CLASS_SIZES):
         wanted = f"a whole number from 2 to {CLASS_SIZES[-1]}"

@@ -47,7 +47,8 @@ variables, rules_file = "rules.csv": a table with a column for each variable and
 Columns can be recoded before anything else: write one [[recodes]] table for each result, with variable, from (the
 column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85 (top
 coding), bottom = 16 (bottom coding), or hierarchy = "areas.csv" and level = 1. The variable describes the result.
-'postrand recode' tries it on the file, and docs/recoding.md explains all kinds.
+'postrand recode' tries it on the file, and docs/recoding.md explains all kinds. If you chose groups or edges by looking
+at the file, write provenance = "confidential" in the table, and the certificate says it; if without it, "public".
 """
 
 

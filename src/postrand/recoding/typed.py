@@ -13,6 +13,7 @@ from postrand.recoding.entries import OWN
 from postrand.recoding.recode import twice
 
 FORM = "RESULT=KIND:VALUE, RESULT=COLUMN:KIND:VALUE, each with ;OPTION=VALUE behind it, or with ' then KIND:VALUE'"
+_KEPT = ("missing=keep", "missing=category")
 _LISTS = ("bands", "labels", "missing", "merged")
 
 
@@ -42,18 +43,18 @@ def entry_of(text: str) -> dict[str, Any]:
     """
     marks = [mark for kind in kinds() for mark in kind.marks if mark != "steps"]
     result, _, rest = text.partition("=")
-    found = re.fullmatch(rf"(?:(?P<source>[^:]+):)?(?P<kind>{'|'.join(marks)}):(?P<value>.+)", rest, re.DOTALL)
-    if not result or found is None:
+    result, pattern = result.strip(), rf"(?:([^:]+?)\s*:\s*)?({'|'.join(marks)})\s*:\s*(.+)"
+    found = re.fullmatch(pattern, rest.strip(), re.DOTALL)
+    if not result or ":" in result or found is None:
         fix = 'for example --recode "age=bands:0,15,30,45,60,75"'
         if rest.startswith("missing") or ":missing" in rest:
             fix = 'to make codes of a number missing and no more, write --recode "age=missing:-9,999"; with another '
             fix += 'recode, behind it: --recode "age=bands:0,15,30;missing=999"'
         wanted = f"{FORM}; KIND is one of {', '.join(marks)}"
-        unknown = _unknown(rest, marks) if result else ""
-        what = f"unknown kind of recode {unknown}" if unknown else "the recode has another form"
-        raise SpecificationError(sentence(what, got=None if unknown else text, wanted=wanted, fix=fix))
-    entry: dict[str, Any] = {"variable": result, **({"from": found["source"]} if found["source"] else {})}
-    parts = re.split(rf"\s+then\s+(?=(?:{'|'.join(marks)}):)", f"{found['kind']}:{found['value']}")
+        raise SpecificationError(sentence(_misread(result, rest, marks), wanted=wanted, fix=fix))
+    source, kind, value = found.groups()
+    entry: dict[str, Any] = {"variable": result, **({"from": source} if source else {})}
+    parts = re.split(rf"\s+then\s+(?=(?:{'|'.join(marks)}):)", f"{kind}:{value}")
     steps = [_options(part) for part in parts]
     if len(steps) == 1:
         return entry | steps[0]
@@ -64,11 +65,25 @@ def entry_of(text: str) -> dict[str, Any]:
     return entry | own | (left[0] if len(left) == 1 else {"steps": left})
 
 
-def _unknown(rest: str, marks: Sequence[str]) -> str:
-    """Return the word where a kind should stand, quoted, and the kind it is nearest to; "" where there is no word."""
-    words = [word for word in rest.partition(";")[0].split(":")[:-1][:2] if word.isidentifier()]
+def _misread(result: str, rest: str, marks: Sequence[str]) -> str:
+    """Return which part of a recode in one line was not understood, and what should stand there."""
+    if ":" in result:
+        return f"the part {result!r} was not understood: before the first '=' stands the name of the result alone"
+    if not result or not rest:
+        return f"the recode has another form, {result or rest!r} alone"
+    parts = rest.partition(";")[0].split(":")
+    for part in parts:
+        kind, sign, value = (text.strip() for text in part.partition("="))
+        if kind in marks:
+            has = "'='" if sign else "nothing"
+            what = f"the part {part!r} was not understood: behind {kind!r} stands {has}, not ':'"
+            return f"{what}; write {kind}:{value or 'VALUE'}"
+    words = [word for word in parts[:-1][:2] if word.isidentifier()]
     close = [f"{word!r}{near}" for word in words if (near := nearest(word, marks))]
-    return (close or [repr(word) for word in words[-1:]] or [""])[0]
+    if close or len(parts) > 2:
+        return f"unknown kind of recode {(close or [repr(word) for word in words[-1:]] or [repr(rest)])[0]}"
+    near = nearest(re.split(r"\W", parts[-1].strip())[0], marks)
+    return f"the part {parts[-1]!r} was not understood: it is not of the form KIND:VALUE{near}"
 
 
 def _options(step: str) -> dict[str, Any]:
@@ -77,7 +92,15 @@ def _options(step: str) -> dict[str, Any]:
     value, *more = rest.split(";")
     found = _value(kind, value)
     for option in more:
-        name, _, held = option.partition("=")
+        if option.replace(" ", "") in _KEPT:
+            what = f"the part {option!r} was not understood: behind missing= stand codes that become missing values"
+            fix = "what becomes of missing values is said by the variable: set missing in [[variables]] of the codebook"
+            raise SpecificationError(sentence(what, got=step, fix=fix))
+        name, sign, held = option.partition("=")
+        if not (sign and name.strip() and held.strip()):
+            what = f"the part {option!r} was not understood: behind ; stand options as OPTION=VALUE"
+            fix = "write " + re.sub(r"^\s*(\w+)\s*:\s*", r";\1=", option) if ":" in option else ""
+            raise SpecificationError(sentence(what, got=step, wanted=FORM, fix=fix))
         _add(found, _value(name.strip(), held), step)
     if "table" in found and len(found.get("bands", ())) == 1:
         found["bands"] = found["bands"][0]  # how many bands, not an edge

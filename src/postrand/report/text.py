@@ -19,6 +19,23 @@ def decimal(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(places, 12)}f}".replace("-", "−")
 
 
+def beside_limit(value: float, limit: float, digits: int = 3, *, least: bool = False) -> str:
+    """Return ``decimal`` of a number that is to be at most a limit, or at ``least``, never rounded to its other side.
+
+    >>> beside_limit(150.4, 150), beside_limit(29.9988, 30), beside_limit(99.96, 100, least=True)
+    ('150.4', '30', '99.96')
+    """
+
+    def keeps(number: float) -> bool:
+        return number >= limit if least else number <= limit
+
+    for more in range(14):
+        text = decimal(value, digits + more)
+        if not math.isfinite(value) or keeps(float(text.replace(",", "").replace("−", "-"))) == keeps(value):
+            break
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def percent(share: float) -> str:
     """Return a share in per cent with two decimals.
 

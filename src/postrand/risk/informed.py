@@ -17,8 +17,8 @@ from postrand.risk.member_links import claimed_members
 from postrand.risk.split_law import Law, SplitLaw
 
 THRESHOLD = 0.2
-LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""The risks above which the shares of persons are counted, for the rules of an office."""
+LEVELS = tuple(k / 1000 for k in range(1, 1000))
+"""The risks above which the shares of persons are counted, for the rules of an office: all with three decimals."""
 WORK = 100_000_000
 """Compare so many pairs of a target and a released cell at most; then fewer targets, drawn at random."""
 ALONE = 256
@@ -76,19 +76,20 @@ class Spread:
     mean: float
     above: float
     largest: float
-    shares: tuple[float, ...] = ()
+    shares: tuple[float, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, risk: FloatArray) -> Spread:
         """Return the spread of risks, shape (m,), m >= 1."""
-        shares = tuple(float((risk > level).mean()) for level in LEVELS)
+        passed = np.bincount(np.searchsorted(LEVELS, risk, side="left"), minlength=len(LEVELS) + 1)
+        shares = tuple((passed[:0:-1].cumsum()[::-1] / risk.size).tolist())
         return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()), shares)
 
     def at_least(self, other: Spread) -> Spread:
         """Return the larger figure of each: of an attacker who can do what either of two does, never above the truth.
 
-        >>> Spread(0.2, 0.0, 0.3, (0.5,)).at_least(Spread(0.1, 0.1, 0.4, (0.6,)))
-        Spread(mean=0.2, above=0.1, largest=0.4, shares=(0.6,))
+        >>> Spread(0.2, 0.0, 0.3, (0.5,)).at_least(Spread(0.1, 0.1, 0.4, (0.6,))).shares
+        (0.6,)
         """
         shares = tuple(map(max, self.shares, other.shares))
         return Spread(

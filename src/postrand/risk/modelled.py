@@ -22,6 +22,9 @@ SEARCHED = (
     "matrices, smoothed towards independence by one record a cell in place of what the perturbation hid"
 )
 
+NO_SHARE = "no sampling fraction or weight was given"
+"""Why the links of somebody with a register are not computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
@@ -62,8 +65,8 @@ def modelled(
     if model != "search":
         loglinear.margins_of(model, keys.names)  # an unknown model is an error even where none is needed
     if pi is None:
-        missing = "population uniques (tau1) and correct matches (tau2) are not estimated"
-        return Modelled(notes=(f"no sampling fraction or weight was given: {missing}",))
+        missing = "population uniques (tau1) and correct matches (tau2) are not computed"
+        return Modelled(notes=(f"{NO_SHARE}: {missing}",))
     if keys.has_wildcards:
         return Modelled(notes=("missing keys match every value: tau1 and tau2 need missing='category'",))
     if not cells.uniques.any():

@@ -74,6 +74,15 @@ def format_upper(value: float, digits: int = 6) -> str:
     return f"{rounded.normalize():f}" if math.isfinite(value) else str(value)
 
 
+def upper_level(value: float) -> str:
+    """Return a level as a person reads it: four digits, rounded up, for it is beside limits of no more.
+
+    >>> upper_level(29.9988), upper_level(30.0004), upper_level(4.5)
+    ('30', '30.01', '4.5')
+    """
+    return format_upper(value, 4)
+
+
 def within(ratio: Fraction, epsilon: float | Fraction) -> bool:
     """Return whether ``ratio <= e^epsilon`` is certainly true (never True when it is false).
 

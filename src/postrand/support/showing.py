@@ -73,8 +73,8 @@ def few(names: Sequence[str], most: int = 8) -> str:
 def capital(text: str) -> str:
     """Return a phrase as the beginning of a sentence; a Greek letter stays, because a capital one reads as Latin.
 
-    >>> capital("two of them"), capital("τ1 and τ2 are not estimated")
-    ('Two of them', 'τ1 and τ2 are not estimated')
+    >>> capital("two of them"), capital("τ1 and τ2 are not computed")
+    ('Two of them', 'τ1 and τ2 are not computed')
     """
     return f"{text[0].upper()}{text[1:]}" if text[:1].isascii() and text else text
 

@@ -2,6 +2,7 @@
 
 The plans follow from the numbers of categories, the number of records and what is asked. What else the file shows
 chooses nothing unless the curator lets it (``look``); plans that were chosen so say it, and their certificates too.
+What is measured orders them: those that keep every limit come first.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
-from postrand.workflow.advice_choice import FEWEST, MOST, Trial, frontier, tried
+from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
@@ -50,7 +51,7 @@ from postrand.workflow.advice_text import (
     reasons,
     share_option,
 )
-from postrand.workflow.advice_unit import advised_unit, for_units, require_unit
+from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
@@ -61,7 +62,7 @@ from postrand.workflow.larger import coarser_larger
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
-BROKEN = "it keeps the limits on risk at no level that was tried, and other ways do"
+BROKEN = "it keeps the limits on risk at no epsilon that was tried"
 BOOK, RECODED = "codebook.toml", "codebook-recoded.toml"
 
 
@@ -93,7 +94,7 @@ class Advice:
         if steps := list(next_steps(self.needs, self.plans)):
             lines += ["", *steps]
         if every:
-            lines += ["", "Left out:", *(f"  {name}: {why}" for name, why in self.left_out)]
+            lines += ["", f"{LEFT_OUT}:", *(f"  {name}: {why}" for name, why in self.left_out)]
         return "\n".join(lines)
 
 
@@ -141,8 +142,9 @@ def advise(
     with appearing(out, PRIVATE) as folder:
         made = _Maker(place, folder, out, needs, subject, fraction)
         chosen, left = made.choose()
-        plans = [made.written(number, trial, chosen) for number, trial in enumerate(chosen, 1)]
-        more = [*made.more(chosen[0], plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+        plans = made.written(chosen)
+        more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+    notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
@@ -199,7 +201,7 @@ class _Maker:
                     left.append((candidate.name, str(error)))
                     continue
                 if found is None:
-                    left.append((candidate.name, "the best blocks are those of another way"))
+                    left.append((candidate.name, "it comes to the same blocks as another way"))
                 else:
                     trials.append(found)
         if not trials:
@@ -228,20 +230,33 @@ class _Maker:
             self.tried[place] = tried(candidate, epsilon, base, self.folder, self.needs, self.records, self.drawn)
         return self.tried[place]
 
-    def written(self, number: int, trial: Trial, chosen: Sequence[Trial]) -> Advised:
-        """Write a plan, read it again as ``protect`` will, and return it with its figures."""
-        path = self.folder / f"plan-{number}.toml"
+    def written(self, chosen: Sequence[Trial]) -> list[Advised]:
+        """Write the plans, those first that keep every limit, and return them in this order with their figures."""
+        plans = [self._measured(trial, chosen) for trial in chosen]
+        plans.sort(key=lambda plan: plan.is_beyond)
+        return [self._numbered(number, plan) for number, plan in enumerate(plans, 1)]
+
+    def _measured(self, trial: Trial, chosen: Sequence[Trial]) -> Advised:
+        """Return a plan with its figures, as ``protect`` will read it."""
+        path = self.folder / "plan.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
-        figures, told = self.risks.figures(load_plan(path), trial, f"plan-{number}")
+        figures, told = self.risks.figures(load_plan(path), trial, path.stem)
+        path.unlink()
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
+        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
+
+    def _numbered(self, number: int, plan: Advised) -> Advised:
+        """Write a plan with what is said of it, and return it under its number."""
+        trial, path = plan.trial, self.folder / f"plan-{number}.toml"
+        why, figures = plan.reasons, dataclasses.replace(plan.figures, name=path.stem)
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
         given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
         head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release{given}"]
         head += [] if self.fraction is None else [FRACTION]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
-        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
+        return dataclasses.replace(plan, path=self.out / path.name, figures=figures)
 
     def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
         """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.
@@ -303,7 +318,7 @@ class _Maker:
             why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
             before, after = (None, None) if why else (before, after)
             why = why or (why_unknown(limit, figures.risks) if after is None else "")
-            yield Asked(str(limit), before, after, limit.meets(after), why=why)
+            yield Asked(str(limit), before, after, limit.meets(after), why=why, bound=limit.bound)
         drawn = self._drawn(trial)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:
@@ -312,7 +327,7 @@ class _Maker:
                 yield Asked(str(wanted), None, None, False, drawn=drawn, why=why)
                 continue
             met = (found.most <= wanted.points, found.alike <= wanted.points)
-            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], drawn)
+            yield Asked(str(wanted), None, found.most, met[0], found.alike, met[1], drawn, bound=wanted.points)
 
     def _within_limits(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Return the trials at the levels that keep the limits of the file."""

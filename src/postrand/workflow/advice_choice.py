@@ -23,6 +23,8 @@ from postrand.workflow.planned import mechanism_of
 
 ALIKE = 0.02
 """Worths that differ by a smaller part than this are the same to a reader."""
+LEFT_OUT = f"Left out (worth on average, {BASES[EQUAL.basis]}; differences within {ALIKE:.0%} count as none)"
+"""What stands above the ways that are not shown."""
 MOST, FEWEST = 4, 2
 
 
@@ -139,22 +141,29 @@ def _is_more(one: float, other: float) -> bool:
     return one > other + ALIKE * abs(other)
 
 
-def _better(winner: Trial, trial: Trial) -> str:
-    """Return in which measures one plan is better than another, with the figures that are not of tables."""
+def _worse(trial: Trial, winner: Trial) -> str:
+    """Return in which measures one plan is worse than another, with the figures of both."""
     bounds = [one.mechanism.units.bounds for one in (winner, trial) if one.mechanism.units is not None]
     units = " or ".join(dict.fromkeys(unit for one in bounds for unit in one))
     has = trial.candidate.has_epsilon
     own, largest = (f"{level:g}" if has else "none" for level in (trial.epsilon, trial.largest))
     told = (
-        f"epsilon ({winner.epsilon:g} against {own})",
-        f"the epsilon of the largest {units} ({winner.largest:g} against {largest})" * bool(units),
-        "tables of one variable",
-        "tables of two variables",
-        f"detail ({_combinations(winner)} combinations of categories against {_combinations(trial)})",
-        "whole records (each shows all its variables)",
+        f"epsilon ({own} against {winner.epsilon:g})",
+        f"the epsilon of the largest {units} ({largest} against {winner.largest:g})" * bool(units),
+        f"tables of one variable (worth {_records(trial)[0]} records against {_records(winner)[0]})",
+        f"tables of two variables (worth {_records(trial)[1]} records against {_records(winner)[1]})",
+        f"detail ({_combinations(trial)} combinations of categories against {_combinations(winner)})",
+        "whole records (there each shows all its variables)",
     )
     measures = zip(told, _measures(winner), _measures(trial), strict=True)
     return " and ".join(text for text, x, y in measures if text and _is_more(x, y))
+
+
+def _records(trial: Trial) -> tuple[str, str]:
+    """Return what tables of one and of two variables are worth on average, in records."""
+    one, two = ((trial.one, trial.one_way), (trial.two, trial.two_way))
+    told = [shown(worth, worths[0].records if worths else 0) for worth, worths in (one, two)]
+    return told[0], told[1]
 
 
 def _combinations(trial: Trial) -> str:
@@ -177,17 +186,12 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     for trial in held:
         winner = next((other for other in useful or held if other is not trial and beats(other, trial)), None)
         if winner is not None:
-            as_good = f"as good in everything (differences within {ALIKE:.0%} count as none)"
-            better = f"better in {_better(winner, trial)}"
-            left.append((trial, f"'{winner.candidate.name}' is {as_good}, and {better}: {_against(winner, trial)}"))
-        elif useful and trial.is_useless:
             left.append(
-                (
-                    trial,
-                    f"tables of one and of two variables are both worth {LITTLE} on average, and of "
-                    f"'{useful[0].candidate.name}' not both: {_against(useful[0], trial)}",
-                )
+                (trial, f"worse than '{winner.candidate.name}' in {_worse(trial, winner)}, and better in nothing")
             )
+        elif useful and trial.is_useless:
+            one, two = _records(trial)
+            left.append((trial, f"tables of one variable are worth {one} records, of two {two}: {LITTLE}"))
         else:
             kept.append(trial)
     kept.sort(key=lambda trial: _rank(trial, needs))
@@ -199,18 +203,3 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
     """Return what plans are ordered by: precisions that are kept, and worth."""
     return (trial.is_useless, not trial.meets(needs), -trial.two, -trial.one)
-
-
-def _against(winner: Trial, trial: Trial) -> str:
-    its, own = (f" at epsilon = {one.epsilon:g}" * one.candidate.has_epsilon for one in (winner, trial))
-    one, two = (
-        [shown(worth, worths[0].records if worths else 0) for worth, worths in pairs]
-        for pairs in (
-            ((winner.one, winner.one_way), (trial.one, trial.one_way)),
-            ((winner.two, winner.two_way), (trial.two, trial.two_way)),
-        )
-    )
-    return (
-        f"there{its} tables of one variable are worth {one[0]} records against {one[1]} of this way{own}, of two "
-        f"{two[0]} against {two[1]}, {BASES[EQUAL.basis]}"
-    )

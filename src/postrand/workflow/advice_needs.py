@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -190,8 +190,8 @@ def needs_from(
     wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
     named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
     who = attacker or "list"
-    problems += _unknown("attacker", [who], get_args(Attacker))
-    problems += _unknown("use", named, get_args(Use))
+    problems += _unknown("attacker", [who], ATTACKERS)
+    problems += _unknown("use", named, USES)
     raise_all(UsageError, problems)
     ordered: tuple[Use, ...] = tuple(use for use in get_args(Use) if use in named)
     chosen: Attacker = next(one for one in get_args(Attacker) if one == who)
@@ -200,9 +200,10 @@ def needs_from(
     return Needs(chosen, tuple(held), ordered, tuple(wanted), look)
 
 
-def _unknown(what: str, given: Iterable[str], known: Sequence[str]) -> list[str]:
+def _unknown(what: str, given: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    wanted = ", ".join(f"{name} ({meaning})" for name, meaning in known.items())
     return [
-        sentence(f"unknown {what} {one!r}{nearest(one, known)}", wanted=", ".join(known))
+        sentence(f"unknown {what} {one!r}{nearest(one, tuple(known))}", wanted=wanted)
         for one in given
         if one not in known
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ class Asked(NamedTuple):
 
     ``drawn``: of a precision alone, what it counts of how the records were drawn. ``alike``: its value if every
     combination were equally frequent, beside ``after``, that of the least favourable shares. Of the file, both say what
-    the released weights say. ``why``: the reason where it is not known.
+    the released weights say. ``why``: the reason where it is not known. ``bound``: what ``after`` is to be at most.
     """
 
     text: str
@@ -28,6 +29,7 @@ class Asked(NamedTuple):
     may_be_met: bool = False
     drawn: Drawn | None = None
     why: str = ""
+    bound: float = math.inf
 
     @property
     def is_precision(self) -> bool:
@@ -54,6 +56,11 @@ class Advised:
     asked: tuple[Asked, ...]
     findings: tuple[tuple[str, str], ...] = ()  # a heading and a sentence
     uses: tuple[str, ...] = ()
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether a limit is not certainly kept."""
+        return any(not (one.is_met or one.is_precision) for one in self.asked)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

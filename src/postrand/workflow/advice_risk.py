@@ -26,7 +26,7 @@ from postrand.workflow.unperturbed import findings
 
 LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
 """The totals of ε that a search tries first; between two of them it halves the gap."""
-NARROW = 0.1
+NARROW = 0.05
 """A search ends where the next level that breaks a limit is above the one that keeps it by at most this part."""
 NOT_ASKED = "no limit names it; 'postrand explain' computes it"
 

@@ -12,14 +12,15 @@ from postrand.certification.units import unit_epsilon
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
-from postrand.support.exact import format_upper
+from postrand.report.text import beside_limit
+from postrand.support.exact import upper_level
 from postrand.support.guesses import guesses_in_words
 from postrand.support.showing import ORDERS, few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
-from postrand.workflow.advice_risk import LEVELS
+from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
@@ -34,7 +35,8 @@ WITH_SIZES = (
     "the questionnaire."
 )
 RECODED = (
-    "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen."
+    "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen. Of "
+    'those that were chosen without the file, write provenance = "public" in [[recodes]].'
 )
 BANDS = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
@@ -102,7 +104,7 @@ def household_claim(trial: Trial) -> Iterator[str]:
         said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
         little = f"; {TOO_LARGE}" if level > BOUND else ""
         of = f"household with up to {most} members" if unit == "household" else f"person with up to {most}"
-        yield f"All records of a {of} together: epsilon = {format_upper(level)}: {said}{little}."
+        yield f"All records of a {of} together: epsilon = {upper_level(level)}: {said}{little}."
 
 
 def record_claim(plan: Plan) -> str:
@@ -185,6 +187,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             told.append(f"worth {unknown}")
         told += _kept(plan.asked)
+        told += [f"{one.what}: NOT met" for one in plan.verdicts if not one.is_met]
         yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
 
 
@@ -205,12 +208,12 @@ def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
 
 
 def _kept(asked: Sequence[Asked]) -> Iterator[str]:
-    """Yield how many limits are met, and how many precisions: one by its verdict."""
+    """Yield how many limits are met, and which are not, and how many precisions: one by its verdict."""
     limits = [one for one in asked if not one.is_precision]
     if limits:
-        unknown = sum(one.after is None for one in limits)
-        left = f", {unknown} not known" if unknown else ""
-        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met{left}"
+        missed = [f", NOT {one.text} ({_after(one)})" for one in limits if one.after is not None and not one.is_met]
+        left = [f", not known: {one.text}" for one in limits if one.after is None]
+        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met{''.join([*missed, *left])}"
     precise = [one for one in asked if one.is_precision]
     if len(precise) == 1:
         yield f"precision: {precise[0].verdict}"
@@ -259,11 +262,11 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
     failed = {one.text for plan in plans for one in plan.asked if one.after is not None and not one.is_met}
     if not needs.look and failed & {str(limit) for limit in needs.of_file}:
-        least = min([needs.epsilon, *(plan.trial.epsilon for plan in plans if plan.trial.candidate.has_epsilon)])
-        level = f"--limit 'epsilon <= {least / 2:.3g}'"
+        stated = next((f" --limit '{limit}'" for limit in needs.limits if limit.measure == "epsilon"), "")
         yield (
-            f"Next: for a limit on risk that is not met, ask for a smaller epsilon, such as {level}; or let --look "
-            "find one that meets it, with the records."
+            f"Next: for a limit on risk that is not met, repeat with --look{stated}: it finds the largest epsilon that "
+            f"meets every limit, to within {NARROW:.0%}; the records then choose it, and the certificate says so. For "
+            "a plan of blocks 'postrand tune --plan' finds it too. Or ask for a smaller epsilon of your own choice."
         )
     if failed & {str(wanted) for wanted in needs.precisions}:
         yield (
@@ -292,11 +295,16 @@ def _met(asked: Asked, before_is: str) -> str:
         return f"{asked.verdict}: {asked.why}" if asked.why else asked.verdict
     if asked.alike is not None:
         basis = "" if asked.drawn is None else asked.drawn.weighted
-        told = f"at most {_number(asked.after)} points, at the least favourable shares{basis}"
+        told = f"at most {_after(asked)} points, at the least favourable shares{basis}"
         return f"{asked.verdict} ({told}; {_number(asked.alike)} points {BASES[EQUAL.basis]})"
     then = "" if asked.before is None else f"; {_number(asked.before)} {before_is}"
-    return f"{asked.verdict} ({_number(asked.after)}{then})"
+    return f"{asked.verdict} ({_after(asked)}{then})"
 
 
-def _number(value: float) -> str:
-    return "no bound" if math.isinf(value) else f"{value:.3g}"
+def _after(asked: Asked) -> str:
+    """Return the value of what is asked, never rounded to the other side of its bound."""
+    return "not known" if asked.after is None else _number(asked.after, asked.bound)
+
+
+def _number(value: float, bound: float = math.inf) -> str:
+    return "no bound" if math.isinf(value) else beside_limit(value, bound)

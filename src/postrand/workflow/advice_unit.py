@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,6 +79,15 @@ def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterato
     what = f"Claims are about one record: a household ({house[0]}) with k members has k times the epsilon"
     also = f", and --household-variables {','.join(names)}, which all members share" if names else ""
     yield f"{what}. For plans that protect households, add {asked_units.BOUND}{also}."
+
+
+def without_effect(needs: Needs, of_members: Sequence[bool]) -> Iterator[str]:
+    """Yield in which plans, by ``of_members``, it makes no difference which variables a household shares."""
+    if needs.household_variables and any(of_members):
+        numbers = [str(number) for number, one in enumerate(of_members, 1) if one]
+        which = "these plans" if all(of_members) else f"plan{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+        why = "there one member of each household shows anything, so that every value is drawn once for it anyway"
+        yield f"--household-variables has no effect in {which}: {why}."
 
 
 def _of_members(subject: Subject) -> Candidate:

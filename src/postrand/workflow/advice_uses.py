@@ -12,6 +12,7 @@ from postrand.plan import Plan
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
+from postrand.workflow.design_refusals import refused_of
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
@@ -31,16 +32,16 @@ class Verdict(NamedTuple):
 
 
 def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
-    """Yield whether the release of a plan answers each kind of question that is asked; tables always are."""
+    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses."""
     moved = tuple(name for one in plan.numerical for name in one.variables)
-    if "means" in uses:
-        yield _means(plan, moved)
-        if plan.split is not None and plan.codebook.survey is not None:
-            what = "of and by the variables of the split they are refused with the survey design of the codebook"
-            fix = "multiply the mean by a published number of persons, or ask for a ratio"
-            yield Verdict("totals", False, f"{what}: {fix}")
-    if "models" in uses:
-        yield _models(plan, moved)
+    gone = refused_of(plan)
+    for use, judged in (("tables", None), ("means", _means), ("models", _models)):
+        if use not in uses:
+            continue
+        own = [one for one in gone if use in one.uses]
+        if judged is not None and not any(one.is_all for one in own):
+            yield judged(plan, moved)
+        yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:

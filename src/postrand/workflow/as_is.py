@@ -17,10 +17,11 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.weights import check_weights
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_columns
 
-NO_TAU = (
-    "τ1 and τ2 before recoding are not estimated: the many values of the keys there would need a model of their own"
+NO_TAU = "τ1 and τ2 before recoding are not computed: the many values of the keys there would need a model of their own"
+NOT_AT_HAND = (
+    "the risk in the file as it is, before recoding, is not computed: columns there cannot be read as keys, or have "
+    "too many values"
 )
-NOT_AT_HAND = "the risk in the file as it is, before recoding, is not looked at"
 
 
 def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> dict[str, float]:
@@ -34,7 +35,7 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
         return {}
     try:
         first = _unrecoded(source, truth, codebook)
-    except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not looked at
+    except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not computed
         return {}
     return {one.code: one.before for one in _figures(first) if one.before is not None}
 

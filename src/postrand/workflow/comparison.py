@@ -42,7 +42,7 @@ from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support import options
-from postrand.support.exact import add_upper, format_upper
+from postrand.support.exact import add_upper, format_upper, upper_level
 from postrand.support.measure_names import keys_alone, of_records, several_of
 from postrand.support.showing import ORDERS, few
 from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND
@@ -429,7 +429,7 @@ def _levels(plan: Plan, epsilon: float, units: Mapping[str, float], largest: int
     """Return the ε of a record, and beside it that of several records of one household or person, in words."""
 
     def said(level: float) -> str:
-        return f"{format_upper(level)} at most" if math.isfinite(level) else "none that is finite"
+        return f"{upper_level(level)} at most" if math.isfinite(level) else "none that is finite"
 
     bounds = _bounds(plan)
     told = [f"ε of a record: {said(epsilon)}"]

@@ -20,7 +20,7 @@ from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.findings import Findings
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
-from postrand.risk.modelled import modelled
+from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
@@ -31,7 +31,6 @@ from postrand.support.warned import hushed
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
 """τ1 and τ2 are averaged over ten releases; of large files over fewer, of so many records together, which vary less."""
 CLASSES = (2, 3, 5, 10)
-NO_SHARE = "no sampling fraction or weight was given"
 NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_KEYS = "no categorical variable has the role 'key'"
 AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"

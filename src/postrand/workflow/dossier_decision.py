@@ -123,7 +123,7 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         whole = 1.0 if one.unit == "share" else max(figures.records, 1)
         shares = None if one.after is None else (one.before / whole, one.after / whole)
         first = dataclasses.replace(one, before=figures.as_is.get(code))
-        as_is = "not looked at" if first.before is None else _shown(first, "before", figures.records)
+        as_is = "not computed" if first.before is None else _shown(first, "before", figures.records)
         before = _shown(one, "before", figures.records)
         after = _shown(one, "after", figures.records, most=figures.is_bound(code))
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after

@@ -17,6 +17,7 @@ from postrand.risk.file import CodedColumns, RiskFile
 from postrand.risk.informed import THRESHOLD, Matches, Spread
 from postrand.risk.measures import Assessment, Measured, kinds, measure_file
 from postrand.risk.measures.base import shown
+from postrand.risk.modelled import NO_SHARE
 from postrand.risk.report import RiskReport
 from postrand.support.showing import capital
 
@@ -33,7 +34,7 @@ CAPTION = (
     "attacked. "
     f"A risk is called high above {THRESHOLD:g}.",
 )
-NOT_ESTIMATED = "not estimated: no sampling fraction or weight was given"
+NO_TAU = f"not computed: {NO_SHARE}"
 
 MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
     ("Records", "", lambda r: r.records),
@@ -67,7 +68,7 @@ def report_rows(before: RiskReport, after: RiskReport | None, notes: tuple[str, 
         row: Row = {"Measure": measure}
         for when, report, note in zip(("Before", "After"), (before, after), notes, strict=True):
             shown = "not computed" if report is None else value(report)
-            row[when] = f"not computed: {note}" if note and shown in ("not computed", NOT_ESTIMATED) else shown
+            row[when] = f"not computed: {note}" if note and shown in ("not computed", NO_TAU) else shown
         yield {**row, MEANING: meaning}
 
 
@@ -262,4 +263,4 @@ def _spread(found: Spread | None, who: str) -> str:
 
 
 def _tau(estimate: object) -> object:
-    return NOT_ESTIMATED if estimate is None else str(estimate)
+    return NO_TAU if estimate is None else str(estimate)

@@ -219,6 +219,7 @@ def start(
         linked.sentences,
         is_small=sample.records < LEAST_RECORDS,
         starred=tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named),
+        unreleased=tuple(name for name, role in assigned.items() if role == "drop" and name not in named),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         alike=look.words,

@@ -30,6 +30,7 @@ from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures, shown_share
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
+from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import unit_of
 from postrand.workflow.larger import why_larger
@@ -178,6 +179,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if figures.little:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
+    yield from (f"{capital(str(one))}." for one in refused_of(plan))
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]

@@ -12,12 +12,13 @@ from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKNOWN, TableWorth, reason_of, shown
-from postrand.report.text import decimal
-from postrand.support.exact import format_upper
+from postrand.report.text import beside_limit, decimal
+from postrand.risk.modelled import NO_SHARE
+from postrand.support.exact import upper_level
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, NO_SHARE, RiskFigure, attackers
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
@@ -198,7 +199,7 @@ def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
 def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {rule.limit:g}"
     if rule.measure == "epsilon":
-        after, met = format_upper(figures.epsilon), figures.epsilon <= rule.limit
+        after, met = upper_level(figures.epsilon), figures.epsilon <= rule.limit
         return Verdict(NAMES["epsilon"], limit, "none", after, met, _of_this_alone(figures))
     if rule.measure == "total_epsilon":
         return _total(limit, rule.limit, figures)
@@ -207,7 +208,8 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     found = figures.risk(rule.measure)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
-    return Verdict(found.measure, limit, _number(found.before), _number(found.after), found.after <= rule.limit)
+    after = beside_limit(found.after, rule.limit)
+    return Verdict(found.measure, limit, _number(found.before), after, found.after <= rule.limit)
 
 
 def _of_this_alone(figures: PlanFigures) -> str:
@@ -231,7 +233,7 @@ def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
     unit, name = UNITS[rule.measure], NAMES[rule.measure]
     level = figures.unit_epsilon.get(unit)
     if level is not None:
-        return Verdict(name, limit, "none", format_upper(level), level <= rule.limit)
+        return Verdict(name, limit, "none", upper_level(level), level <= rule.limit)
     if _no_households(rule, figures):
         return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
     return Verdict(name, limit, "none", "not known", False, f"it is not known: {NO_UNIT.format(unit=unit)}")
@@ -248,7 +250,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     if found is None or held is None or held[2] is None or figures.risk_leaves_out:
         before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
         return _not_known(rule, limit, found, figures, before)
-    sides = [f"{decimal(100 * share)}% {word}" for share in held[1:] if share is not None]
+    sides = [f"{beside_limit(100 * share, 100 * rule.share)}% {word}" for share in held[1:] if share is not None]
     name = found.measure.partition(":")[0]
     return Verdict(name, limit, sides[0], sides[-1], held[2] <= rule.share)
 
@@ -266,7 +268,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [one.effective_records for one in chosen if one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
-    after = shown(min(values)) + " at least" * (min(values) >= 1) if values else "not known"
+    after = _least(min(values), rule.limit) + " at least" * (min(values) >= 1) if values else "not known"
     after += " where it is known" if values and len(values) < len(chosen) else ""
     poor = len(chosen) - sum(v >= rule.limit for v in values)
     held = [one for one in chosen if one.effective_records is not None]
@@ -281,8 +283,14 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     name = f"{NAMES['effective_records']}: {about}"
     least = figures.least_own(held)
     if least is not None and shown(least.effective_records) != shown(min(values)):
-        after += f"; {shown(least.effective_records)} {BASES['file']} ({least.name})"
+        after += f"; {_least(least.effective_records or 0.0, rule.limit)} {BASES['file']} ({least.name})"
     return Verdict(name, limit, f"{figures.records:,}", after if chosen else "none", met, "; ".join(why))
+
+
+def _least(worth: float, limit: float) -> str:
+    """Return effective records that are to be at least a limit: one that misses it is not rounded up to it."""
+    is_told = worth >= limit or worth < 1 or round(worth) < limit
+    return shown(worth) if is_told else beside_limit(worth, limit, least=True)
 
 
 def _unknown(chosen: Sequence[TableWorth]) -> Iterator[str]:

@@ -224,6 +224,10 @@ def tried(codebook: Path, place: Path | File | Table) -> tuple[tuple[Trial, ...]
     return tuple(trial_of(before, recode) for recode in made.recodes), made
 
 
+MARKED = 'counts of the file were shown before; "public" if they chose nothing here'
+"""The comment in a codebook on a recode that became confidential by being tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """Hold the results that have no role yet, and those of the recodes that became confidential by being tried.
@@ -263,6 +267,8 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     for entry, found, said in zip(document["recodes"], made.entries, stated, strict=True):
         told = {**({} if said else {"provenance": "confidential"}), **found}  # counts of the file were shown
         entry.update({name: value for name, value in told.items() if entry.get(name) != value})
+        if not said and "provenance" not in found:
+            entry["provenance"].comment(MARKED)
     marks = [str(entry.get("provenance", "")) for entry in document["recodes"]]
     as_written = [replace(recode, provenance=mark) for recode, mark in zip(made.recodes, marks, strict=True)]
     made = replace(made, recodes=tuple(as_written))
@@ -289,8 +295,9 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     infer.codebook_of(tomllib.loads(written), codebook, open_role="other")
     saving.write_whole(codebook, written.encode(), replace=True)
     roles = {e.get("name"): e.get("role") for e in entries}
-    marked = (recode.variable for recode, said in zip(made.recodes, stated, strict=True) if not said)
-    return Written(tuple(name for name in results if not roles.get(name)), tuple(marked), tuple(unkept))
+    entered = zip(made.recodes, made.entries, stated, strict=True)
+    marked = tuple(recode.variable for recode, found, said in entered if not said and "provenance" not in found)
+    return Written(tuple(name for name in results if not roles.get(name)), marked, tuple(unkept))
 
 
 def _is_described(text: str, recode: Recode) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
+from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
+from postrand.plan.numbering import numbers_members
 from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
+from postrand.workflow.advice_needs import USES
+from postrand.workflow.design_refusals import refused
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -30,7 +35,8 @@ class Started:
     from others. ``epsilon``: the plan's claim on a record. ``settling``: the columns, alone or two together, that would
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
-    releases as it is. ``numbers``: those without a role that seem to number persons or households.
+    releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons
+    or households.
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
     codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
     only by spaces or capital letters, with those that many records have. ``bodies``: columns
@@ -48,6 +54,7 @@ class Started:
     linked: tuple[str, ...] = ()
     is_small: bool = False
     starred: tuple[str, ...] = ()
+    unreleased: tuple[str, ...] = ()
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
@@ -65,8 +72,11 @@ class Started:
         """Whether a column needs a role or a decision before anything is released."""
         return bool(self.without_role or self.undecided or self.settling or self.texts)
 
-    def lines(self, source: str, given: Mapping[str, Any]) -> list[str]:
-        """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed."""
+    def lines(self, source: str, given: Mapping[str, Any], uses: Iterable[str] = USES) -> list[str]:
+        """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed.
+
+        ``uses``: what analysts will do.
+        """
         told = self.settings.to_dict()
         lines = [f"read {source} with {_told(told)}"] if told else []
         lines += [f"wrote {self.codebook}: {self._columns()}", f"wrote {self.plan}"]
@@ -77,6 +87,7 @@ class Started:
         if self.starred:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
+        lines += self._dropped(given)
         if self.numbers:
             what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
@@ -99,7 +110,7 @@ class Started:
             fix = f"if they mean the same, uncomment their [[recodes]] at the end of {self.codebook}, and run: {typed}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         if given.get("weight"):
-            lines.append(_survey(given))
+            lines += _survey(given, tomllib.loads(self.plan.read_text(encoding="utf-8")), uses)
         if self.is_small:
             lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
         return [*lines, *self._next(given)]
@@ -110,6 +121,19 @@ class Started:
         if names := [name for name, role in self.bodies.items() if not role]:
             what = f"not taken as a sampling weight, because it looks like the weight of a body: {few(names, NAMES)}"
             lines.append(sentence(what, fix=f"if it is one, set role = 'weight' in {self.codebook}"))
+        return lines
+
+    def _dropped(self, given: Mapping[str, Any]) -> list[str]:
+        """Return what '*' drops, and what is lost with the number of the members of a household."""
+        if not self.unreleased:
+            return []
+        lines = [f"not released, by '*': {few(self.unreleased, NAMES)}"]
+        members = [name for name in self.unreleased if numbers_members(name)] if given.get("household") else []
+        if members:
+            what = f"{few(members, NAMES)}: not released, and seems to number the members of a household: other files "
+            what += "of the survey, such as diaries, cannot be joined to the records without it"
+            fix = f"if analysts need it, set role = 'other' in {self.codebook}: it is then released as it is"
+            lines.append(f"warning: {sentence(what, fix=fix)}")
         return lines
 
     def _columns(self) -> str:
@@ -139,12 +163,15 @@ class Started:
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 
 
-def _survey(given: Mapping[str, Any]) -> str:
-    """Return the survey design to record where a weight is named, with households as clusters."""
+def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[str]) -> list[str]:
+    """Return the survey design to record where a weight is named, households as clusters, and what it costs a plan."""
     psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
     parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
-    return f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)"
+    split = plan.get("split", {}).get("variables", ())
+    gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
+    costs = [f"warning: {one}" for one in gone if {*one.uses} & {*uses}]
+    return [f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)", *costs]
 
 
 def _told(settings: Mapping[str, str]) -> str:
