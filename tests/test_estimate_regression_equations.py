@@ -383,7 +383,7 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     # U(θ) = 1 − 3.5 t + 3.5 t² − t³, t = e^θ, has stable roots at t = 1/2 and 2.
     one = np.zeros(1, dtype=np.intp)
     weights = np.array([[3.5, -1.75, 1 / 3]])
-    factor = Factor(0, ("a",), one, np.arange(3)[:, None], weights, None, one, None, True)
+    factor = Factor(0, ("a",), one, np.arange(3)[:, None], weights, None, one, None, np.ones(1), True)
     records = Records(Poisson(), (factor,), np.ones((1, 1)), one, one, one, one, np.ones(1), np.ones(1), one)
     design = np.array([[[1.0], [2.0], [3.0]]])
     with pytest.raises(EstimationError, match="got 2 stable roots"):

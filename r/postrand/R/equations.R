@@ -175,7 +175,7 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
   }
-  named <- if (length(amount)) nominal_warnings(release, amount)
+  named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]))
   notes <- c(named, reference_notes(release, asked[-1]), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))

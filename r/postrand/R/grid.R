@@ -40,8 +40,18 @@ seen_of <- function(axes, factors, records) {
 
 # The places of a variable's categories in the order of their terms: the first is the reference, and those that mean no
 # answer are last.
-answers_first <- function(v) {
-  order(c(v$categories %in% v$missing_codes, if (v$missing == "category") TRUE))
+answers_first <- function(v) order(!answered(v))
+
+# Which codes are answers: not those for no answer, nor a missing value that is a category.
+answered <- function(v) {
+  c(!v$categories %in% v$missing_codes, if (v$missing == "category") FALSE)
+}
+
+# Which categories of a response mean no answer, so that who has them is left out.
+absent_note <- function(release, name) {
+  v <- release$variables[[name]]
+  absent <- if (length(v$categories)) v$labels[!answered(v)]
+  if (length(absent)) paste0("Who has no answer of ", name, " (", paste(absent, collapse = ", "), ") is left out.")
 }
 
 # Of which variable a formula would take a code for no answer as the reference.

@@ -31,9 +31,11 @@ regression_of <- function(formula, release, family, weights, strata, psu, record
   present <- !Reduce(`|`, lapply(clear, function(name) {
     is.na(release$codes[[name]] %or% release$data[[name]])
   }), rep(FALSE, release$records))
-  records <- gathered(release, axes, sampling, present)
   response <- asked[1]
-  y <- if (response %in% names_on) NULL else response_at(release, response, family)[records$kept]
+  y <- if (!response %in% names_on) response_at(release, response, family)
+  if (!is.null(y)) present <- present & !is.na(y)
+  records <- gathered(release, axes, sampling, present)
+  y <- y[records$kept]
   factors <- lapply(seq_along(axes), function(a) factor_of(release, axes, a, asked, family))
   grid <- grid_of(formula, release, axes, factors, setdiff(clear, response), records, y)
   root <- search(grid, MOMENTS[[family]], family, release)
@@ -53,16 +55,15 @@ variables_of <- function(formula, release) {
   asked
 }
 
-# The response as numbers for the codes of a variable: scores, or 0 and 1 of two categories.
+# The response as numbers for the codes of a variable: scores, or 0 and 1 of two categories; NA where it has no answer.
 response_scores <- function(release, name, family) {
   v <- release$variables[[name]]
   if (family == "binomial") {
-    if (v$size != 2) refuse("a logistic response needs two categories", "use another response or family", quoted(name))
-    return(c(0, 1))
-  }
-  if (v$missing == "category" || length(v$missing_codes)) {
-    refuse("the response has categories that mean no answer", "ask for means by group, which leave them out",
-           quoted(name))
+    held <- answered(v)
+    if (sum(held) != 2) {
+      refuse("a logistic response needs two categories that are answers", "use another response or family", quoted(name))
+    }
+    return(replace(rep(NA_real_, v$size), held, c(0, 1)))
   }
   checked(scores_of(release, name), family, name)
 }
@@ -102,8 +103,13 @@ factor_of <- function(release, axes, a, asked, family) {
   first <- match(seq_len(max(place)), place)
   unit <- 1 * outer(place, seq_along(first), "==")
   y <- if (asked[1] %in% own) response_scores(release, asked[1], family)[axis$cells[, match(asked[1], axis$names)] + 1]
+  absent <- is.na(y)  # who has no answer has no weight
+  if (any(absent)) {
+    unit[absent, ] <- 0
+    y[absent] <- 0
+  }
   found <- list(names = names, codes = true[first, , drop = FALSE], unit = unit, y = y, looks = axis$looks,
-                weights = if (length(names)) solved(axis, unit) else matrix(1, length(axis$looks), 1))
+                weights = if (length(names) || any(absent)) solved(axis, unit) else matrix(1, length(axis$looks), 1))
   if (!is.null(y)) found$times_y <- solved(axis, unit * y)
   found$naive <- unit[axis$looks, , drop = FALSE]
   found$clear <- is.null(axis$inverse)

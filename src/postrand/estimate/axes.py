@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from postrand.errors import EstimationError, SpecificationError, sentence
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 MERGE = (
     "merge categories that the perturbation makes alike; in Python, estimate.identified names the groups that can be "
     "estimated"

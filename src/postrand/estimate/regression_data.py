@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from postrand.codebook import Codebook, Variable
-from postrand.codebook.coding import category_numbers, encode, to_floats
+from postrand.codebook import Codebook
+from postrand.codebook.coding import encode, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
-from postrand.estimate.axes import Array, Axis, apply
+from postrand.estimate.axes import Array, Axis, Mask, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
 from postrand.estimate.regression_formula import variables_of
-from postrand.estimate.regression_terms import answers_first, is_measured, levels_told, terms_of
+from postrand.estimate.regression_terms import answers_first, answers_of, is_measured, levels_told, scores_of, terms_of
 from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -96,6 +96,20 @@ class Data:
         axis = self.axes[self.home(name)]
         return np.unique(axis.cells[:, axis.names.index(name)]).astype(np.intp)
 
+    @property
+    def answers(self) -> Mask:
+        """Which codes of the response (S,) are answers, where others are left out; all of a multinomial one count."""
+        if not self.is_categorical(self.response):
+            return np.ones(0, dtype=bool)
+        assert self.book is not None
+        return answers_of(self.book[self.response], self.family)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The labels of the categories of the response that mean no answer, where these are left out."""
+        labels = self.book[self.response].code_labels if self.book is not None and self.answers.size else ()
+        return tuple(text for text, is_one in zip(labels, self.answers, strict=True) if not is_one)
+
     def is_categorical(self, name: str) -> bool:
         """Whether the variable has categories in the codebook."""
         return self.book is not None and name in self.book
@@ -147,6 +161,8 @@ def read(
         column = table.column(name)
         if not (book is not None and name in book and book[name].missing == "category"):
             present &= pc.is_valid(column).to_numpy(zero_copy_only=False)
+        if name == response and book is not None and name in book:
+            present &= answers_of(book[name], family)[encode(column, book[name])]
     seen = cell_codes(table, axes, book) if axes and book is not None else Cells([], np.ones(len(present), bool))
     both = present & seen.present
     cells = tuple(code[both[seen.present]].astype(np.intp) for code in seen.codes)
@@ -180,7 +196,16 @@ def read(
 
 
 def problem_of(data: Data, bins: int) -> tuple[Problem, tuple[str, ...]]:
-    """Return the EM problem of the records and the names of its parameters."""
+    """Return the EM problem of the records and the names of its parameters.
+
+    Raises
+    ------
+    EstimationError
+        If a perturbed response has categories that mean no answer: a likelihood would need a model of who answers.
+    """
+    if data.left_out and data.response in data.latent:
+        what = f"the likelihood does not leave out categories that mean no answer: {few(data.left_out)}"
+        raise EstimationError(sentence(what, where=data.response, fix="use the method equations"))
     check_untangled(data.axes)
     cells = _latent_cells(data)
     latent = data.response in data.latent
@@ -271,23 +296,15 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
     if data.is_categorical(name):
         assert data.book is not None
         variable = data.book[name]
-        values = _numbers(variable) if data.family in ("linear", "poisson") else np.arange(variable.size, dtype=float)
-        if data.family == "multinomial":
-            values = np.argsort(answers_first(variable)).astype(float)  # compared with the first answer
-        if data.family == "logistic" and variable.size != 2:
-            fix = "merge its categories into two with [[recodes]] before a release, or ask for another family"
-            raise DataError(
-                sentence("a logistic response needs two categories", where=name, got=variable.size, fix=fix)
-            )
         count = variable.size
         codes = codes_of(data, name) if latent is None else latent
-        response = values[codes.astype(np.intp)]
+        response = scores_of(variable, data.family)[codes.astype(np.intp)]
     else:
         response = _floats(data.table, name)
         count = int(min(response.max(), MAX_OUTCOMES)) + 1 if data.family == "multinomial" else 0
     kinds: Mapping[str, Family] = {"linear": Linear(), "logistic": Logistic(), "poisson": Poisson()}
     family = Multinomial(count) if data.family == "multinomial" else kinds[data.family]
-    family.check(response)
+    family.check(response if latent is None else response[data.answers[latent.astype(np.intp)]])
     return family, response
 
 
@@ -309,29 +326,11 @@ def modelled(data: Data) -> str:
     labels: Sequence[Any] = (0, 1)
     if data.is_categorical(data.response):
         assert data.book is not None
-        labels = data.book[data.response].code_labels
+        variable = data.book[data.response]
+        labels = [variable.code_labels[code] for code in answers_first(variable)]
     if data.family == "logistic":
         return f"the probability of {data.response} = {labels[1]}"
     return f"each other category of {data.response} against {data.response} = {labels[0]}"
-
-
-def _numbers(variable: Variable) -> Array:
-    numbers = category_numbers(variable)
-    keep, wanted = "", "categories that are all numbers, and none that means no answer"
-    if numbers and variable.missing == "category":
-        what, keep = f"missing is a category of {variable.name}", "missing = 'keep'"
-    elif numbers and variable.missing_codes:
-        what = f"categories of {variable.name} mean no answer: {few(list(map(str, variable.missing_codes)))}"
-        keep = "a recode that makes them missing, and missing = 'keep'"
-    elif numbers:
-        return np.array(numbers, dtype=np.float64)
-    else:
-        what = f"categories of {variable.name} are no numbers"
-    fix = "use family 'multinomial', or ask for means by group" + ", which leave out who did not answer" * bool(keep)
-    alone = "(where it is perturbed, in a block of its own)"
-    fix += f"; in the codebook of the next release, write {keep} {alone}" if keep else ""
-    what = f"{what}, so it cannot be the response of this family"
-    raise DataError(sentence(what, where=variable.name, wanted=wanted, fix=fix))
 
 
 def _floats(table: pa.Table, name: str) -> Array:

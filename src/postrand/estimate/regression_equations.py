@@ -124,7 +124,8 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
         If there is no root with a positive definite Jacobian, or there are several.
     """
     records = records_of(data)
-    if isinstance(records.family, Linear):
+    whole = not data.left_out or data.response not in data.latent  # else who answers has a weight of its own
+    if isinstance(records.family, Linear) and whole:
         normal, names = normal_of(data, records)
         scaled = normal.gram / _scale(normal.gram)
         if np.abs(np.linalg.eigvalsh(scaled)).min() < COLLINEAR:

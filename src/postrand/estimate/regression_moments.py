@@ -33,8 +33,9 @@ class Factor:
 
     ``cells`` (N,) are the cases' released cells; ``codes`` (X, J) the codes of ``names``, the covariates that the axis
     shows. ``response`` (R, X, m) has the response multiplied in, where it is on this axis. ``pick`` (R,) is the true
-    cell that looks like the released one, ``outcome`` (R, m) the response there. ``axis`` is its place among the
-    latent axes; ``exact`` tells whether M was inverted.
+    cell that looks like the released one, ``outcome`` (R, m) the response there, and ``answered`` (R,) is 0 where it
+    means no answer, of which true cells have no weight. ``axis`` is its place among the latent axes; ``exact`` tells
+    whether M was inverted.
     """
 
     axis: int
@@ -45,6 +46,7 @@ class Factor:
     response: Array | None
     pick: Index
     outcome: Array | None
+    answered: Array
     exact: bool
 
     @property
@@ -54,7 +56,7 @@ class Factor:
 
     def naive(self) -> Factor:
         """Return the same with released cells taken for true ones."""
-        unit = np.eye(self.size)[self.pick]
+        unit = np.eye(self.size)[self.pick] * self.answered[:, None]
         response = None if self.outcome is None else unit[:, :, None] * self.outcome[:, None, :]
         return replace(self, weights=unit, response=response)
 
@@ -97,6 +99,11 @@ class Records:
         after = self.weights([i for i in chosen if i > at], part)
         out = before[:, :, None, None, None] * held[:, None, :, None, :] * after[:, None, None, :, None]
         return out.reshape(len(held), -1, held.shape[-1])
+
+    def answering(self) -> Array:
+        """Return the weight with which each case answers the response, shape (N,): 1 where it is not perturbed."""
+        held = next((f for f in self.factors if f.response is not None), None)
+        return np.ones(len(self.count)) if held is None else held.weights.sum(axis=1)[held.cells]
 
     def parts(self, width: int) -> Iterator[slice]:
         """Yield slices of the cases, so that ``width`` numbers for each case stay within a chunk."""
@@ -151,7 +158,7 @@ def check_identified(data: Data, factor: Factor, functions: Array, outcomes: Arr
     matrix = data.axes[factor.axis].matrix
     if factor.exact or matrix is None:
         return
-    needed = functions[factor.pick]
+    needed = functions[factor.pick] * factor.answered[:, None]
     if factor.outcome is not None:
         held = outcomes[factor.pick]
         needed = np.concatenate([needed, *(held * column[:, None] for column in factor.outcome.T)], axis=1)
@@ -175,20 +182,26 @@ def _factor(data: Data, at: int, first: Index, outcome: Array | None) -> Factor:
     place = place.ravel().astype(np.intp)
     own = None
     if outcome is not None and data.response in wanted:
-        own = outcome[axis.cells[:, axis.names.index(data.response)]]
+        responses = axis.cells[:, axis.names.index(data.response)]
+        own = outcome[responses]
     width = len(codes) * (1 + (0 if own is None else own.shape[1]))
     if axis.size * width > MAX_WEIGHTS:
         what = "a block has too many categories for a regression"
         raise EstimationError(sentence(what, where="*".join(axis.names), got=axis.size, fix="merge categories"))
-    unit = (place[:, None] == np.arange(len(codes))).astype(np.float64)
+    answered = np.ones(len(place)) if own is None else data.answers[responses].astype(np.float64)
+    unit = (place[:, None] == np.arange(len(codes))) * answered[:, None]
     wide = unit if own is None else np.concatenate([unit, *(unit * own[:, [c]] for c in range(own.shape[1]))], axis=1)
     solved, exact = _solved(data, at, wide)
-    weights = solved[:, : len(codes)] if names else np.ones((axis.size, 1))  # rows of B sum to one
+    is_one = not names and bool(answered.all())
+    weights = np.ones((axis.size, 1)) if is_one else solved[:, : len(codes)]  # rows of B sum to one
     response = None
     if own is not None:
         response = solved[:, len(codes) :].reshape(axis.size, own.shape[1], len(codes)).transpose(0, 2, 1)
     seen = None if own is None else own[axis.looks]
-    return Factor(at, names, data.cells[at][first], codes, weights, response, place[axis.looks], seen, exact)
+    looks = axis.looks
+    return Factor(
+        at, names, data.cells[at][first], codes, weights, response, place[looks], seen, answered[looks], exact
+    )
 
 
 def _solved(data: Data, at: int, functions: Array) -> tuple[Array, bool]:

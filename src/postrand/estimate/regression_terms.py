@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import category_numbers
+from postrand.errors import DataError, sentence
 from postrand.estimate.nominal import number_of
 from postrand.recoding.base import spelt
 from postrand.support.showing import few
@@ -47,14 +49,58 @@ def is_measured(variable: Variable) -> bool:
     return kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes
 
 
+def answered(variable: Variable) -> NDArray[np.bool_]:
+    """Return which codes 0..S-1 are answers: not those for no answer, nor a missing value that is a category.
+
+    >>> answered(Variable("ill", "key", ("no", "yes", "refused"), missing_codes=("refused",))).tolist()
+    [True, True, False]
+    """
+    found = [code not in variable.missing_codes for code in variable.categories]
+    return np.array([*found, *[False] * (variable.size - len(found))])
+
+
 def answers_first(variable: Variable) -> NDArray[np.intp]:
     """Return the codes 0..S-1 in the order of their terms: the first is the reference, those for no answer are last.
 
     >>> answers_first(Variable("educ", "key", (-9, 1, 2), type="int64", missing_codes=(-9,))).tolist()
     [1, 2, 0]
     """
-    absent = [code in variable.missing_codes for code in variable.categories]
-    return np.argsort([*absent, *[True] * (variable.size - len(absent))], kind="stable").astype(np.intp)
+    return np.argsort(~answered(variable), kind="stable").astype(np.intp)
+
+
+def answers_of(variable: Variable, family: str) -> NDArray[np.bool_]:
+    """Return which codes 0..S-1 of a response count in a family: answers alone, and all in a multinomial one."""
+    return np.ones(variable.size, dtype=bool) if family == "multinomial" else answered(variable)
+
+
+def scores_of(variable: Variable, family: str) -> NDArray[np.float64]:
+    """Return the response of each code 0..S-1, 0 of those that mean no answer, which are left out.
+
+    Raises
+    ------
+    DataError
+        If a logistic response has not two categories that are answers, or another one no numbers.
+    """
+    order, held = answers_first(variable), answers_of(variable, family)
+    if family == "multinomial":
+        return np.argsort(order).astype(np.float64)  # compared with the first answer
+    if family == "logistic":
+        if held.sum() != 2:
+            fix = "merge its categories into two with [[recodes]] before a release, name those that mean no answer as "
+            fix += "missing_codes in its codebook, or ask for another family"
+            got = f"{few([variable.code_labels[code] for code in np.flatnonzero(held)])}"
+            raise DataError(
+                sentence(
+                    "a logistic response needs two categories that are answers", where=variable.name, got=got, fix=fix
+                )
+            )
+        return np.where(np.arange(variable.size) == order[1], 1.0, 0.0)
+    numbers = category_numbers(variable)
+    if not numbers:
+        fix = "use family 'multinomial', or ask for means by group"
+        what = f"categories of {variable.name} are no numbers, so it cannot be the response of this family"
+        raise DataError(sentence(what, where=variable.name, wanted="categories that are all numbers", fix=fix))
+    return np.nan_to_num(np.pad(np.array(numbers, dtype=np.float64), (0, variable.size - len(numbers))))
 
 
 def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:

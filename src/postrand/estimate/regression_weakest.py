@@ -51,6 +51,6 @@ def _weights(data: Data, records: Records) -> Iterator[tuple[str, int, Array]]:
     if isinstance(records.family, Logistic | Multinomial) and data.book is not None and data.response in data.book:
         parts = [records.outcomes((), part)[:, 0] for part in records.parts(1)]
         shares = np.concatenate(parts)
-        order = answers_first(data.book[data.response]) if isinstance(records.family, Multinomial) else range(2)
-        columns = np.column_stack([1 - shares.sum(axis=1), shares])
-        yield from ((data.response, int(code), columns[:, place]) for place, code in enumerate(order))
+        order = answers_first(data.book[data.response])  # as many as there are columns are answers
+        columns = np.column_stack([records.answering() - shares.sum(axis=1), shares])
+        yield from ((data.response, int(code), each) for code, each in zip(order, columns.T, strict=False))

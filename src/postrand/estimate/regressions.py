@@ -172,6 +172,8 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
+    if data.left_out:
+        named = (*named, f"Who has no answer of {data.response} ({', '.join(data.left_out)}) is left out.")
     return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import names_only
+from postrand.estimate.regression_terms import answered
 from postrand.plan import Plan
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.support.showing import few
@@ -58,43 +59,23 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
 def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     """Return which variables can be the response of which family, and those that cannot be that of their numbers."""
     families: dict[str, list[str]] = {"linear and Poisson": [], "logistic": [], "multinomial": []}
-    absent = []
     for variable in plan.codebook.with_role(*RELEASED):
         if variable.name in moved:
             continue
-        family = _family(variable)
-        if family == "multinomial" and category_numbers(variable) and not names_only(variable):
-            absent.append(variable)
-        if family:
+        if family := _family(variable):
             families[family].append(variable.name)
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
-    why += [_without_answer(absent, plan)] if absent else []
-    names = (*moved, *(v.name for v in absent))
-    return Verdict("models", not names, "; ".join([*why, *can]), names)
+    return Verdict("models", not moved, "; ".join([*why, *can]), tuple(moved))
 
 
 def _family(variable: Variable) -> str:
     """Return which regression can have a variable as its response; "" where none can, as of texts and dates."""
     if not variable.is_categorical:
         return "linear and Poisson" if variable.type.startswith(_NUMBERS) else ""
-    if variable.size == 2:
+    if answered(variable).sum() == 2:
         return "logistic"
-    whole = variable.missing != "category" and not variable.missing_codes
-    return "linear and Poisson" if whole and category_numbers(variable) and not names_only(variable) else "multinomial"
-
-
-def _without_answer(absent: Sequence[Variable], plan: Plan) -> str:
-    """Return why numbers have no linear regression, and what to write in the codebook."""
-    codes = any(v.missing_codes for v in absent)
-    what = "codes that mean no answer are categories" if codes else "missing is a category"
-    fix = "make these codes missing with [[recodes]], and set" if codes else "set"
-    names = few([v.name for v in absent])
-    perturbed = ", and perturb it in a block of its own" if {v.name for v in absent} & {*plan.perturbed} else ""
-    return (
-        f'no linear or Poisson one can have {names} as its response, because {what}: {fix} missing = "keep" in the '
-        f"codebook, which shows who did not answer{perturbed}"
-    )
+    return "linear and Poisson" if category_numbers(variable) and not names_only(variable) else "multinomial"
 
 
 def _has_numbers(variable: Variable) -> bool:

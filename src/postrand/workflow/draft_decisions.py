@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -106,6 +107,13 @@ def seems_none(draft: Mapping[str, Any]) -> bool:
     return weighing.looks_carried(draft) or numbering.numbers_persons(draft) or free_texts.NOTE in draft["notes"]
 
 
+def _meant(draft: Mapping[str, Any]) -> str:
+    """Return the values that look like codes for no answer, which a note on a released column names; "" without any."""
+    notes = (note for note in draft["notes"] if note.startswith(infer.MEANT))
+    note = next(notes, "") if draft["role"] in RELEASED_ROLES or not draft["role"] else ""
+    return ", ".join(map(str, json.loads(note.partition(" = ")[2]))) if note else ""
+
+
 def texts_of(drafts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the columns that hold free text, with their roles."""
     return {draft["name"]: draft["role"] for draft in drafts if free_texts.NOTE in draft["notes"]}
@@ -164,6 +172,7 @@ def noted(drafts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
         "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
+        "silent": tuple(f"{d['name']} ({meant})" for d in drafts if (meant := _meant(d))),
         "repeating": tuple(d["name"] for d in drafts if infer.REPEATED in d["notes"]),
         "texts": texts_of(drafts),
     }

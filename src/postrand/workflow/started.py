@@ -41,6 +41,7 @@ class Started:
     codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
     only by spaces or capital letters, with those that many records have. ``bodies``: columns
     with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
+    ``silent``: the variables with values that can mean no answer, and count as answers.
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
     ``roles``: the number of columns with each role, empty for none.
     """
@@ -63,6 +64,7 @@ class Started:
     alike: tuple[str, ...] = ()
     bodies: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    silent: tuple[str, ...] = ()
     repeating: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
@@ -103,6 +105,12 @@ class Started:
         if self.declared:
             what = f"missing, as the file declares it: {few(self.declared, MOST_LINES)}"
             lines.append(f"{what}; entries of [[recodes]] in {self.codebook} say so")
+        if self.silent:
+            what = f"values that can mean no answer count as answers: {few(self.silent, MOST_LINES)}"
+            fix = (
+                f"where they mean it, uncomment missing_codes in {self.codebook}: means and regressions leave them out"
+            )
+            lines.append(f"warning: {sentence(what, fix=fix)}")
         lines += [f"warning: {text}" for text in self.swallowed]
         if self.alike:
             what = f"categories that differ only by spaces or capital letters: {few(self.alike, MOST_LINES)}"

@@ -1,0 +1,124 @@
+"""A regression leaves out who has no answer of its response, as a mean does: unperturbed, and by corrected weights."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.special import expit, logit
+
+import postrand as pr
+from postrand import estimate
+from postrand.codebook import Codebook, Variable
+from postrand.errors import DataError, EstimationError
+
+ILL = Variable("ill", "key", ("refused", "no", "yes"), missing_codes=("refused",))
+KIDS = Variable("kids", "key", (0, 1, 2, 9), type="int64", missing_codes=(9,))
+HOURS = Variable("hours", "key", (10, 20, 40), type="int64", missing="category")
+SEX = Variable("sex", "key", ("f", "m"))
+BOOK = Codebook((ILL, KIDS, HOURS, SEX))
+
+
+def records(rng: np.random.Generator, n: int) -> pa.Table:
+    sex, x = rng.integers(0, 2, n), rng.normal(size=n)
+    ill = rng.random(n) < expit(-0.5 + 0.8 * sex + 0.5 * x)
+    kids = np.minimum(rng.poisson(0.6 + 0.5 * sex), 2)
+    silent = rng.random((3, n)) < np.array([0.1, 0.15, 0.2])[:, None] * (1 + sex)
+    hours = np.array([10, 20, 40])[rng.integers(0, 3, n)]
+    return pa.table(
+        {
+            "ill": np.where(silent[0], "refused", np.where(ill, "yes", "no")),
+            "kids": np.where(silent[1], 9, kids),
+            "hours": pa.array(hours, mask=silent[2]),
+            "sex": np.array(["f", "m"])[sex],
+            "x": x,
+        }
+    )
+
+
+def said(formula: str) -> bool:
+    return formula.partition(" ")[0] in ("ill", "kids", "hours")
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [("ill ~ sex + x", "logistic"), ("kids ~ sex + x", "linear"), ("kids ~ sex", "poisson"), ("hours ~ sex", "linear")],
+)
+@pytest.mark.parametrize("method", ["equations", "likelihood"])
+def test_an_unperturbed_response_is_as_if_who_has_no_answer_were_not_there(formula, family, method):
+    frame = records(np.random.default_rng(1), 3000)
+    law = pr.Mechanism({"sex": pr.randomised_response(2, 2.0)}, BOOK)
+    name = formula.partition(" ")[0]
+    column = frame.column(name).to_pylist()
+    answers = [value not in ("refused", 9, None) for value in column]
+    found = estimate.regression(formula, frame, law, family, method=method)
+    alone = estimate.regression(formula, frame.filter(pa.array(answers)), law, family, method=method)
+    assert (found.records, found.dropped) == (sum(answers), len(column) - sum(answers))
+    np.testing.assert_allclose(found.value, alone.value, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_error, alone.standard_error, rtol=1e-9)
+    assert any(note.startswith(f"Who has no answer of {name} (") for note in found.warnings)
+    assert found.modelled == ("the probability of ill = yes" if name == "ill" else "")
+
+
+def released(frame: pa.Table, law: pr.Mechanism, seed: int) -> pa.Table:
+    found: pa.Table = pr.perturb(frame, law, pr.ReleaseKey.from_seed(seed))
+    return found
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["blocks", "joint"])
+def test_of_a_perturbed_response_the_answers_count_as_in_tables_and_means(together):
+    blocks: dict[Any, Any] = {("ill", "sex"): pr.randomised_response(6, 3.0), "kids": pr.randomised_response(4, 2.0)}
+    if not together:
+        blocks = {v.name: pr.randomised_response(v.size, 2.0) for v in (ILL, KIDS, HOURS, SEX)}
+    law = pr.Mechanism([pr.Block((n,) if isinstance(n, str) else n, m) for n, m in blocks.items()], BOOK)
+    frame = released(records(np.random.default_rng(2), 6000), law, 5)
+    both = dict(zip(("no", "yes"), estimate.table(frame, ["ill"], law).value[1:], strict=True))
+    found = estimate.regression("ill ~ 1", frame, law, "logistic")
+    assert found.value[0] == pytest.approx(logit(both["yes"] / sum(both.values())))
+    cells = estimate.table(frame, ["ill", "sex"], law).value
+    found = estimate.regression("ill ~ sex", frame, law, "logistic")
+    want = logit(cells[2] / cells[1:].sum(axis=0))
+    np.testing.assert_allclose([found.value[0], found.value.sum()], want, rtol=1e-6)
+    for formula, mean in (
+        ("kids ~ 1", estimate.mean(frame, "kids", law)),
+        ("kids ~ sex", estimate.mean(frame, "kids", law, by="sex")),
+        *([] if together else [("hours ~ sex", estimate.mean(frame, "hours", law, by="sex"))]),
+    ):
+        found = estimate.regression(formula, frame, law, "linear")
+        np.testing.assert_allclose(np.cumsum(found.value), np.ravel(mean.value), rtol=1e-6)
+        first = float(np.ravel(mean.standard_error)[0])
+        assert found.standard_error[0] == pytest.approx(first, rel=0.02)  # both errors are first-order
+
+
+def test_standard_errors_are_those_of_releases_drawn_anew():
+    """300 populations and releases: the pooled standard error within 4 of its own Monte-Carlo errors."""
+    law = pr.Mechanism({"ill": pr.randomised_response(3, 2.5), "sex": pr.randomised_response(2, 2.0)}, BOOK)
+    found, errors, held = [], [], 0
+    rng, truth = np.random.default_rng(3), (-0.5, 0.8, 0.5)
+    for seed in range(300):
+        frame = records(rng, 1500)
+        own = estimate.regression("ill ~ sex + x", released(frame, law, seed), law, "logistic")
+        found.append(own.value)
+        errors.append(own.standard_error)
+        low, high = own.interval(0.95)
+        held += int(np.sum((low <= truth) & (high >= truth)))
+    spread, stated = np.std(found, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
+    assert np.all(np.abs(spread / stated - 1) < 4 / np.sqrt(2 * 300) + 0.03), (spread, stated)
+    assert np.all(np.abs(np.mean(found, axis=0) - truth) < 4 * spread / np.sqrt(300) + 0.02)
+    assert 0.92 < held / 900 < 0.98
+
+
+def test_what_cannot_be_left_out_is_refused():
+    law = pr.Mechanism({"ill": pr.randomised_response(3, 2.5), "kids": pr.randomised_response(4, 2.0)}, BOOK)
+    frame = records(np.random.default_rng(4), 500)
+    with pytest.raises(EstimationError, match="does not leave out categories that mean no answer: refused"):
+        estimate.regression("ill ~ x", frame, law, "logistic", method="likelihood")
+    with pytest.raises(DataError, match="needs two categories that are answers; got 0, 1, 2"):
+        estimate.regression("kids ~ x", frame, law, "logistic")
+
+
+def test_a_multinomial_response_keeps_who_has_no_answer_as_a_category():
+    law = pr.Mechanism({"ill": pr.randomised_response(3, 2.5)}, BOOK)
+    found = estimate.regression("ill ~ 1", records(np.random.default_rng(5), 2000), law, "multinomial")
+    assert [name.partition(":")[0] for name in found.names] == ["yes", "refused"]
+    assert not any("left out" in note for note in found.warnings)
