@@ -17,7 +17,7 @@ from postrand import Codebook, Mechanism, Variable, estimate
 from postrand.errors import UsageError
 from postrand.estimate.nominal import limit_warnings
 from postrand.estimate.regression_formula import amounts_of
-from postrand.estimate.regression_terms import answers_first, reference_notes
+from postrand.estimate.regression_terms import amount_notes, answers_first, is_measured, reference_notes
 from postrand.mechanism import Block, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.recoding import Recode
@@ -117,6 +117,38 @@ def test_no_answer_is_no_reference_as_in_python(tmp_path: Path) -> None:
     ]
     assert orders == [answers_first(book[name]).tolist() for name in ("educ", "job", "sex")]
     assert levels == ["-8", "1", "2", "-9", "(missing)"]
+
+
+@pytest.mark.r
+def test_which_texts_are_amounts_is_said_as_in_python(tmp_path: Path) -> None:
+    book = Codebook(
+        (
+            Variable("kids", "key", ("0", "1", "2.5", "-3", "100000")),
+            Variable("share", "key", ("0", "1")),
+            Variable("zip", "key", ("01", "02", "03")),
+            Variable("area", "key", ("1", "2", "3"), ("North", "South", "East")),
+            Variable("rooms", "key", ("1", "2", "3"), ("1", "2", "3 or more")),
+            Variable("educ", "key", ("1", "2", "9"), missing_codes=("9",)),
+            Variable("job", "key", ("1", "2", "none")),
+            Variable("age", "key", (1, 2, 3), type="int64"),
+        )
+    )
+    (tmp_path / "book.json").write_text(json.dumps(book.to_dict()), "utf-8")
+    formula = f"y ~ {' + '.join(book.names)} + C(kids)"
+    script = f"""
+        variables <- lapply(jsonlite::read_json("book.json")$variables, variable_of)
+        names(variables) <- vapply(variables, function(v) v$name, "")
+        release <- list(variables = variables)
+        measured <- vapply(names(variables), function(name) is_measured(release, name), TRUE)
+        told <- list(names(variables)[measured], amount_notes({formula.replace("C(", "factor(")}, release))
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    measured, notes = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    assert measured == [v.name for v in book.variables if is_measured(v)] == ["kids", "share", "rooms", "age"]
+    wanted = [text.replace("C(", "factor(") for text in amount_notes(formula, book)]
+    assert notes == wanted
+    assert len(wanted) == 2
 
 
 @pytest.mark.r

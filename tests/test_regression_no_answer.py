@@ -11,6 +11,7 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, EstimationError
+from postrand.estimate.regression_terms import is_measured
 
 ILL = Variable("ill", "key", ("refused", "no", "yes"), missing_codes=("refused",))
 KIDS = Variable("kids", "key", (0, 1, 2, 9), type="int64", missing_codes=(9,))
@@ -122,3 +123,35 @@ def test_a_multinomial_response_keeps_who_has_no_answer_as_a_category():
     found = estimate.regression("ill ~ 1", records(np.random.default_rng(5), 2000), law, "multinomial")
     assert [name.partition(":")[0] for name in found.names] == ["yes", "refused"]
     assert not any("left out" in note for note in found.warnings)
+
+
+@pytest.mark.parametrize("labels", [(), ("none", "1", "2"), ("north", "east", "south")])
+def test_numbers_of_a_text_file_enter_a_formula_as_those_of_other_files(labels):
+    """Texts are numbers, unless labels name them; both ways have a term of their own by C()."""
+    rng = np.random.default_rng(6)
+    kids = rng.integers(0, 3, 2000)
+    frame = pa.table({"kids": kids, "pay": 3.0 * kids + rng.normal(size=2000)})
+    text = frame.set_column(0, "kids", pa.array(kids.astype(str)))
+    number = Variable("kids", "key", (0, 1, 2), labels, type="int64")
+    book = Codebook((Variable("kids", "key", ("0", "1", "2"), labels),))
+    found = estimate.regression(
+        "pay ~ kids", frame, pr.Mechanism({"kids": pr.randomised_response(3, 3.0)}, Codebook((number,))), "linear"
+    )
+    law = pr.Mechanism({"kids": pr.randomised_response(3, 3.0)}, book)
+    own = estimate.regression("pay ~ kids", text, law, "linear")
+    each = estimate.regression("pay ~ C(kids)", text, law, "linear")
+    said = "kids enters as a number; C(kids) compares its categories."
+    if "north" in labels:
+        assert len(own.value) == 3
+        np.testing.assert_allclose(own.value, each.value)
+        return
+    assert own.names == found.names
+    np.testing.assert_allclose(own.value, found.value, rtol=1e-12)
+    assert said in own.warnings
+    assert said not in each.warnings
+    assert said not in found.warnings
+
+
+@pytest.mark.parametrize("codes", [("01", "02", "03"), ("1", "2", "n/a"), ("1.0", "2.0", "3.0")])
+def test_texts_that_are_no_plain_numbers_are_categories(codes):
+    assert not is_measured(Variable("v", "key", codes))

@@ -176,7 +176,7 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
            ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
   }
   named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]))
-  notes <- c(named, reference_notes(release, asked[-1]), limits, unknown)
+  notes <- c(named, reference_notes(release, asked[-1]), amount_notes(formula, release), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))
   labels <- data.frame(term = grid$names)

@@ -66,11 +66,31 @@ reference_notes <- function(release, names) {
   unlist(told) %or% character()
 }
 
+# Whether a formula takes categories as amounts: numbers do, and the texts of a text file that are numbers as people
+# write them, unless labels say what they stand for.
+is_measured <- function(release, name) {
+  v <- release$variables[[name]]
+  if (!length(v$categories) || v$missing == "category" || length(v$missing_codes)) return(FALSE)
+  if (v$kind != "text") return(v$kind == "number")
+  numbers <- suppressWarnings(as.numeric(v$categories))
+  written <- vapply(numbers, function(x) format(x, digits = 15, scientific = FALSE), "")
+  !anyNA(numbers) && all(written == v$categories) && !length(nominal_warnings(release, name))
+}
+
+# Which texts a formula takes as amounts, and could take otherwise.
+amount_notes <- function(formula, release) {
+  told <- lapply(amounts_of(formula), function(name) {
+    v <- release$variables[[name]]
+    if (v$kind != "text" || v$size < 3 || !is_measured(release, name)) return(character())
+    paste0(name, " enters as a number; factor(", name, ") compares its categories.")
+  })
+  unlist(told) %or% character()
+}
+
 # What a formula sees of a categorical variable: numbers, or a factor.
 model_values <- function(release, name, codes) {
   v <- release$variables[[name]]
-  measured <- v$kind == "number" && v$missing != "category" && !length(v$missing_codes)
-  if (measured) return(as.numeric(v$categories)[codes + 1])
+  if (is_measured(release, name)) return(as.numeric(v$categories)[codes + 1])
   order <- answers_first(v)
   factor(codes, order - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)")[order])
 }

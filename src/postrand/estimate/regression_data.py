@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import encode, to_floats
+from postrand.codebook.coding import category_numbers, encode, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
@@ -457,7 +457,7 @@ def _model_values(data: Data, name: str) -> pa.Array:
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
     if is_measured(variable):
-        return pa.array(np.array(variable.categories, dtype=np.float64)[codes])
+        return pa.array(np.array(category_numbers(variable), dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
     order = answers_first(variable)
     return pa.DictionaryArray.from_arrays(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import category_numbers
 from postrand.errors import DataError, sentence
-from postrand.estimate.nominal import number_of
+from postrand.estimate.nominal import names_only, number_of
+from postrand.estimate.regression_formula import amounts_of
 from postrand.recoding.base import spelt
 from postrand.support.showing import few
 
@@ -44,9 +45,24 @@ def shown(term: str, name: str, labels: Mapping[str, str] | None) -> str:
 
 
 def is_measured(variable: Variable) -> bool:
-    """Whether the categories are numbers, and none means no answer: a formula takes them as amounts."""
+    """Whether the categories are numbers, and none means no answer: a formula takes them as amounts.
+
+    The numbers of a text file are texts: they are amounts unless labels say what they stand for, or a zero leads them.
+
+    >>> is_measured(Variable("kids", "key", ("0", "1", "2"))), is_measured(Variable("zip", "key", ("01", "02")))
+    (True, False)
+    """
+    if variable.missing == "category" or variable.missing_codes:
+        return False
     kinds = {type(category) for category in variable.categories}
-    return kinds <= {int, float} and variable.missing != "category" and not variable.missing_codes
+    return kinds <= {int, float} or (kinds == {str} and are_amounts(variable))
+
+
+def are_amounts(variable: Variable) -> bool:
+    """Whether texts are numbers as people write them, and not the names of categories."""
+    numbers = category_numbers(variable)
+    written = [spelt(number) for number in numbers] == [*variable.categories]
+    return bool(numbers) and written and not names_only(variable)
 
 
 def answered(variable: Variable) -> NDArray[np.bool_]:
@@ -114,6 +130,13 @@ def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -
                 "answer; those that mean no answer come last."
             )
     return tuple(found)
+
+
+def amount_notes(formula: str, book: Codebook | None) -> tuple[str, ...]:
+    """Return a sentence for each variable of a text file whose texts a formula takes as amounts."""
+    held = [book[name] for name in amounts_of(formula) if book is not None and name in book]
+    texts = [v for v in held if v.size > 2 and isinstance(v.categories[0], str) and is_measured(v)]
+    return tuple(f"{v.name} enters as a number; C({v.name}) compares its categories." for v in texts)
 
 
 def levels_told(formula: str, levels: Mapping[str, Iterable[Any]]) -> str:

@@ -29,7 +29,7 @@ from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
-from postrand.estimate.regression_terms import reference_notes
+from postrand.estimate.regression_terms import amount_notes, reference_notes
 from postrand.estimate.result import SHOWING
 from postrand.estimate.split_axis import split_axes
 from postrand.estimate.split_members import require_alike
@@ -60,7 +60,8 @@ def regression(
     """Fit a regression on true values to released ones.
 
     ``formula`` is in Wilkinson notation, ``"affair ~ C(education) + age"``; variables that the mechanism perturbs may
-    stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``.
+    stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``;
+    so does one of a text file, unless labels say what its numbers stand for.
     Terms of categories compare with the first that is an answer: codes of the codebook for no answer come last.
     The response of a logistic regression is the second of two categories in the codebook, or 1 of 0 and 1; that of a
     multinomial one is compared with its first category that is an answer. The result says which: ``modelled``.
@@ -174,6 +175,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     reference = reference_notes(data.formula, data.book, compared)
     if data.left_out:
         named = (*named, f"Who has no answer of {data.response} ({', '.join(data.left_out)}) is left out.")
+    reference = (*reference, *amount_notes(data.formula, data.book))
     return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 
 
