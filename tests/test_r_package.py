@@ -126,6 +126,8 @@ def test_which_texts_are_amounts_is_said_as_in_python(tmp_path: Path) -> None:
             Variable("kids", "key", ("0", "1", "2.5", "-3", "100000")),
             Variable("share", "key", ("0", "1")),
             Variable("zip", "key", ("01", "02", "03")),
+            Variable("female", "key", ("0", "1"), ("man", "woman")),
+            Variable("mood", "key", ("1", "2", "3"), ("low", "middling", "high"), ordered=True),
             Variable("area", "key", ("1", "2", "3"), ("North", "South", "East")),
             Variable("rooms", "key", ("1", "2", "3"), ("1", "2", "3 or more")),
             Variable("educ", "key", ("1", "2", "9"), missing_codes=("9",)),
@@ -145,10 +147,10 @@ def test_which_texts_are_amounts_is_said_as_in_python(tmp_path: Path) -> None:
     """
     run_r(tmp_path, script)
     measured, notes = json.loads((tmp_path / "told.json").read_text("utf-8"))
-    assert measured == [v.name for v in book.variables if is_measured(v)] == ["kids", "share", "rooms", "age"]
+    assert measured == [v.name for v in book.variables if is_measured(v)] == ["kids", "share", "mood", "rooms", "age"]
     wanted = [text.replace("C(", "factor(") for text in amount_notes(formula, book)]
     assert notes == wanted
-    assert len(wanted) == 2
+    assert len(wanted) == 3
 
 
 @pytest.mark.r

@@ -74,7 +74,7 @@ is_measured <- function(release, name) {
   if (v$kind != "text") return(v$kind == "number")
   numbers <- suppressWarnings(as.numeric(v$categories))
   written <- vapply(numbers, function(x) format(x, digits = 15, scientific = FALSE), "")
-  !anyNA(numbers) && all(written == v$categories) && !length(nominal_warnings(release, name))
+  !anyNA(numbers) && all(written == v$categories) && (v$ordered && v$size > 2 || !labels_name(v))
 }
 
 # Which texts a formula takes as amounts, and could take otherwise.

@@ -154,8 +154,18 @@ too_few <- function(labels, unclear) {
 nominal_warnings <- function(release, name) {
   v <- release$variables[[name]]
   numbers <- suppressWarnings(as.numeric(v$categories))
+  if (v$ordered || all(numbers[!v$categories %in% v$missing_codes] %in% c(0, 1)) || !labels_name(v)) return(character())
+  shown <- paste(v$categories, v$named, sep = " = ")
+  paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "),
+         if (length(shown) > 3) ", ...", "), and this calculates with them as amounts. Ask for a table of ", name,
+         "; if the codes are a scale, set ordered = true in the codebook of the next release.")
+}
+
+# Whether labels say what numbers stand for, as names do, and do not repeat the number.
+labels_name <- function(v) {
+  if (!length(v$named)) return(FALSE)
+  numbers <- suppressWarnings(as.numeric(v$categories))
   asked <- !v$categories %in% v$missing_codes
-  if (!length(v$named) || v$ordered || all(numbers[asked] %in% c(0, 1))) return(character())
   named <- v$named[asked]
   before <- ifelse(grepl("^\\s*[^\\W\\d].*\\d\\s*$", named, perl = TRUE), sub("\\s*\\d+\\s*$", "", trimws(named)), NA)
   names_end <- !is.na(before) & (duplicated(before) | duplicated(before, fromLast = TRUE))  # Land 1, Land 2
@@ -164,9 +174,5 @@ nominal_warnings <- function(release, name) {
     found <- regmatches(rest, gregexpr("\\d[\\d,]*(?:\\.\\d+)?", rest, perl = TRUE))[[1]]
     abs(number) %in% as.numeric(gsub(",", "", found))
   }, numbers[asked], named)
-  if (sum(!is.na(numbers[asked]) & (names_end | !unlist(repeated))) < 2) return(character())
-  shown <- paste(v$categories, v$named, sep = " = ")
-  paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "),
-         if (length(shown) > 3) ", ...", "), and this calculates with them as amounts. Ask for a table of ", name,
-         "; if the codes are a scale, set ordered = true in the codebook of the next release.")
+  sum(!is.na(numbers[asked]) & (names_end | !unlist(repeated))) > 1
 }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import category_numbers
 from postrand.errors import DataError, sentence
-from postrand.estimate.nominal import names_only, number_of
+from postrand.estimate.nominal import labels_name, number_of
 from postrand.estimate.regression_formula import amounts_of
 from postrand.recoding.base import spelt
 from postrand.support.showing import few
@@ -62,7 +62,8 @@ def are_amounts(variable: Variable) -> bool:
     """Whether texts are numbers as people write them, and not the names of categories."""
     numbers = category_numbers(variable)
     written = [spelt(number) for number in numbers] == [*variable.categories]
-    return bool(numbers) and written and not names_only(variable)
+    is_scale = variable.ordered and variable.size > 2
+    return bool(numbers) and written and (is_scale or not labels_name(variable))
 
 
 def answered(variable: Variable) -> NDArray[np.bool_]:
