@@ -59,11 +59,10 @@ def compared(places: Sequence[Plan | Path], names: Sequence[str], fraction: floa
     beside = _Beside.of(plan, names[first], fraction) if folders else None
 
     def figures(place: Plan | Path, name: str) -> PlanFigures:
-        if isinstance(place, Plan):
-            is_first = beside is not None and place is plan
-            return beside.figures if beside and is_first else figures_of(place, fraction=fraction, name=name)
+        if isinstance(place, Plan) and (beside is None or place is not plan):
+            return figures_of(place, fraction=fraction, name=name)
         assert beside is not None
-        return beside.suppressed(*folders[place], name)
+        return beside.figures if isinstance(place, Plan) else beside.suppressed(*folders[place], name)
 
     return PlanComparison(tuple(figures(place, name) for place, name in zip(places, names, strict=True)))
 
