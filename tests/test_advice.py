@@ -482,7 +482,7 @@ def test_means_are_judged_met_or_not(tmp_path):
     assert "  Asked: means: NOT met (no variable that is released has numbers" in told
     (tmp_path / "c").mkdir()
     told = advise(tmp_path / "c", "--use", "means", records=300, first="0").output
-    assert "  Asked: means: met (of sex;" in told
+    assert "  Asked: means and totals: met (of sex;" in told
 
 
 def test_risk_that_leaves_out_a_number_among_the_keys_says_so_and_passes_no_rule(tmp_path):

@@ -267,7 +267,7 @@ def test_why_there_is_no_release_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outcomes", "verdict", "code", "words"),
     [
-        (["passed", "said"], "verified", 0, "it claims to be; statements marked 'said' rest"),
+        (["passed", "said"], "verified", 0, "it claims to be, as far as a release can show it; what is marked"),
         (["passed"], "verified", 0, "The release is what it claims to be."),
         (["passed", "not run"], "incomplete", 9, "but a check could not run here: c1."),
         (["not run", "not run", "said"], "incomplete", 9, "but 2 checks could not run here: c0, c1."),

@@ -151,7 +151,7 @@ def test_verify_ends_with_a_code_for_each_verdict(started):
         verdicts.append((code, found.get("verdict"), found.get("ok"), found.get("error")))
         return call("verify", root)
 
-    assert "statements marked 'said' rest on the curator's word" in verdict().output
+    assert "what is marked 'said' rests on the curator's word" in verdict().output
     edit(root / "manifest.json", lambda m: m.update(written_with="pyarrow 1.0"))
     verdict()
     pq.write_table(table, root / "data.parquet", row_group_size=7)  # room for hidden bytes, and digests in line

@@ -124,7 +124,7 @@ def test_without_the_file_the_claim_is_said_and_not_verified(released):
         "release, only from the file",
     )
     assert "said  stated" in str(found)
-    assert "statements marked 'said' rest on the curator's word" in str(found)
+    assert "what is marked 'said' rests on the curator's word" in str(found)
 
 
 def test_an_auditor_with_the_file_recomputes_it(example, released):

@@ -157,9 +157,9 @@ def test_corrected_tables_of_the_report_say_that_they_are_not_weighted(tmp_path)
     page = " ".join(rebuild_report(KEPT, tmp_path / "page.html").read_text().split())
     (caption,) = re.findall(r"<figcaption>(Shares of .*?)</figcaption>", page)
     assert caption.endswith(
-        "with its 95% interval. Not weighted by weight, as the recorded survey design would: each record counts once, "
-        "so these are figures of the records, not of the population, and standard errors are those of a simple random "
-        "sample. &#39;postrand estimate&#39; uses the design."
+        "with its 95% interval. Figures of the records, not of the population: each record counts once, not by weight, "
+        "and standard errors are those of a simple random sample. &#39;postrand estimate&#39; gives those of the "
+        "population, by the survey design."
     )
     found = pr.read_release(KEPT)
     plain = pr.estimate.table(found.frame(), ["sex"], found.mechanism)

@@ -108,11 +108,9 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     levels = ", ".join(
         f"{k} members have epsilon = {k * epsilon:.4g} (at most {g} right)" for k, g in zip(sizes, right, strict=True)
     )
-    between = "right are those of 100 guesses between two equally likely values that all members share, of which 50 "
-    between += "are right without the release"
     more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
-    own = "an upper bound, for all their values together; a variable that they share adds up with its own epsilon alone"
-    return f"{together}: {levels}; {between}; {more}. This is {own}."
+    between = "“Right” counts, of 100 guesses between two equally likely descriptions of all members, those that can be"
+    return f"{together}: {levels}; {more}. {between} right; 50 are without the release. This is an upper bound."
 
 
 def member_sizes(largest: int = 0) -> list[int]:

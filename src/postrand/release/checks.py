@@ -159,7 +159,9 @@ class Verification:
         if left:
             what = "a check could not run here" if len(left) == 1 else f"{len(left)} checks could not run here"
             return f"NOT VERIFIED: the release is consistent, but {what}: {', '.join(left)}."
-        rest = "; statements marked 'said' rest on the curator's word" * bool(self.stated)
+        rest = ", as far as a release can show it; what is marked 'said' rests on the curator's word" * bool(
+            self.stated
+        )
         return f"The release is what it claims to be{rest}."
 
 

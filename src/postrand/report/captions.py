@@ -20,8 +20,8 @@ def counted_words(book: Codebook) -> str:
     if found is not None and (found.weights or found.replicates):
         named = found.weights or "replicate weights"
         return (
-            f" Not weighted by {named}, as the recorded survey design would: each record counts once, so these are "
-            f"figures of the records, not of the population, and {alone}. 'postrand estimate' uses the design."
+            f" Figures of the records, not of the population: each record counts once, not by {named}, and {alone}. "
+            "'postrand estimate' gives those of the population, by the survey design."
         )
     if found is not None:
         return f" {alone.capitalize()}, not of the recorded survey design, which 'postrand estimate' uses."

@@ -29,7 +29,7 @@ MAX_LINES = 8
 USELESS_RECORDS, USELESS_SHARE = 100, 0.01
 """A table that is worth fewer records than this, or a smaller share of the file's, is called of little use."""
 
-LITTLE = f"less than {USELESS_RECORDS} records, or {USELESS_SHARE:.0%} of the file"
+LITTLE = f"less than {USELESS_RECORDS} records, or less than {USELESS_SHARE:.0%} of the file"
 """What is meant by little use."""
 
 TABLES = "What tables of perturbed variables are worth"

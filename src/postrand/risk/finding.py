@@ -143,13 +143,13 @@ def stated_as(option: str, names: Iterable[str]) -> str:
     return f"[release] {option} = [" + ", ".join(dict.fromkeys(f'"{name}"' for name in names)) + "]"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], last: str = "and") -> str:
     """Return names as they stand in a sentence.
 
-    >>> listed(["a", "b", "c"]), listed(["a"])
-    ('a, b and c', 'a')
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed(["a", "b"], "or")
+    ('a, b and c', 'a', 'a or b')
     """
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+    return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else names[0]
 
 
 def how_many(names: Sequence[str]) -> str:

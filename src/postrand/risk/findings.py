@@ -142,7 +142,7 @@ class Findings:
         names = [f"{one.name} ({100 * one.alone:.2g}%)" if exact else one.name for one in few]
         none = [one.name for one in self.singled if one.alone == 0]
         said = [f"{share_text(0.0)} by {listed(names)}"] if few else []
-        said += [f"none by {listed(none)}"] if none else []
+        said += [f"none by {listed(none, 'or')}"] if none else []
         told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
         if none and not few:
             text = f"Looked at alone, {none[0]} singles out no record"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import math
 
+from postrand.support.exact import format_upper
+
 _STEPS = 60
 _MUCH = 0.95
 """What a bound out of 100 is not raised by to the next whole number."""
+LEAST = 0.1
+"""Of fewer guesses than this out of 100 no number is said alone."""
 _AS_MANY = 1.1
 """Shares that are said by the same words are told apart where one is more than so many times the other."""
 TWO = "of 100 guesses between two equally likely {of}, 50 are right without the release and at most {most} with it"
@@ -78,8 +82,8 @@ def of_hundred(share: float, *, most: bool = False) -> str:
     ('100', 'fewer than 0.1', '0')
     """
     hundred = 100 * share
-    if 0 < hundred < 0.1:
-        return "fewer than 0.1"
+    if 0 < hundred < LEAST:
+        return f"fewer than {LEAST:g}"
     digits = 1 if hundred < 9.95 else 0 if hundred <= 90 else 1 if hundred <= 99.9 else 2
     if most and not digits and math.ceil(hundred - 1e-9) - hundred > _MUCH:
         digits = 1
@@ -94,7 +98,7 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     >>> guesses_in_words(1.0)
     'of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it'
     >>> guesses_in_words(6.0, 403_200).partition("values, ")[2].partition("values, ")[2]
-    'fewer than 0.1 are right with the release, but up to 404 times as many as without'
+    '0.00025 without the release and at most 0.1 with it'
     >>> guesses_in_words(1.0, 12).partition("; ")[2]
     'of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it'
     """
@@ -104,6 +108,11 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
         return text
     share = right_guesses(epsilon, 1 / size, delta)
     few, many = of_hundred(1 / size), of_hundred(share, most=True)
+    if 100 / size < LEAST:  # two digits of both, so that their ratio is seen
+        few, many = (
+            f"{float(f'{100 / size:.2g}'):f}".rstrip("0"),
+            format_upper(100 * share, 2) if share < 0.01 else many,
+        )
     counts = f"{few} without the release and at most {many} with it"
     if few == many:
         counts = f"{few} {'is' if few == '1' else 'are'} right, with the release as without it"

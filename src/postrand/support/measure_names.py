@@ -28,13 +28,15 @@ RISK_MEANINGS: Mapping[str, str] = {
 """Every measure of risk by its name, and what a limit on it is about."""
 
 LEARNS = (
-    "How frequent combinations of keys are, the informed attacker learns from the release. One who knows the keys of "
-    "all persons knows that too, and finds somewhat more: for them the figures after the plan are no upper bound."
+    "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
+    "of keys are, the release tells. One who knows the keys of all persons knows that too, and finds somewhat more: "
+    "for them the figures after the plan are no upper bound."
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
-    "How frequent combinations of keys are, the informed attacker learns from the release, or knows with the keys of "
-    "all persons: each figure after the plan is the larger of both. Who links all persons together may find more."
+    "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
+    "of keys are, the release tells, or the keys of all persons: each figure after the plan is the larger of these "
+    "two. Who matches all persons to all records at once may find more."
 )
 """The same where both knowledges were tried."""
 

@@ -70,7 +70,7 @@ def total_first(entry: Mapping[str, Any] | None, size: int = 2) -> tuple[str, ..
 
     >>> total = {"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 10.0}}
     >>> total_first(total, 2160)[0].rpartition("; ")[2]
-    'of 100 guesses among 2,160 equally likely values, fewer than 0.1 without the release and at most 91.1 with it.'
+    'of 100 guesses among 2,160 equally likely values, 0.046 without the release and at most 91.1 with it.'
     >>> total_first({**total, "number": 1})
     ()
     """

@@ -286,7 +286,7 @@ class _Maker:
         are = "is" if len(kept) == 1 else "are"
         bound = f"; but {' and '.join(kept)} {are} met only up to epsilon = {first.epsilon:g}"
         bound = bound if kept and first.epsilon < _most(first.candidate, self.needs) else ""
-        lines = [f"{more}, {HARMONIC}, {BASES[EQUAL.basis]}{bound}."] if worth else []
+        lines = [f"{more} ({HARMONIC}, {BASES[EQUAL.basis]}){bound}."] if worth else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))

@@ -87,7 +87,10 @@ def subject_of(
     gone += sorted(derived)
     kept = [v.name for v in clear if v.name not in (*moved, *gone, *design)]
     if design:
-        notes.append(f"the survey design of the codebook stays: {few(design)}, released as in the file, with no claim")
+        made = " or recoded" * any(one.variable in design for one in book.recodes)
+        notes.append(
+            f"the survey design of the codebook stays: {few(design)}, released as in the file{made}, unperturbed"
+        )
     if kept and needs.attacker == "anyone":
         notes.append(f"{', '.join(kept)}: released as they are, so that no claim covers them; drop them, or band them")
     variables = tuple(dataclasses.replace(v, role="drop") if v.name in gone else v for v in book.variables)

@@ -122,7 +122,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > max(1.02 * best, 1.0):
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text}, {HARMONIC}{without}, {BASES[EQUAL.basis]}."
+            yield f"{text} ({HARMONIC}{without}, {BASES[EQUAL.basis]})."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
@@ -136,7 +136,7 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
         gain = f": {shown(trial.two)} in place of {shown(raw.two)} effective records" if raw else ""
-        gain += f", {HARMONIC}, {BASES[EQUAL.basis]}" if raw else ""
+        gain += f" ({HARMONIC}, {BASES[EQUAL.basis]})" if raw else ""
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
     if levels and trial.candidate.has_epsilon and trial.epsilon < min(levels):

@@ -41,7 +41,9 @@ def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
             continue
         own = [one for one in gone if use in one.uses]
         if judged is not None and not any(one.is_all for one in own):
-            yield judged(plan, moved)
+            found = judged(plan, moved)
+            whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
+            yield found._replace(what="means and totals") if whole else found
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
 
@@ -66,7 +68,8 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
             families[family].append(variable.name)
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
-    return Verdict("models", not moved, "; ".join([*why, *can]), tuple(moved))
+    shown = ["of perturbed variables a formula can have those that one record shows"] * (plan.split is not None)
+    return Verdict("models", not moved, "; ".join([*why, *can, *shown]), tuple(moved))
 
 
 def _family(variable: Variable) -> str:

@@ -22,13 +22,13 @@ from postrand.workflow.comparison import RECODE_OF, PlanFigures, figures_of
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
-from postrand.workflow.side_by_side import PlanComparison
+from postrand.workflow.side_by_side import NONE, PlanComparison
 
-NOT_MEASURED = "it is not measured of a file with suppressed values"
+NOT_MEASURED = "of a file with suppressed values, neither households nor τ are measured"
 NO_RECORD = "no record shows all of its variables"
 BIASED = (
-    "Worth of its tables: of the records in which no value of the table is suppressed. How far their shares are from "
-    "those of all records counts as error."
+    "Worth of its tables: of the records in which no value of the table is suppressed. The further their "
+    "shares are from those of all records, the less they are worth. Its tables with other columns are not measured."
 )
 NOT_ALL = f"What else is not claimed: {WORDS} in its folder."
 KNOWN = (
@@ -86,7 +86,8 @@ class _Beside:
     def suppressed(self, path: Path, claims: Claims, name: str) -> PlanFigures:
         """Return the figures of a file with suppressed values: claims, risk after, and the worth of its tables."""
         self._check(claims, name)
-        released, truth = self._read(path, name), self.truth
+        columns = formats.read(path).schema.names
+        released, truth, keys = self._read(path, name, columns), self.truth, self.figures.keys
         assert truth is not None
         after = {one.code: one for one in _risks(released)}
         risks = tuple(_with_after(one, after.get(one.code)) for one in self.figures.risks)
@@ -104,9 +105,14 @@ class _Beside:
             risks=risks,
             one_way=one_way,
             two_way=two_way,
-            settings=(*recodes, ("suppressed", f"{', '.join(claims.classes[0])}: k = {claims.k}{diversity}")),
+            settings=(
+                *recodes,
+                ("suppressed", f"{', '.join(claims.classes[0])}: k = {claims.k}{diversity}"),
+                ("as it is", ", ".join(name for name in columns if name not in keys) or NONE),
+                ("not released", ", ".join(name for name in self.figures.columns if name not in columns) or NONE),
+            ),
             before_is=self.figures.before_is,
-            keys=self.figures.keys,
+            keys=keys,
             as_is=self.figures.as_is,
             is_perturbed=False,
         )
@@ -126,10 +132,9 @@ class _Beside:
             got, wanted = f"{claims.records:,}", f"{self.figures.records:,}, as in the plan's file"
             raise DataError(sentence("it has not the records of the plan's file", where=name, got=got, wanted=wanted))
 
-    def _read(self, path: Path, name: str) -> TrueFile:
+    def _read(self, path: Path, name: str, columns: Sequence[str]) -> TrueFile:
         """Return the keys and the weights of the released file, as the plan's codebook describes them."""
-        names = formats.read(path).schema.names
-        held = [one for one in self.codebook.variables if one.name in names]
+        held = [one for one in self.codebook.variables if one.name in columns]
         book = Codebook(tuple(replace(one, missing="keep") if one.name in self.figures.keys else one for one in held))
         try:
             found = TrueFile.read(formats.read(path, book), book, self.fraction)

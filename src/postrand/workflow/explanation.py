@@ -131,7 +131,10 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
     yield from figures.attackers
-    yield "The claims hold whatever else an attacker knows; the figures on links are for these attackers only."
+    yield (
+        "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
+        "on links are for these attackers only."
+    )
 
 
 def _first(text: str) -> str:

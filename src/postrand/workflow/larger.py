@@ -24,9 +24,11 @@ TAU_OF_COARSER = (
     "this is the error of the model and no true increase, because merging categories makes nobody unique."
 )
 _ROUNDED = (
-    "The risk for the register attacker is larger in the recoded file than in the file as it is, because a recode made "
-    "weights smaller: such persons seem to stand for fewer others."
+    "{which}: larger in the recoded file than in the file as it is, because a recode made some weights smaller, and "
+    "who has a smaller weight seems to stand for fewer others."
 )
+SEEN = 0.005
+"""A risk is called larger where three digits show that it is."""
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
 
 
@@ -69,8 +71,8 @@ def weights_smaller(figures: Iterable[RiskFigure], as_is: Mapping[str, float]) -
     (1, ())
     """
     held = (one for one in figures if one.code.startswith("register") and one.before is not None)
-    more = any((one.before or 0.0) > as_is.get(one.code, math.inf) * (1 + 1e-9) for one in held)
-    return (_ROUNDED,) if more else ()
+    more = [o.measure for o in held if (o.before or 0.0) > as_is.get(o.code, math.inf) * (1 + SEEN)]
+    return (_ROUNDED.format(which="; ".join(more)),) if more else ()
 
 
 def coarser_larger(files: Iterable[Mapping[str, float]]) -> tuple[str, ...]:

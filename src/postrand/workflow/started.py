@@ -178,7 +178,7 @@ def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[st
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
-    costs = [f"warning: {one}" for one in gone if {*one.uses} & {*uses}]
+    costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
     return [f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)", *costs]
 
 
