@@ -83,7 +83,7 @@ def test_limits_are_spelled_out():
         "ids are",
     ):
         assert expected in text
-    assert "tuned on confidential frequencies: a" in text
+    assert "rests on confidential records: a" in text
     assert "NOT PRIVATE" not in " ".join(certify(mechanism).not_covered)
 
 
@@ -177,7 +177,9 @@ def test_what_a_private_prior_did_not_say_it_spent_is_said():
 
 
 def test_each_origin_of_a_matrix_is_said():
-    tuned = "The guarantee does not cover the choice of the matrix, which was tuned on confidential frequencies: {}."
+    tuned = (
+        "The guarantee does not cover the choice of the matrix or of its ε, which rests on confidential records: {}."
+    )
     unknown = "The guarantee does not cover the choice of the matrix, whose origin was not stated: {}."
     blocks = [
         Block((n,), RR2, provenance=p) for n, p in (("a", "confidential"), ("b", "unstated"), ("c", "confidential"))

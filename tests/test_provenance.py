@@ -140,7 +140,7 @@ def test_strata_have_laws_of_their_own(folder):
     block = release.mechanism.blocks[0]
     assert block.given == ("region",)
     assert block.matrix.size == 3 * 7
-    assert "tuned on confidential frequencies" in " ".join(certificate(release)["not_covered"])
+    assert "rests on confidential records" in " ".join(certificate(release)["not_covered"])
     assert certificate(release)["claims"][0]["within"] is True
 
 
@@ -277,7 +277,7 @@ def test_only_rare_records_are_perturbed(folder):
     assert stay == 1  # children without a job: the one frequent combination
     text = " ".join(certificate(release)["not_covered"])
     assert "1 of 7 values are released unchanged" in text
-    assert "which was tuned on confidential frequencies: age × job" in text
+    assert "which rests on confidential records: age × job" in text
     leak = "the file's own counts decided which values are perturbed; the matrix reveals which combinations few"
     assert leak in text
     assert verify(release.path).ok

@@ -76,6 +76,9 @@ def test_of_a_perturbed_response_the_answers_count_as_in_tables_and_means(togeth
     both = dict(zip(("no", "yes"), estimate.table(frame, ["ill"], law).value[1:], strict=True))
     found = estimate.regression("ill ~ 1", frame, law, "logistic")
     assert found.value[0] == pytest.approx(logit(both["yes"] / sum(both.values())))
+    said = "Who has no answer of kids (9) is left out."
+    assert said in estimate.mean(frame, "kids", law).warnings
+    assert said in estimate.regression("kids ~ 1", frame, law, "linear").warnings
     cells = estimate.table(frame, ["ill", "sex"], law).value
     found = estimate.regression("ill ~ sex", frame, law, "logistic")
     want = logit(cells[2] / cells[1:].sum(axis=0))

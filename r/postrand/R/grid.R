@@ -51,7 +51,8 @@ answered <- function(v) {
 absent_note <- function(release, name) {
   v <- release$variables[[name]]
   absent <- if (length(v$categories)) v$labels[!answered(v)]
-  if (length(absent)) paste0("Who has no answer of ", name, " (", paste(absent, collapse = ", "), ") is left out.")
+  if (length(absent)) paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", paste(absent, collapse = ", "), fixed = TRUE),
+                             ") is left out.")
 }
 
 # Of which variable a formula would take a code for no answer as the reference.

@@ -16,6 +16,7 @@ from postrand.estimate.group_data import Measure, Records, answered, measure, re
 from postrand.estimate.group_law import GroupLaw, equation
 from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
+from postrand.estimate.regression_terms import absent_notes
 from postrand.estimate.result import SHOWING, Estimate
 from postrand.estimate.survey_design import NO_TOTAL, design_of, refuse_design
 from postrand.estimate.survey_groups import surveyed_group_law
@@ -226,6 +227,7 @@ def estimate_of(
         perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
         notes=(
             *nominal_warnings(book, variables),
+            *absent_notes(book, variables),
             *quantity_warnings(book, records.clear, records.schema),
             *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
         ),

@@ -120,6 +120,17 @@ def scores_of(variable: Variable, family: str) -> NDArray[np.float64]:
     return np.nan_to_num(np.pad(np.array(numbers, dtype=np.float64), (0, variable.size - len(numbers))))
 
 
+def absent_notes(book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence for each variable with categories that mean no answer, which numbers leave out."""
+    known = [book[name] for name in names if book is not None and name in book and book[name].is_categorical]
+    absent = {v.name: [t for t, is_one in zip(v.code_labels, answered(v), strict=True) if not is_one] for v in known}
+    return tuple(
+        f"Who has no answer of {n} ({', '.join(t).replace('(missing)', 'missing')}) is left out."
+        for n, t in absent.items()
+        if t
+    )
+
+
 def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence for each variable of which a formula would take a code for no answer as the reference."""
     found = []

@@ -29,7 +29,7 @@ from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
-from postrand.estimate.regression_terms import amount_notes, reference_notes
+from postrand.estimate.regression_terms import absent_notes, amount_notes, reference_notes
 from postrand.estimate.result import SHOWING
 from postrand.estimate.split_axis import split_axes
 from postrand.estimate.split_members import require_alike
@@ -173,8 +173,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
-    if data.left_out:
-        named = (*named, f"Who has no answer of {data.response} ({', '.join(data.left_out)}) is left out.")
+    named = (*named, *absent_notes(data.book, [data.response] if data.left_out else []))
     reference = (*reference, *amount_notes(data.formula, data.book))
     return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,10 @@ from postrand.recoding.unchanged import CODES
 from postrand.support.arrow import from_numpy, from_truths, index_values, is_null, python_values
 from postrand.support.showing import SMALL, counted
 
-_DATES = "of dates, set unit = 'year' and say how they are written: format = '%d.%m.%Y';"
+_DATES = "of dates, set unit = 'year' and say how they are written: format = '{form}';"
+FORMS = ("%d.%m.%Y", "%d/%m/%Y", "%Y-%m-%d", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
+"""Forms of dates that are proposed, the first where several fit; of so many values the most must have it."""
+TRIED = 200
 _UNDATED = "correct them in the file, or list codes for no answer: missing = ['unknown']"
 _FORM = "correct them in the file, or the format here; or list codes for no answer: missing = ['unknown']"
 _BLANKS = "some begin or end with a blank: take it out of the file first;"
@@ -56,10 +60,24 @@ def _refusal(
         form = getattr(steps_of(kind)[0], "format", "")
         what, lost = "the column has values that are no dates or times", none
         wanted = f"days that exist, as the format says: {form!r}" if form else "days that exist, such as 2020-01-31"
-        fix = _FORM if form else f"{_DATES} {_UNDATED}"
+        fix = _FORM if form else f"{_dates(given)} {_UNDATED}"
     blank = _has_blanks(given.filter(from_truths(lost)))
     fix = "; ".join(filter(None, (f"{_BLANKS} {fix}" if blank else fix, _WHICH)))
     return sentence(what, where=where, got=_unplaced(held, of, lost), wanted=wanted or None, fix=fix)
+
+
+def _dates(values: pa.Array) -> str:
+    """Return what to write for dates, with the first usual form that most of these values have."""
+    texts = [str(value) for value in values.slice(0, TRIED).to_pylist()]
+    read = {form: sum(_is_of(text, form) for text in texts) for form in FORMS}
+    return _DATES.format(form=max(read, key=read.__getitem__))
+
+
+def _is_of(text: str, form: str) -> bool:
+    try:
+        return bool(datetime.strptime(text.strip(), form))  # a day alone is meant, without a zone
+    except ValueError:
+        return False
 
 
 def _are_none(kind: Recoding, values: pa.Array) -> NDArray[np.bool_]:
@@ -115,7 +133,11 @@ def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
         return values.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         what = "the column has values that are not numbers"
-        fix = kind.remedy if kind.name == CODES else f"list codes for no answer: missing = [...]; {_DATES}".rstrip(";")
+        fix = (
+            kind.remedy
+            if kind.name == CODES
+            else f"list codes for no answer: missing = [...]; {_dates(values)}".rstrip(";")
+        )
         got = f"{counted(sum(not _is_number(value) for value in values))} of them"
         raise DataError(sentence(what, where=where, got=got, fix=fix)) from None
 

@@ -78,6 +78,7 @@ class Rounded:
     of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it. Both are
     changes from the weights of the file. ``again``: the codebook rounds them already, and this would take its place.
     ``behind``: it recodes them in another way, this would be one more step, and both are changes from its results.
+    ``right``: the share of the records in which the best guess of ``about`` would still be right, from such weights.
     """
 
     base: float
@@ -87,6 +88,8 @@ class Rounded:
     effective: float
     again: bool = False
     behind: bool = False
+    about: str = ""
+    right: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -97,8 +100,13 @@ class Rounded:
         return (
             f"rounding = {spelt(self.base)} in [[recodes]]{place} "
             f"leaves {values_text(self.after)} and, against {first}, changes {TOTALS} by no more than "
-            f"{_percent(self.total)}, and the effective number of records by {_percent(self.effective)}"
+            f"{_percent(self.total)}, and the effective number of records by {_percent(self.effective)}{self._left}"
         )
+
+    @property
+    def _left(self) -> str:
+        """What such weights still say."""
+        return f"; then the best guess of {self.about} is right in about {100 * self.right:.0f}" if self.about else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,16 @@ def weighed(
         cost = None if number is None else rounded(number, groups, exact[1] if name in original else None)
         if cost is not None and name in made and name not in original:
             cost = replace(cost, behind=True)
+        about = most_told(much).perturbed if much else ""
+        if cost is not None and number is not None and (codes := true.get(about)) is not None:
+            cost = replace(cost, about=about, right=_right(number, cost.base, codes))
         yield Weighed(name, exact[1], much, cost)
+
+
+def _right(weights: NDArray[np.float64], base: float, true: Codes) -> float:
+    """Return the share of the records in which the best guess of a column is right from weights rounded so."""
+    values, codes = np.unique(to_floats(Rounding(base).to_arrow(from_numpy(weights))), return_inverse=True)
+    return told(table_of(true, (codes, values.size))).right
 
 
 def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:

@@ -123,7 +123,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "file. There is no condition on combinations that no record has; their rows of the matrix are never used."
         ),
         "limit.confidential_matrix": (
-            "The guarantee does not cover the choice of the matrix, which was tuned on confidential frequencies: "
+            "The guarantee does not cover the choice of the matrix or of its ε, which rests on confidential records: "
             "{blocks:blocks}."
         ),
         "limit.confidential_recodes": (
@@ -178,7 +178,7 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "file.strata": "the matrix depends on other variables of the record: {blocks:blocks}",
         "file.selected": "the file's own counts decided which values are perturbed: {blocks:blocks}",
         "file.no_epsilon": "a released value excludes some true values, so there is no finite ε: {blocks:blocks}",
-        "file.confidential_prior": "the matrix or its ε was tuned on confidential frequencies: {blocks:blocks}",
+        "file.confidential_prior": "the matrix or its ε was chosen with the confidential records: {blocks:blocks}",
         "file.unstated_prior": "the origin of the matrix or of its ε is not stated: {blocks:blocks}",
         "file.unstated_spending": "the ε that a differentially private prior spent is not stated: {blocks:blocks}",
         "file.confidential_recodes": "the file's own counts decided how variables were recoded: {variables:list}",

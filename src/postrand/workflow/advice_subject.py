@@ -72,10 +72,15 @@ def subject_of(
     clear = [v for v in clear if v.name not in derived]
     alone = {v.name: sample.share_alone(v.name) for v in clear}
     singling = [v for v in clear if alone[v.name] > MAX_ALONE and v.name not in design]
-    moved = tuple(v.name for v in singling if _is_number(v) and needs.attacker != "anyone")
+    recoded = {one.variable for one in book.recodes}  # its ranks would be those of the recoded values
+    movable = [v.name for v in singling if _is_number(v) and needs.attacker != "anyone"]
+    moved = tuple(name for name in movable if name not in recoded)
     gone = [v.name for v in singling if v.name not in moved]
     notes = [
-        f"{name} is not released: as it is, it singles out {share_text(alone[name])} of the records" for name in gone
+        f"{name} is not released: {'recoded so' if name in recoded else 'as it is'}, it singles out "
+        f"{share_text(alone[name])} of the records"
+        + ("; to release it, choose wider bands or a coarser rounding" * (name in movable))
+        for name in gone
     ]
     if keys := [name for name in gone if book[name].role == "key"]:
         notes.append(

@@ -23,12 +23,20 @@ NOT_AT_HAND = (
     "too many values"
 )
 
+NO_REGISTER = (
+    "the register attacker's figures before recoding are not computed: by the weights alone they would be far too low, "
+    "because most records there are alone with their keys, and perhaps also in the population; up to all can be found"
+)
+SPARSE = 0.6
+"""Of a file in which the mean of 1/f is more, f the records with the same keys, weights do not tell the register's."""
+
 
 def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> dict[str, float]:
     """Return the measures of the file before its keys and weights are recoded, by their codes; {} where none is.
 
     ``source`` is recoded by the codebook, ``truth`` is what it holds. A value of the file counts as it stands there.
-    τ1 and τ2 are left out: they need a model of their own. {} too where the columns cannot be read, or have too many
+    τ1 and τ2 are left out: they need a model of their own; so is the register attacker where the file is sparse, see
+    :data:`SPARSE`. {} too where the columns cannot be read, or have too many
     values for a key.
     """
     if truth is None or not truth.keys.records or not recoded_columns(codebook):
@@ -37,7 +45,9 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
         first = _unrecoded(source, truth, codebook)
     except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not computed
         return {}
-    return {one.code: one.before for one in _figures(first) if one.before is not None}
+    found = {one.code: one.before for one in _figures(first) if one.before is not None}
+    is_sparse = found["individual_risk"] > SPARSE
+    return {code: value for code, value in found.items() if not (is_sparse and code.startswith("register"))}
 
 
 def _figures(first: TrueFile) -> Sequence[RiskFigure]:

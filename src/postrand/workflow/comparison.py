@@ -45,7 +45,7 @@ from postrand.support import options
 from postrand.support.exact import add_upper, format_upper, upper_level
 from postrand.support.measure_names import keys_alone, of_records, several_of
 from postrand.support.showing import ORDERS, few
-from postrand.workflow.as_is import NO_TAU, NOT_AT_HAND
+from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
     AS_IS,
@@ -61,7 +61,7 @@ from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.facts import facts_of, household_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
-from postrand.workflow.larger import models_disagree, weights_smaller
+from postrand.workflow.larger import by_weights, models_disagree, weights_smaller
 from postrand.workflow.moves import moves_of
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -160,6 +160,9 @@ class PlanFigures:
         left += [several_of(self.person)] if self.person and any(one.before is not None for one in self.risks) else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
+        register = self.risk("register_matches")
+        is_known = register is not None and register.before is not None
+        left += [NO_REGISTER] if self.as_is and is_known and "register_matches" not in self.as_is else []
         if known is None or known.before is not None or not self.may_link:
             return tuple(left)
         is_one = len(self.may_link) == 1
@@ -186,7 +189,7 @@ class PlanFigures:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the figures of risk must know: what they leave out, and which of two is to be believed."""
-        disagree = (*models_disagree(self.risks), *weights_smaller(self.risks, self.as_is))
+        disagree = (*models_disagree(self.risks), *by_weights(self.risks), *weights_smaller(self.risks, self.as_is))
         return (*self.risk_notes, *(disagree if self.is_perturbed else ()))
 
     def sides(self, code: str) -> tuple[tuple[str, str], ...]:

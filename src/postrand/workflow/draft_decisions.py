@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from postrand.codebook.no_answer import counted
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
@@ -108,7 +109,12 @@ def seems_none(draft: Mapping[str, Any]) -> bool:
 
 
 def _meant(draft: Mapping[str, Any]) -> str:
-    """Return the values that look like codes for no answer, which a note on a released column names; "" without any."""
+    """Return the values that look like codes for no answer, which a note on a released column names; "" without any.
+
+    Codes beside the numbers of a scale are told by :func:`postrand.workflow.swallowed.unlisted`.
+    """
+    if counted(draft.get("categories", ()), draft.get("labels", ()), draft.get("missing_codes", ())):
+        return ""
     notes = (note for note in draft["notes"] if note.startswith(infer.MEANT))
     note = next(notes, "") if draft["role"] in RELEASED_ROLES or not draft["role"] else ""
     return ", ".join(map(str, json.loads(note.partition(" = ")[2]))) if note else ""

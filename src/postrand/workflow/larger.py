@@ -27,6 +27,12 @@ _ROUNDED = (
     "{which}: larger in the recoded file than in the file as it is, because a recode made some weights smaller, and "
     "who has a smaller weight seems to stand for fewer others."
 )
+_BY_WEIGHTS = (
+    "The register attacker's figures rest on the weights alone, and can be much too low: many records are alone with "
+    "their keys, and who is alone in the file is often alone in the population."
+)
+ALONE = 0.4
+"""Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
 SEEN = 0.005
 """A risk is called larger where three digits show that it is."""
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"
@@ -59,6 +65,20 @@ def models_disagree(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
     larger = ", ".join(f"{side} {'τ2' if is_more else 'that of all records'}" for side, is_more in more.items())
     text = _DISAGREE.format(where=" and ".join(side for side, is_more in more.items() if is_more), larger=larger)
     return (text if more.get("after the plan", True) else text + _UNIQUE_AFTER,)
+
+
+def by_weights(figures: Iterable[RiskFigure]) -> tuple[str, ...]:
+    """Return that the register attacker's figures can be too low, where many records are alone with their keys.
+
+    Not where τ2, a part of them by another model, is larger: :func:`models_disagree` says more then.
+
+    >>> by_weights([RiskFigure("individual_risk", "", 0.2, 0.1, ""), RiskFigure("register_matches", "", 5.0, 3.0, "")])
+    ()
+    """
+    before = {one.code: one.before for one in figures if one.before is not None}
+    if "register_matches" not in before or before.get("individual_risk", 0.0) <= ALONE:
+        return ()
+    return () if before.get("tau2", 0.0) > before["register_matches"] else (_BY_WEIGHTS,)
 
 
 def weights_smaller(figures: Iterable[RiskFigure], as_is: Mapping[str, float]) -> tuple[str, ...]:

@@ -1,0 +1,120 @@
+"""Files whose records are nearly all alone with their keys: the weights do not tell what a register attacker finds."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.plan import load_plan
+from postrand.workflow.as_is import NO_REGISTER
+from postrand.workflow.comparison import figures_of
+from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.larger import by_weights, weights_smaller
+
+TOO_LOW = "rest on the weights alone, and can be much too low"
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert not result.exit_code, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    """A population of 20,000 in which a birth date, with sex and area, is nearly always one person's."""
+    rng = np.random.default_rng(12)
+    days = pd.to_datetime("1940-01-01") + pd.to_timedelta(rng.integers(0, 365 * 60, 20_000), unit="D")
+    area = rng.integers(1, 20, 20_000)
+    return pd.DataFrame({"born": days.strftime("%d/%m/%Y"), "sex": rng.choice(["f", "m"], 20_000), "area": area})
+
+
+@pytest.fixture(scope="module")
+def plan(people, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sparse")
+    people.sample(1_000, random_state=1).assign(w=20).to_csv(folder / "s.csv", index=False)
+    recode = "age=born:bands:1940,1960,1980,1990;unit=year;format=%d/%m/%Y"
+    keys = ("--keys", "sex,area,age", "--weight", "w", "--recode", recode, "--drop", "*")
+    run("init", folder / "s.csv", *keys, "--out", folder / "plan")
+    return folder / "plan" / "plan.toml"
+
+
+def test_the_register_attacker_s_figures_of_a_sparse_file_are_not_told(plan, people):
+    found = figures_of(load_plan(plan))
+    truth = (1 / people.groupby([*people]).born.transform("size")).mean()
+    assert truth > 0.98  # who is found by exact values is nearly everybody, where weights of 20 would say 16%
+    assert not [code for code in found.as_is if code.startswith("register")]
+    assert found.as_is["correct_matches"] > 990
+    assert NO_REGISTER in found.risk_notes
+    assert found.risk("register_matches").before < 1_000 / 5
+    text = run("explain", plan)
+    assert "up to all can be found" in text
+    assert "a register of the population" in text  # of the recoded file
+
+
+def test_figures_by_weights_are_doubted_where_many_records_are_alone():
+    def told(alone: float, tau2: float) -> tuple[str, ...]:
+        codes = {"individual_risk": alone, "register_matches": 9.0, "tau2": tau2}
+        return by_weights(RiskFigure(code, code, value, 0.1, "") for code, value in codes.items())
+
+    assert TOO_LOW in told(0.5, 4.0)[0]
+    assert told(0.3, 4.0) == ()
+    assert told(0.5, 12.0) == ()  # two estimates contradict each other, and that is said
+    assert by_weights([RiskFigure("individual_risk", "", 0.9, 0.1, "")]) == ()
+
+
+def test_a_risk_is_larger_where_its_figures_are():
+    (one,) = weights_smaller([RiskFigure("register_risk", "Mean", 0.36, 0.1, "share")], {"register_risk": 0.34})
+    assert one.startswith("Mean: larger in the recoded file")
+    assert weights_smaller([RiskFigure("register_risk", "", 0.3401, 0.1, "share")], {"register_risk": 0.34}) == ()
+
+
+def test_a_recoded_number_that_singles_out_is_not_released_and_every_way_is_tried(tmp_path):
+    """Its ranks would be those of the recoded values, so that no plan can move it too."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "area": rng.integers(1, 5, 500).astype(str)})
+    frame["pay"] = np.round(rng.lognormal(8, 0.5, 500), 0).astype(int)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    roles = ("--keys", "sex,area", "--other", "pay", "--recode", "pay=top:6000")
+    run("init", tmp_path / "s.csv", *roles, "--out", tmp_path / "first")
+    told = run("advise", tmp_path / "s.csv", "--codebook", tmp_path / "first/codebook.toml", "--out", tmp_path / "a")
+    assert "pay is not released: recoded so, it singles out" in told
+    assert "choose wider bands or a coarser rounding" in told
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d"])
+def test_the_form_of_dates_that_is_proposed_is_theirs(form, tmp_path):
+    days = pd.date_range("1950-01-13", periods=300, freq="41D").strftime(form)
+    pd.DataFrame({"born": days, "sex": ["f", "m"] * 150}).to_csv(tmp_path / "s.csv", index=False)
+    words = (
+        "init",
+        tmp_path / "s.csv",
+        "--keys",
+        "sex",
+        "--recode",
+        "age=born:bands:1950,1970",
+        "--out",
+        tmp_path / "o",
+    )
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    numbers = form == "%Y%m%d"  # which are read as numbers, and put into the last band
+    assert done.exit_code == (0 if numbers else 4)
+    assert numbers or f";format={form}" in done.output.replace("\n", " ")
+
+
+def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(plan, tmp_path):
+    """Counted from the subsets of the plan that is written: each triple's chance is the sum of theirs."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({n: rng.integers(0, 4, 2_000).astype(str) for n in "abcde"})
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    told = run("advise", tmp_path / "s.csv", "--keys", "a,b,c,d,e", "--limit", "epsilon <= 4", "--out", tmp_path / "p")
+    assert "three perturbed variables together are shown by about" in told
+    run("protect", "--plan", tmp_path / "p/plan-1.toml", "--out", tmp_path / "r")
+    stated = json.loads((tmp_path / "r/mechanism.json").read_text())["split"]["subsets"]
+    law = [({*one["variables"]}, one["weight"] / 2**53) for one in stated]
+    triples = [{a, b, c} for a in "abcde" for b in "abcde" for c in "abcde" if a < b < c]
+    shares = [sum(p for names, p in law if triple <= names) for triple in triples]
+    assert f"about {2000 * min(shares):,.0f} to {2000 * max(shares):,.0f} of 2,000 records" in told
