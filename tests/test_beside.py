@@ -131,7 +131,7 @@ def test_plans_beside_a_folder_have_the_worth_of_the_same_frequencies(found):
     own = next(one for one in plan.own if one.variables == ("sex",))
     assert f"{own.effective_records:,.0f}" in line
     assert "Worth, in unperturbed records, with this file's own frequencies" in text
-    assert "how frequent combinations of keys are" in text.partition("plan: ")[2]  # of the plan, not of both
+    assert "The informed attacker knows the keys of a person" in text.partition("plan: ")[2]  # of the plan, not of both
     assert json.loads(json.dumps(found.to_dict()))["plans"][1]["epsilon"] is None
 
 

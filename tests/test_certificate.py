@@ -146,8 +146,8 @@ def test_epsilons_that_mean_nothing_are_refused(epsilon):
 
 COVERED = "The guarantee is per record and covers only the values of: {}."
 PERSONS = (
-    "Not covered: that a person is in the file. Not certified: what several records of one person or household reveal "
-    "together; a record's ε counts once for each of them."
+    "Not covered: that a person is in the file. Of several records of one person or household nothing is certified but "
+    "that a record's ε counts once for each of them."
 )
 RR2 = randomised_response(2, 1.0)
 

@@ -66,7 +66,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
             levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
             unit_epsilon={"household": 5.0},
             unit_records={"household": 5},
-            as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0},
+            as_is={"joint_household_risk_above": 0.99, "correct_matches": 1000.0, "register_matches": 9.0},
         ),
         policy,
         certificate,

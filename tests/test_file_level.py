@@ -221,13 +221,13 @@ CONDITIONS: list[tuple[Mechanism, Facts, dict[str, Any], str]] = [
         Mechanism([replace(BLOCKS[0], provenance="confidential"), BLOCKS[1]], BOOK),
         Facts(),
         {"code": "confidential_prior", "blocks": [["sex"]]},
-        "confidential frequencies: sex",
+        "confidential records: sex",
     ),
     (
         Mechanism([BLOCKS[0], replace(BLOCKS[1], budget="confidential")], BOOK),
         Facts(),
         {"code": "confidential_prior", "blocks": [["area"]]},
-        "confidential frequencies: area",
+        "confidential records: area",
     ),
     (
         Mechanism([replace(BLOCKS[0], provenance="unstated"), BLOCKS[1]], BOOK),
@@ -553,7 +553,7 @@ OWN = "privacy = {model = 'differential', epsilon = 0.847298}"
     [
         ("[release]\nshuffle = false", "", "original order"),
         ("[release]\nshuffle = false\nrelease_ids = true", "", "ids are released"),
-        ("", 'prior = "file"', "confidential frequencies"),
+        ("", 'prior = "file"', "confidential records"),
         ("", f"matrix = [[0.7, 0.3], [0.3, 0.7]]\n{OWN}", "not stated"),
     ],
 )

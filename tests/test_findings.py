@@ -352,7 +352,7 @@ def test_a_household_variable_is_a_finding(tmp_path):
     assert set(one.figures) == {"constant", "majority", "single", "blind"}
     assert one.figures["majority"] > one.figures["single"]
     assert "the best guess without the release in about" in one.sentence
-    assert "a guess without the release in about" in one.brief
+    assert "without the release in about" in one.brief
     assert "the most common released value of the members is the true value in about" in one.sentence
 
 

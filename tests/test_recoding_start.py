@@ -289,6 +289,7 @@ def test_no_small_count_is_shown(file, tmp_path):
             "low=age:missing=-8",
             "the part 'missing=-8' was not understood: behind 'missing' stands '=', not ':'; write ",
         ),
+        ("sex=groups:woman=1;man=2", "groups have | between them"),
         ("low=age:missing", "the part 'missing' was not understood: behind 'missing' stands nothing, not ':'"),
         ("age: round 10 missing=keep", "the part 'age: round 10 missing' was not understood: before the first '='"),
         (

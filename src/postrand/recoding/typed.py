@@ -101,6 +101,10 @@ def _options(step: str) -> dict[str, Any]:
             what = f"the part {option!r} was not understood: behind ; stand options as OPTION=VALUE"
             fix = "write " + re.sub(r"^\s*(\w+)\s*:\s*", r";\1=", option) if ":" in option else ""
             raise SpecificationError(sentence(what, got=step, wanted=FORM, fix=fix))
+        if kind.strip() == "groups" and name.strip() not in (*OWN, "others"):
+            what = f"the part {option!r} was not understood: behind ; stand options, and groups have | between them"
+            fix = f"write |{option.strip()}"
+            raise SpecificationError(sentence(what, got=step, wanted="groups:NEW=OLD,OLD|NEW=OLD;others=REST", fix=fix))
         _add(found, _value(name.strip(), held), step)
     if "table" in found and len(found.get("bands", ())) == 1:
         found["bands"] = found["bands"][0]  # how many bands, not an edge

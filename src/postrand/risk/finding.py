@@ -96,9 +96,11 @@ class Finding:
             return f"{text}; {alone} in one that its size alone singles out"
         if "majority" in figures:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
-            text = f"members of a household mostly have the same {about}: together they show it truly in {whole} of "
-            blind = f", a guess without the release in {share_text(figures['blind'])}" if "blind" in figures else ""
-            return f"{text}the households, one member alone in {single}{blind}"
+            text = (
+                f"members of a household share {about}: from what all of them show it is guessed rightly in {whole} of "
+            )
+            blind = f", without the release in {share_text(figures['blind'])}" if "blind" in figures else ""
+            return f"{text}the households, from one member in {single}{blind}"
         if self.code == "regroups":
             return self.sentence.rpartition("; ")[0]
         first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")

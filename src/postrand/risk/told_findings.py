@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -126,7 +126,9 @@ def weighing(
             text += f" and reveal {listed(one.about)}, which {are} perturbed or not released: {of}{best.in_words}"
         text += "" if one.cost is None else f"; {one.cost.in_words}"
         figures = {f"{pair.perturbed}: {n}": getattr(pair, n) for pair in one.much for n in TOLD}
-        figures |= {"alone": sample.share_alone(one.name)} | ({} if one.cost is None else asdict(one.cost))
+        figures |= {"alone": sample.share_alone(one.name)} | (
+            {} if one.cost is None else asdict(replace(one.cost, of=""))
+        )
         decided = one.name in as_is and not one.about
         yield Finding("weights", (one.name,), one.about, text, figures, False, decided)
 

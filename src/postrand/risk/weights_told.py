@@ -78,7 +78,7 @@ class Rounded:
     of it; ``effective`` the change of Kish's effective number of records, ``(Σ w)² / Σ w²``, as a share of it. Both are
     changes from the weights of the file. ``again``: the codebook rounds them already, and this would take its place.
     ``behind``: it recodes them in another way, this would be one more step, and both are changes from its results.
-    ``right``: the share of the records in which the best guess of ``about`` would still be right, from such weights.
+    ``still``: the share of the records in which the best guess of ``of`` would still be right, from such weights.
     """
 
     base: float
@@ -88,8 +88,8 @@ class Rounded:
     effective: float
     again: bool = False
     behind: bool = False
-    about: str = ""
-    right: float = 0.0
+    of: str = ""
+    still: float = 0.0
 
     @property
     def in_words(self) -> str:
@@ -106,7 +106,7 @@ class Rounded:
     @property
     def _left(self) -> str:
         """What such weights still say."""
-        return f"; then the best guess of {self.about} is right in about {100 * self.right:.0f}" if self.about else ""
+        return f"; then the best guess of {self.of} is right in about {100 * self.still:.0f}" if self.of else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def weighed(
             cost = replace(cost, behind=True)
         about = most_told(much).perturbed if much else ""
         if cost is not None and number is not None and (codes := true.get(about)) is not None:
-            cost = replace(cost, about=about, right=_right(number, cost.base, codes))
+            cost = replace(cost, of=about, still=_right(number, cost.base, codes))
         yield Weighed(name, exact[1], much, cost)
 
 

@@ -29,14 +29,14 @@ RISK_MEANINGS: Mapping[str, str] = {
 
 LEARNS = (
     "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
-    "of keys are, the release tells. One who knows the keys of all persons knows that too, and finds somewhat more: "
-    "for them the figures after the plan are no upper bound."
+    "of keys are, the release tells. One who knows the keys of all persons finds somewhat more: for them the figures "
+    "after the plan are no upper bound."
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
     "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
-    "of keys are, the release tells, or the keys of all persons: each figure after the plan is the larger of these "
-    "two. Who matches all persons to all records at once may find more."
+    "are, the release tells, or the keys of all persons: the larger of both figures stands after the plan. Who matches "
+    "all at once may find more. Largest risks vary by chance."
 )
 """The same where both knowledges were tried."""
 

@@ -16,8 +16,7 @@ COUNTED = {
 def _of(unit: str, units: str) -> dict[str, str]:
     return {
         f"limit.several_{unit}": (
-            f"Not certified: what several records of one {unit} reveal together; a record's ε counts once for each of "
-            "them."
+            f"Of several records of one {unit} nothing is certified but that a record's ε counts once for each of them."
         ),
         f"limit.shared_{unit}": (
             f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "

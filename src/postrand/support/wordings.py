@@ -151,8 +151,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "limit.original_order": "Records are in their original order.",
         "limit.ids": "Record ids are released.",
         "limit.persons": (
-            "Not covered: that a person is in the file. Not certified: what several records of one person or household "
-            "reveal together; a record's ε counts once for each of them."
+            "Not covered: that a person is in the file. Of several records of one person or household nothing is "
+            "certified but that a record's ε counts once for each of them."
         ),
         # What the file says as a whole, and which conditions fail where it says nothing as a whole.
         "file.level": (

@@ -24,8 +24,8 @@ NOT_AT_HAND = (
 )
 
 NO_REGISTER = (
-    "the register attacker's figures before recoding are not computed: by the weights alone they would be far too low, "
-    "because most records there are alone with their keys, and perhaps also in the population; up to all can be found"
+    "the register attacker's figures before recoding are not computed: most records there are alone with their keys, "
+    "and by the weights alone the figures would be far too low; up to all can be found"
 )
 SPARSE = 0.6
 """Of a file in which the mean of 1/f is more, f the records with the same keys, weights do not tell the register's."""

@@ -283,6 +283,7 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     name = f"{NAMES['effective_records']}: {about}"
     least = figures.least_own(held)
     if least is not None and shown(least.effective_records) != shown(min(values)):
+        after = after.replace(" at least", " if all were equally frequent")
         after += f"; {_least(least.effective_records or 0.0, rule.limit)} {BASES['file']} ({least.name})"
     return Verdict(name, limit, f"{figures.records:,}", after if chosen else "none", met, "; ".join(why))
 
