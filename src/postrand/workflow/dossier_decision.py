@@ -49,10 +49,7 @@ MEMBERS = "informed attacker, who knows the keys of all members of a household"
 LISTS = "register attacker, who does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
-INFORMED = (
-    "The informed attacker knows the keys of a person of the file, the matrices and the release, and links the person "
-    "to the most likely record."
-)
+INFORMED = "The informed attacker also has the matrices, and links a person to the most likely record."
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
