@@ -49,10 +49,7 @@ MEMBERS = "informed attacker, who knows the keys of all members of a household"
 LISTS = "register attacker, who does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
-INFORMED = (
-    "The informed attacker knows the keys of a person of the file, the matrices and the release, and links the person "
-    "to the most likely record."
-)
+INFORMED = "The informed attacker has the matrices and the release, and links the person to the most likely record."
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
@@ -167,13 +164,11 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
-        yield " ".join((INFORMED, *(figures.knowledge or (LEARNS,))))
+        yield " ".join((*(figures.knowledge or (LEARNS,)), INFORMED))
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
-        yield (
-            f"Before means {figures.before_is}: there, {_percent(alone.before)} of the records are alone with their "
-            "values of the keys."
-        )
+        share = _percent(alone.before)
+        yield f"Before means {figures.before_is}: there, {share} of the records are alone with their keys."
     if codes & REGISTERED:
         yield REGISTER
 
