@@ -9,10 +9,12 @@ from playwright.sync_api import Browser
 _OBJECT = re.compile(rb"(?<!\d)(\d+) 0 obj\b(.*?)\bendobj", re.DOTALL)
 
 
-def printed(browser: Browser, page: Path) -> list[str]:
-    """Return the words of each page that a file is printed on, on paper of the size that it asks for."""
-    opened = browser.new_page()
+def printed(browser: Browser, page: Path, paper: str = "") -> list[str]:
+    """Return the words of each page that a file is printed on: on paper of this size, else of the one it asks for."""
+    opened = browser.new_page(bypass_csp=True)  # the page lets in no style but its own
     opened.goto(page.as_uri())
+    if paper:
+        opened.add_style_tag(content=f"@page {{ size: {paper} }}")
     found = words(opened.pdf(prefer_css_page_size=True))
     opened.close()
     return found

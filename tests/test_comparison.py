@@ -61,6 +61,10 @@ def test_the_risk_before_is_that_of_the_file(figures):
         assert before["individual_risk_above"] == pytest.approx((1 / sizes > 0.2).mean())
         by_house = 1 - np.prod(1 - (1 / sizes).reshape(-1, 3), axis=1)
         assert before["household_risk"] == pytest.approx(by_house.mean())
+        means = [f"{who}{code}" for who in ("", "register_") for code in ("household_risk", "joint_household_risk")]
+        assert {one.code: one.households for one in found.risks if one.households} == dict.fromkeys(
+            means, len(by_house)
+        )
 
 
 def test_every_measure_is_known_on_both_sides(figures):

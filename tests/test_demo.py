@@ -1,5 +1,8 @@
 """The demo: real microdata from a dependency, protected and recovered."""
 
+import dataclasses
+import itertools
+
 import numpy as np
 import pytest
 
@@ -87,6 +90,33 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     assert all(one.name.replace(" ", "") in "".join(long[2:]) for one in LONG.ways)
     kept = [(page.count("26.0"), "Probability,inpercent" in page) for page in public if page.count("26.0") > 2]
     assert kept == [(22, True)]  # the largest matrix, of educ, is on one page with its caption
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_two_sheets_to_sign_fit_on_a4_and_on_us_letter(demo, tmp_path):
+    """The longest pages of each kind: no rule, many rules, few and many columns and measures, a key from a seed."""
+    book = Codebook(tuple(Variable("variable" * 9 + str(k), role="key", categories=("a", "b")) for k in range(40)))
+    certificate = certify(Mechanism([Block((v.name,), randomised_response(2, 1.0)) for v in book.variables], book))
+    rules = (Verdict("a rule of a measure " * 3, "at most 1 for all", "2", "3 and so on", False),) * 9
+    full = [demo[0] / "dossier" / "decision.html"]
+    for many, (ways, measures, private) in enumerate(itertools.product((5, 60), (3, 12), (True, False))):
+        risks = LONG.risks[:measures]
+        plan = dataclasses.replace(LONG, ways=tuple(w for w in LONG.ways if int(w.name[-2:].strip("_")) < ways))
+        plan = dataclasses.replace(plan, risks=risks, unit_epsilon={"household": 5.0}, unit_records={"household": 5})
+        for policy in (None, PolicyCheck("", "", rules)):
+            about = decision_of(plan, policy, certificate, FOUND)
+            about = dataclasses.replace(about, is_private=private, worth=("worth of so many words " * 6,) * 3)
+            full.append(tmp_path / f"{many}-{policy is None}.html")
+            full[-1].write_text(report.decision_page(about, manifest="f00d" * 16), "utf-8")
+    with browsing() as browser:
+        for path in full:
+            for paper in ("A4", "letter"):
+                first, second, *last = printed(browser, path, paper)
+                assert "Whatisguaranteed,whateveranattackerknows" not in first, (path.name, paper)
+                assert "Whatisguaranteed,whateveranattackerknows" in second, (path.name, paper)
+                assert "Place,dateandsignature" in second, (path.name, paper)
+                assert bool(last) == (path != full[0]), (path.name, paper)
 
 
 def test_the_sample_survey_is_written_once_and_is_the_survey_of_2006(tmp_path):

@@ -90,7 +90,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
-        "the keys of all members of a household Households with such a risk above 20% 99% 74% 21%",
+        "the keys of all members of a household Households found with a chance above 20% 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "The office's policy: 1 of 2 rules is not met (each with its limit: on the second page).",
         "Not met: Records alone; at most 1%, before 46%, after 97%.",
@@ -157,6 +157,19 @@ def test_a_bound_is_rounded_up_wherever_it_is_shown() -> None:
     text = Page(report.decision_page(decision_of(found, None, certify(law())))).text
     assert "90% at most 16.3%" in text
     assert found.sides("joint_household_risk")[-1] == ("16.3%", "after, at most")
+
+
+def test_households_that_are_found_are_counted_as_persons_are() -> None:
+    risks = (
+        RiskFigure("household_risk", "", 0.5, 0.0131, "share", households=3200),
+        RiskFigure("joint_household_risk", "", 0.934, 0.084331, "share", households=3200),
+    )
+    text = Page(report.decision_page(decision_of(figures(risks=risks), None, certify(law())))).text
+    assert "Households with a member found rightly 1,600 (50%) 41.9 (1.31%)" in text
+    assert "Households found rightly 2,989 (93.4%) 270 (8.43%)" in text  # 0.084331 · 3,200 = 269.9
+    bound = figures(risks=risks[1:], shared_draws=("counted for each member", True))
+    text = Page(report.decision_page(decision_of(bound, None, certify(law())))).text
+    assert "2,989 (93.4%) at most 270 (8.44%)" in text
 
 
 def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:

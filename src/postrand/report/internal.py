@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,18 +16,15 @@ DECISION, DETAILS = "decision.html", "dossier.html"
 """The two pages to sign, and the whole dossier: files of one folder, which refer to each other."""
 _LINE = 96
 """Characters of a line of the printed sheet, on the safe side."""
-_BESIDE, _TREATED, _USUAL = 60, 14, 6
-"""Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them, and
-how many of them take no room from notes."""
+_BESIDE, _TREATED = 60, 13
+"""Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them."""
 _LAST, _FULL = " (all are on the last page)", " (last page)"
-_MOST = 15
-"""Rows of the longest table of risk, of measures and attackers; where there are fewer, there is room for sentences."""
-_FIRST, _FEWEST, _EACH = 20, 12, 4
-"""Lines of sentences that the first sheet has beside the longest table, those that it has at least, whatever else it
-has, and those that lists which come later keep."""
+_FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 40, 12, 4, 3
+"""Lines of the first sheet, on the smaller of A4 and US Letter, for the table of risk, what is done, and sentences;
+those that sentences have at least, those that lists which come later keep, and those of a release not private."""
 _CHECKS = 5
 """Lines that rules which are not met have on the first sheet; all rules are on the second one."""
-_SECOND, _CLAIMS, _LEAST, _WORTH = 23, 7, 7, 6
+_SECOND, _CLAIMS, _LEAST, _WORTH = 23, 7, 7, 5
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth."""
 _CELLS, _RULES, _HEAD = (37, 26, 12, 22), 12, 2
@@ -133,13 +131,14 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     """
     treated = beside(found.treated)
     rows = len(found.risks) + len({row.attacker for row in found.risks})
-    lines = max(_FIRST + _MOST - rows - max(_rows(treated) - _USUAL, 0), _FEWEST)
-    (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines, _CHECKS)
-    notes = fitted(found.notes, lines)
+    lines = max(_FIRST - rows - _rows(treated), _FEWEST) - (0 if found.is_private else _NOT_PRIVATE)
+    held = bool(found.notes)  # a line for the notes, or for how many of them are left out
+    (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines - held, _CHECKS)
+    notes = fitted(found.notes, lines + held)
     rules, taken = fitted_rows(found.rules, _RULES)
     second = _SECOND - taken - _HEAD * bool(rules)
     claims = fitted(found.claims, max(second - _LEAST, _CLAIMS))
-    (limits,), _ = briefly((found.limits,), max(second - lines_of(claims[0]), _LEAST))
+    (limits,), _ = briefly((found.limits,), max(second - lines_of(claims[0]) - bool(claims[1]), _LEAST))
     return (
         environment()
         .get_template("decision.html")
@@ -224,22 +223,25 @@ def in_full(lists: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[st
 
 
 def beside(treated: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what is done to which columns: in full where there is room, else the first line of each.
+    """Return what is done to which columns: in full where there is room, else the first line of the longest ones.
 
     >>> beside([("Perturbed", "sex, age")])
     [('Perturbed', 'sex, age')]
     >>> [text[-40:] for _, text in beside([("Not released", "column, " * 200)])]
     ['lumn, column… (all are on the last page)']
     """
-    if _rows(treated) <= _TREATED:
-        return [*treated]
-    rest = _BESIDE - len(_LAST)
-    return [(name, text if len(text) <= 2 * _BESIDE else cut(text, rest) + _LAST) for name, text in treated]
+    shown = [*treated]
+    while _rows(shown) > _TREATED:
+        place, (name, text) = max(enumerate(shown), key=lambda one: len(one[1][1]))
+        if len(text) <= _BESIDE:
+            break
+        shown[place] = (name, cut(text, _BESIDE - len(_LAST)) + _LAST)
+    return shown
 
 
 def _rows(treated: Sequence[tuple[str, str]]) -> int:
     """Return how many printed lines it takes."""
-    return sum(-(-len(text) // _BESIDE) for _, text in treated)
+    return sum(len(textwrap.wrap(text, _BESIDE)) for _, text in treated)
 
 
 def lines_of(sentences: Sequence[str]) -> int:
@@ -254,7 +256,7 @@ def lines_of(sentences: Sequence[str]) -> int:
 def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
     """Return the first sentences that fill so many printed lines at most, and the number of those left out.
 
-    A sentence that alone is longer is cut; none is kept where there is no line.
+    That number has a line of its own. A sentence that alone is longer is cut; none is kept where there is no line.
 
     >>> fitted(["short", "long " * 60, "last"], 3)
     (['short'], 2)
@@ -262,6 +264,7 @@ def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
     [190]
     """
     kept: list[str] = []
+    lines -= len(sentences) > 1 and lines_of(sentences) > lines
     for text in sentences if lines > 0 else ():
         needed = lines_of([text])
         if kept and needed > lines:

@@ -92,6 +92,7 @@ class RiskFigure:
     ``code`` names it in policies and JSON. ``unit``: ``records``, ``share`` (0 to 1) or ``records in a class``.
     ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
     those of the records in smaller classes. ``of_two``: after is the larger of two knowledges of the informed attacker.
+    ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
     """
 
     code: str
@@ -102,11 +103,12 @@ class RiskFigure:
     why: str = ""
     shares: tuple[Share, ...] = field(default=(), repr=False)
     of_two: bool = False
+    households: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         names = ("code", "measure", "before", "after", "unit")
-        more = {name: value for name in ("why", "of_two") if (value := getattr(self, name))}
+        more = {name: value for name in ("why", "of_two", "households") if (value := getattr(self, name))}
         return {name: getattr(self, name) for name in names} | more
 
 
@@ -180,8 +182,10 @@ def risk_figures(
         why = NO_KEYS if truth is None else "the file has no records"
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
+    many = 0 if truth.household is None else int(np.unique(truth.household).size)
+    exposed = exposure_figures(attacks.before, attacks.after, attacks.why)
     return (
-        *exposure_figures(attacks.before, attacks.after, attacks.why),
+        *(replace(one, households=many) if one.code in _MEANS else one for one in exposed),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
         *class_figures(truth.keys, drawn, attacks.why, of_split=isinstance(attacks.law, SplitLaw)),
     )
@@ -237,6 +241,8 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, 
         (NO_SHARE, NO_HOUSEHOLD),
     ),
 )
+_MEANS = frozenset(code for code, *_ in _SPREADS if "household" in code)
+"""The measures that are means over households."""
 
 
 def _part(spread: Spread | None, part: str) -> float | None:

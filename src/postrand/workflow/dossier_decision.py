@@ -14,8 +14,10 @@ from postrand.privacy.words import unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
+from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
+from postrand.support.exact import format_upper
 from postrand.support.measure_names import LEARNS, of_records
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital
@@ -33,11 +35,11 @@ MEASURES = {
     "correct_matches": "Persons found rightly",
     "individual_risk_largest": "Largest chance that a person is found",
     "individual_risk_above": f"Persons found with a chance above {_HIGH}",
-    "household_risk": "Risk that a member of a household is found: mean",
-    "household_risk_above": f"Households with such a risk above {_HIGH}",
-    "joint_household_risk": "Risk of a household: mean",
-    "joint_household_risk_largest": "Risk of a household: largest",
-    "joint_household_risk_above": f"Households with such a risk above {_HIGH}",
+    "household_risk": "Households with a member found rightly",
+    "household_risk_above": f"Households with a member found with a chance above {_HIGH}",
+    "joint_household_risk": "Households found rightly",
+    "joint_household_risk_largest": "Largest chance that a household is found",
+    "joint_household_risk_above": f"Households found with a chance above {_HIGH}",
     "register_matches": "Persons found rightly",
     "register_risk_largest": "Largest chance that a person is found",
     "tau1": "Records unique in the file and the population (τ1)",
@@ -134,13 +136,27 @@ def _attacker(code: str) -> str:
 
 
 def _shown(one: RiskFigure, side: str, records: int, *, most: bool = False) -> str:
-    """Return a number of records with its share, and a share as it is; ``most``: rounded up, as a bound."""
+    """Return a number with its share, of records or of households, and another share as it is; ``most``: rounded up.
+
+    >>> _shown(RiskFigure("joint_household_risk", "", 0.99, 0.0843, "share", households=3200), "after", 7130)
+    '270 (8.43%)'
+    """
     value, text = getattr(one, side), figure(one, side, most=most)
+    if value is not None and one.households:
+        return f"{_found(value * one.households, most=most)} ({text})"
     if value is None or one.unit == "share" or not records:
         return text
     if 0 < value < _FEW:
         return f"fewer than {_FEW:g}"
     return f"{text} ({_percent(value / records)})" if value >= 1 else text
+
+
+def _found(expected: float, *, most: bool) -> str:
+    """Return how many households are expected to be found; ``most``: rounded up, as a bound."""
+    if 0 < expected < _FEW:
+        return f"fewer than {_FEW:g}"
+    value = float(format_upper(expected, 3)) if most else expected
+    return f"{value:,.0f}" if value == int(value) else decimal(value)
 
 
 def _percent(share: float) -> str:
@@ -164,13 +180,11 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
-        yield " ".join((INFORMED, *(figures.knowledge or (LEARNS,))))
+        yield " ".join((*(figures.knowledge or (LEARNS,)), INFORMED))
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
-        yield (
-            f"Before means {figures.before_is}: there, {_percent(alone.before)} of the records are alone with their "
-            "values of the keys."
-        )
+        share = _percent(alone.before)
+        yield f"Before means {figures.before_is}: there, {share} of the records are alone with their keys."
     if codes & REGISTERED:
         yield REGISTER
 
