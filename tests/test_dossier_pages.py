@@ -57,7 +57,7 @@ WAYS = (
 def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     mechanism = law()
     rules = (Verdict("ε", "at most 2", "none", "1", True), Verdict("Records alone", "at most 1%", "46%", "97%", False))
-    policy = PolicyCheck("p", "", rules)
+    policy = PolicyCheck("p", "", rules, not_ruled="No rule is about households.")
     certificate = certify(mechanism, [Claim(DifferentialPrivacy(1.0), (MARKUP,))])
     found = decision_of(
         figures(
@@ -93,7 +93,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "the keys of all members of a household Households found with a chance above 20% 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "The office's policy: 1 of 2 rules is not met (each with its limit: on the second page).",
-        "Not met: Records alone; at most 1%, before 46%, after 97%.",
+        "Not met: Records alone; at most 1%, before 46%, after 97%. No rule is about households.",
         "Result Records alone at most 1% 46% 97% not met ε at most 2 none 1 met",  # those that are not met come first
         "Income tells the rest. Few.",
         "Released as recoded, not perturbed weight",

@@ -111,6 +111,34 @@ def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
     assert "[ledger]" in alone.step
 
 
+def test_what_no_rule_is_about_is_said_where_the_release_has_it(figures):
+    """Rules that are all met say nothing of what none of them looks at."""
+
+    def left(plan, **rules):
+        made = [{"measure": name, **options} for name, options in rules.items()]
+        return check_policy(plan, policy_from_dict({"rules": made})).not_ruled
+
+    few, never = {"at_most": 5}, {"never": ["pay"]}
+    later = "earlier and later releases of the same persons"
+    clear = dataclasses.replace(figures, unperturbed=("pay",), findings=("pay singles out records",))
+    assert left(clear, epsilon=few) == f"No rule is about households, unperturbed columns or {later}."
+    assert left(clear, household_epsilon=few, unperturbed=never) == f"No rule is about {later}."
+    assert left(clear, joint_household_risk={"at_most": 0.5}, unperturbed=never, total_epsilon=few) == ""
+    alone = dataclasses.replace(figures, risks=(), ways=(), unperturbed=())
+    assert left(alone, epsilon=few) == f"No rule is about {later}."
+    page = str(check_policy(clear, policy_from_dict({"rules": [{"measure": "epsilon", "at_most": 5}]})))
+    assert page.endswith(f"1 of 1 rules are met\nNo rule is about households, unperturbed columns or {later}.")
+
+
+def test_the_least_worth_of_tables_says_under_which_frequencies_it_is(figures):
+    equal, own = TableWorth(("sex", "age"), 69.2, N), TableWorth(("sex", "age"), 67.8, N)
+    of_one = dataclasses.replace(figures, two_way=(equal,), own=(own,), two_left=())
+    rule = {"measure": "effective_records", "at_least": 60, "tables": "two-way"}
+    other = "68 with this file's own frequencies (sex × age)"
+    assert verdict(of_one, **rule).after == f"69 if all were equally frequent; {other}"
+    assert verdict(dataclasses.replace(of_one, own=()), **rule).after == "69 at least"
+
+
 def test_a_limit_divides_the_plans_that_meet_it(figures):
     after = figures.risk("correct_matches").after
     assert verdict(figures, measure="correct_matches", at_most=after * 1.01).is_met

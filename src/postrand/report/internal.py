@@ -19,7 +19,7 @@ _LINE = 96
 _BESIDE, _TREATED = 60, 13
 """Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them."""
 _LAST, _FULL = " (all are on the last page)", " (last page)"
-_FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 40, 12, 4, 3
+_FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 41, 12, 4, 3
 """Lines of the first sheet, on the smaller of A4 and US Letter, for the table of risk, what is done, and sentences;
 those that sentences have at least, those that lists which come later keep, and those of a release not private."""
 _CHECKS = 5

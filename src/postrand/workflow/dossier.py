@@ -142,7 +142,8 @@ class Dossier:
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         captions |= {DESIGNS: (DESIGNS_CAPTION,), **dict.fromkeys(curves, (CURVES_CAPTION,))}
         said = f"Before: {self.figures.before_is}."
-        captions |= {POLICY: (said,), RARE: (said,)}
+        about = () if self.policy is None or not self.policy.not_ruled else (self.policy.not_ruled,)
+        captions |= {POLICY: (said, *about), RARE: (said,)}
         captions[RISK] = (said, *self.figures.only_keys, *CAPTION, *self.figures.knowledge)
         captions[HOW] = (f"Records leave in {ORDERS[certificate.facts.order_is_shuffled]}.",)
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
@@ -153,8 +154,8 @@ class Dossier:
             pictures |= {title: drawn} if drawn else {}
             captions |= {title: words} if words else {}
         stage(Stage.REPORTS)
-        about = (mechanism, certificate, summary, data_path.name)
-        return report.internal_report(*about, {**sections, **tables}, pictures, captions, public=self.public)
+        made = (mechanism, certificate, summary, data_path.name)
+        return report.internal_report(*made, {**sections, **tables}, pictures, captions, public=self.public)
 
     def exposed(self) -> list[dict[str, object]]:
         """Return the rows of the informed attacker, of persons and of households, before and after."""

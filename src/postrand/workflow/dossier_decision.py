@@ -205,7 +205,7 @@ def _worth(figures: PlanFigures) -> Iterator[str]:
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:
-    """Yield whether the policy is met, and each rule that is not, with its limit."""
+    """Yield whether the policy is met, each rule that is not, with its limit, and what no rule is about."""
     if policy is None:
         return
     if policy.is_met:
@@ -218,6 +218,8 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
         yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."
+    if policy.not_ruled:
+        yield policy.not_ruled
 
 
 def _rules(policy: PolicyCheck | None) -> Iterator[tuple[str, ...]]:

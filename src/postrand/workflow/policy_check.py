@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKNOWN, TableWorth, reason_of, shown
 from postrand.report.text import beside_limit, decimal
+from postrand.risk.finding import listed
 from postrand.risk.modelled import NO_SHARE
 from postrand.support.exact import upper_level
 from postrand.support.showing import few
@@ -73,7 +74,8 @@ class PolicyCheck:
 
     ``notes`` say why a risk can be larger after the plan than before, how far numbers move, which recodes
     merge too few, and which codes for no answer count as values; ``ledger`` what that of the plan would say;
-    ``findings`` what unperturbed columns give away, of which no rule is.
+    ``findings`` what unperturbed columns give away, of which no rule is; ``not_ruled``, in a sentence, what the release
+    has and no rule is about.
     """
 
     plan: str
@@ -84,6 +86,7 @@ class PolicyCheck:
     before_is: str = AS_IS
     ledger: Outlook | None = None
     findings: tuple[str, ...] = ()
+    not_ruled: str = ""
 
     @property
     def is_met(self) -> bool:
@@ -122,6 +125,7 @@ class PolicyCheck:
             "rules": rules,
             "notes": list(self.notes),
             "findings": list(self.findings),
+            "not_ruled": self.not_ruled,
             **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
         }
 
@@ -149,6 +153,7 @@ class PolicyCheck:
                 *([] if self.ledger is None else ["", *outlook_lines(self.ledger)]),
                 "",
                 total,
+                *[self.not_ruled] * bool(self.not_ruled),
             ]
         )
 
@@ -184,7 +189,20 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
     found = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
-    return dataclasses.replace(found, findings=tuple(text for text in figures.findings if text not in notes))
+    told = tuple(text for text in figures.findings if text not in notes)
+    return dataclasses.replace(found, findings=told, not_ruled=_not_ruled(ruled, figures))
+
+
+def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
+    """Return in a sentence what leaves and no rule is about, and other releases; "" where the rules are about all."""
+    known = figures.risk("household_risk")
+    has_households = any(one.way == "new numbers" for one in figures.ways) or (
+        known is not None and known.before is not None
+    )
+    left = ["households"] * (has_households and not any("household" in measure for measure in ruled))
+    left += ["unperturbed columns"] * bool(figures.unperturbed and figures.findings and "unperturbed" not in ruled)
+    left += ["earlier and later releases of the same persons"] * ("total_epsilon" not in ruled)
+    return f"No rule is about {listed(left, 'or')}." if left else ""
 
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
@@ -268,8 +286,6 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
         about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [one.effective_records for one in chosen if one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
-    after = _least(min(values), rule.limit) + " at least" * (min(values) >= 1) if values else "not known"
-    after += " where it is known" if values and len(values) < len(chosen) else ""
     poor = len(chosen) - sum(v >= rule.limit for v in values)
     held = [one for one in chosen if one.effective_records is not None]
     own = [one for one in map(figures.least_own, ([one] for one in held)) if one is not None]
@@ -281,11 +297,21 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     why += [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less)
     why += [*_unknown(chosen), *[NO_TABLE] * (not chosen)]
     name = f"{NAMES['effective_records']}: {about}"
-    least = figures.least_own(held)
-    if least is not None and shown(least.effective_records) != shown(min(values)):
-        after = after.replace(" at least", " if all were equally frequent")
-        after += f"; {_least(least.effective_records or 0.0, rule.limit)} {BASES['file']} ({least.name})"
-    return Verdict(name, limit, f"{figures.records:,}", after if chosen else "none", met, "; ".join(why))
+    after = _worth_after(rule, values, figures.least_own(held), len(chosen))
+    return Verdict(name, limit, f"{figures.records:,}", after, met, "; ".join(why))
+
+
+def _worth_after(rule: Rule, values: Sequence[float], own: TableWorth | None, tables: int) -> str:
+    """Return the least worth of so many tables, and of ``own``, the least with the file's frequencies if another."""
+    if not values:
+        return "not known" if tables else "none"
+    least = min(values)
+    is_other = own is not None and shown(own.effective_records) != shown(least)
+    under = " if all were equally frequent" if is_other else " at least" * (least >= 1)
+    text = f"{_least(least, rule.limit)}{under}" + " where it is known" * (len(values) < tables)
+    if own is None or not is_other:
+        return text
+    return f"{text}; {_least(own.effective_records or 0.0, rule.limit)} {BASES['file']} ({own.name})"
 
 
 def _least(worth: float, limit: float) -> str:
