@@ -176,15 +176,19 @@ def test_verify_ends_with_a_code_for_each_verdict(started):
 def test_text_output_reads_as_sentences(started):
     folder = started
     assert "optimal" in call("design", "--plan", folder / "plan.toml").output
-    made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out")
+    inside = ("--dossier", folder / "inside")
+    made = call("protect", "--plan", folder / "plan.toml", "--out", folder / "out", *inside)
     assert made.stdout.rstrip().endswith(f"Next: postrand verify {folder / 'out'}")
     assert "differential privacy" in made.output
-    assert "No ledger of the population counts this release" in made.stdout
+    pages = [(folder / "inside" / name).read_text("utf-8") for name in ("decision.html", "dossier.html")]
+    assert all("No ledger of the population counts this release" in told for told in (made.stdout, *pages))
     plan = (folder / "plan.toml").read_text("utf-8")
     head, _, commented = plan.partition("# [ledger]")
     (folder / "counted.toml").write_text(f"{head}[ledger]{commented.replace('# ', '')}", "utf-8")
-    made = call("protect", "--plan", folder / "counted.toml", "--out", folder / "out2")
-    assert "No ledger" not in made.stdout
+    inside = ("--dossier", folder / "inside2")
+    made = call("protect", "--plan", folder / "counted.toml", "--out", folder / "out2", *inside)
+    pages = [(folder / "inside2" / name).read_text("utf-8") for name in ("decision.html", "dossier.html")]
+    assert not any("No ledger" in told for told in (made.stdout, *pages))
     assert "ledger: " in made.stdout, made.output
     assert "what it claims to be" in call("verify", folder / "out").output
     assert "std. error" in call("estimate", folder / "out", "--table", "sex").output

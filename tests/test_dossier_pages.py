@@ -1,10 +1,13 @@
 """The pages of the dossier: what is decided on, and matrices of strata as panels."""
 
+import dataclasses
+
 import numpy as np
 
 from postrand import report
 from postrand.certification import certify
 from postrand.certification.certificate import Claim
+from postrand.certification.series import Level, Series
 from postrand.codebook import Codebook, Variable
 from postrand.engines.summary import Summary
 from postrand.mechanism import Block, Mechanism
@@ -157,6 +160,16 @@ def test_a_bound_is_rounded_up_wherever_it_is_shown() -> None:
     text = Page(report.decision_page(decision_of(found, None, certify(law())))).text
     assert "90% at most 16.3%" in text
     assert found.sides("joint_household_risk")[-1] == ("16.3%", "after, at most")
+
+
+def test_what_no_ledger_counts_is_not_guaranteed() -> None:
+    told = "No ledger of the population counts this release."
+    alone = certify(law())
+    of_series = dataclasses.replace(alone, series=Series("p", 1, "first", "0" * 64, Level(1.0), Level(1.0)))
+    for certificate, is_told in ((alone, True), (of_series, False)):
+        text = Page(report.decision_page(decision_of(figures(), None, certificate))).text
+        limits = text[text.index("What is not guaranteed") : text.index("Name and function")]
+        assert (told in limits) == is_told
 
 
 def test_households_that_are_found_are_counted_as_persons_are() -> None:

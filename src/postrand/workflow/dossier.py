@@ -50,6 +50,7 @@ from postrand.workflow.dossier_split import OF_MEMBERS, RISK_NOTE, split_section
 from postrand.workflow.known import Known
 from postrand.workflow.plan_risk import PlanRisk
 from postrand.workflow.policy_check import PolicyCheck, check_policy
+from postrand.workflow.series import limits_of
 from postrand.workflow.worth import way_rows
 
 RISK = "Risk before and after"
@@ -126,7 +127,7 @@ class Dossier:
             RARE: [_combination(c) for c in self.risk.combinations[:50]],
             CLEAR: [{"Finding": text} for text in self.findings.sentences],
             GUARANTEED: [{"Claim": text} for text in self.figures.claims],
-            NOT_GUARANTEED: [{"Limit": text} for text in certificate.not_covered],
+            NOT_GUARANTEED: [{"Limit": text} for text in limits_of(certificate)],
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],

@@ -27,6 +27,7 @@ from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
+from postrand.workflow.series import limits_of
 
 _FEW = 0.01
 """Of expected persons fewer are not told apart."""
@@ -78,7 +79,7 @@ def decision_of(
         notes=tuple(risk_notes(figures)),
         is_recoded=bool(figures.as_is),
         claims=tuple(dict.fromkeys((*_of_household(figures), *figures.claims))),
-        limits=certificate.not_covered,
+        limits=limits_of(certificate),
         findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),

@@ -19,12 +19,21 @@ from postrand.release.ledger import Charge, Ledger, Outlook, Terms, populations,
 from postrand.release.ledger_lines import Entry
 from postrand.support.showing import few
 
-NOT_COUNTED = (
+UNCOUNTED = (
     "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
-    "puts the two side by side knows as much as from one release with the sum of their epsilons. To count them, name "
-    "the same ledger in the section [ledger] of every plan of these people, or with --ledger FILE"
+    "puts the two side by side knows as much as from one release with the sum of their epsilons."
 )
-"""What the curator is told of a release that no ledger of its population counts."""
+"""What is not guaranteed of a release that no ledger of its population counts."""
+NOT_COUNTED = (
+    f"{UNCOUNTED} To count them, name the same ledger in the section [ledger] of every plan of these people, or with "
+    "--ledger FILE"
+)
+"""What the curator is told of such a release."""
+
+
+def limits_of(certificate: Certificate) -> tuple[str, ...]:
+    """Return what is not guaranteed: the limits of a certificate, and that no ledger counts the release."""
+    return (*certificate.not_covered, *[UNCOUNTED] * (certificate.series is None))
 
 
 def entry_of(plan: Plan, mechanism: Mechanism, certificate: Certificate, content: Content, name: str) -> Entry:
