@@ -119,7 +119,7 @@ def test_what_no_rule_is_about_is_said_where_the_release_has_it(figures):
         return check_policy(plan, policy_from_dict({"rules": made})).not_ruled
 
     few, never = {"at_most": 5}, {"never": ["pay"]}
-    later = "earlier and later releases of the same persons"
+    later = "other releases of the same persons"
     clear = dataclasses.replace(figures, unperturbed=("pay",), findings=("pay singles out records",))
     assert left(clear, epsilon=few) == f"No rule is about households, unperturbed columns or {later}."
     assert left(clear, household_epsilon=few, unperturbed=never) == f"No rule is about {later}."

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from postrand.certification.certificate import Certificate
-from postrand.privacy.words import unit_in_plain_words
+from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
@@ -78,7 +78,7 @@ def decision_of(
         warnings=tuple(risk_warnings(figures)),
         notes=tuple(risk_notes(figures)),
         is_recoded=bool(figures.as_is),
-        claims=tuple(dict.fromkeys((*_of_household(figures), *figures.claims))),
+        claims=_claims(figures),
         limits=limits_of(certificate),
         findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
@@ -103,6 +103,13 @@ def _treated(figures: PlanFigures, certificate: Certificate) -> Iterator[tuple[s
         yield "Guarantee", "; ".join(figures.levels)
     if certificate.series is not None:
         yield "Together", together(certificate.series.to_dict())
+
+
+def _claims(figures: PlanFigures) -> tuple[str, ...]:
+    """Return the claims, that on whole households first; where it is little protection, behind the first on records."""
+    whole = tuple(_of_household(figures))
+    head = 1 if any(TOO_LARGE in text for text in whole) else 0
+    return tuple(dict.fromkeys((*figures.claims[:head], *whole, *figures.claims)))
 
 
 def _of_household(figures: PlanFigures) -> Iterator[str]:

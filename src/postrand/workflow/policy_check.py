@@ -201,7 +201,7 @@ def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
     )
     left = ["households"] * (has_households and not any("household" in measure for measure in ruled))
     left += ["unperturbed columns"] * bool(figures.unperturbed and figures.findings and "unperturbed" not in ruled)
-    left += ["earlier and later releases of the same persons"] * ("total_epsilon" not in ruled)
+    left += ["other releases of the same persons"] * ("total_epsilon" not in ruled)
     return f"No rule is about {listed(left, 'or')}." if left else ""
 
 
