@@ -294,6 +294,22 @@ def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):
     assert said in str(PlanComparison((figures, dropped)))
 
 
+def test_a_weight_that_rounding_made_0_is_the_reason_that_is_given(tmp_path):
+    rng = np.random.default_rng(5)
+    columns = {"sex": np.array(["f", "m"])[rng.integers(0, 2, N)], "w": np.r_[3.0, np.full(N - 1, 90.0)]}
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), tmp_path / "people.parquet")
+    made = ("--keys", "sex", "--weight", "w", "--recode", "w=rounding:50", "--out", tmp_path)
+    assert call("init", tmp_path / "people.parquet", *made).exit_code == 0
+    found = figures_of(load_plan(tmp_path / "plan.toml"))
+    limits = {"register_matches": 1, "register_risk": 0.5, "tau2": 1}
+    policy = policy_from_dict({"rules": [{"measure": name, "at_most": most} for name, most in limits.items()]})
+    problems = check_policy(found, policy).problems()
+    assert len(problems) == len(limits)
+    for said in problems:
+        assert "it is not known: variable 'w': a weight is below 1; wanted >= 1, the inverse of a probability;" in said
+        assert "Next: correct the weight; where it is recoded, choose a smaller rounding" in said
+
+
 def test_the_page_and_the_exit_code(folder, tmp_path):
     policy = tmp_path / "policy.toml"
     policy.write_text('title = "Our office"\n' + STRICT + '[[rules]]\nmeasure = "epsilon"\nat_most = 5\n')

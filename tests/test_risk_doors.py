@@ -126,6 +126,18 @@ def test_the_summary_takes_the_weight_of_the_codebook(folder):
     assert "no sampling fraction or weight" in assess(folder).output
 
 
+def test_the_codebook_names_the_keys(folder):
+    book = ("--codebook", folder / "codebook.toml")
+    keys = ",".join(v.name for v in pr.load_codebook(book[1]).with_role("key"))
+    for more in ([], ["--measure", "individual"]):
+        found = call("assess", folder / "survey.parquet", *book, *more)
+        assert found.exit_code == 0, found.output
+        assert found.output == call("assess", folder / "survey.parquet", *book, "--keys", keys, *more).output
+    without = call("assess", folder / "survey.parquet")
+    assert (without.exit_code, without.stdout) == (2, "")
+    assert "no key variables are named. Next: name them: --keys A,B; or give a --codebook" in without.stderr
+
+
 def test_the_list_of_measures_needs_no_file(folder):
     listed = call("assess", "--measures")
     assert listed.exit_code == 0

@@ -9,7 +9,6 @@ import click
 
 from postrand.cli.columns import left_options
 from postrand.cli.frame import FILE, FOLDER, Result, command, keys_option, names, placed, reading_options
-from postrand.errors import UsageError, sentence
 
 _OUT = click.option("--out", type=FOLDER, required=True, help="Folder to write; it must not exist.")
 _CODEBOOK = click.option(
@@ -44,11 +43,10 @@ def suppress(
     sensitive variable are missing values.
     """
     from postrand.workflow.alternative_files import suppress_file
+    from postrand.workflow.named_keys import named_keys
 
     book = _book(codebook)
-    if not keys and (book is None or not book.with_role("key")):
-        fix = "name them: --keys A,B; or give a --codebook in which variables have the role 'key'"
-        raise UsageError(sentence("no key variables are named", fix=fix))
+    named_keys(names(keys), book)  # refused before the file is read
     return _said(out, *suppress_file(placed(file, reading), out, names(keys), k, codebook=book, **left, **search))
 
 

@@ -168,7 +168,7 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @command
 @click.argument("file", type=SOURCE)
-@keys_option(required=True)
+@keys_option()
 @click.option("--codebook", type=FILE, help="codebook.toml; without it, the codebook is inferred from FILE.")
 @_population_options
 @click.option("--sensitive", metavar="S", help="Sensitive variable, for l-diversity.")
@@ -189,7 +189,7 @@ def _measures(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @reading_options
 def assess(
     file: Path,
-    keys: str,
+    keys: str | None,
     codebook: Path | None,
     measure: str | None,
     sensitive: str | None,
@@ -200,8 +200,8 @@ def assess(
 
     Without --measure: sample uniques, k-anonymity and the expected number of correct matches; these can be published.
     With --measure: the named measures, for internal use only; 'postrand assess --measures' lists them. The roles of a
-    --codebook supply the weight and household, and with --measure the sensitive variables, that you do not name. Files
-    are written only with --records or --plot, and never into a release.
+    --codebook supply the keys, weight and household, and with --measure the sensitive variables, that you do not name.
+    Files are written only with --records or --plot, and never into a release.
 
     \b
     postrand assess survey.parquet --keys age,sex,region --measure suda

@@ -75,7 +75,7 @@ class TrueFile:
                 check_weights(found, roles["weight"])
                 weights = found
         except PostrandError as error:
-            note = str(error)
+            note = str(error).rstrip(".")
         household = (
             None if roles["household"] is None else household_numbers(columns[roles["household"]], roles["household"])
         )

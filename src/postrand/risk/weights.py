@@ -14,6 +14,8 @@ from postrand.risk.data import numeric
 
 SERIES_BELOW = 0.9
 """Sum the series for ``1−p`` up to this (350 terms give full precision); recur over f beyond it."""
+BELOW_ONE = "a weight is below 1"
+"""Why weights are refused of which one is no inverse of a probability, such as one that was rounded to 0."""
 STEPS = 24
 """Steps of the recursion that are done: where f is larger, it begins with ``p/k <= I_k < 2.3 p/k``."""
 
@@ -171,6 +173,6 @@ def check_weights(weights: FloatArray, name: str) -> None:
             sentence("a weight is missing", where=where, fix="complete the weight, or leave the record out")
         )
     if (weights < 1).any():
-        problems.append(sentence("a weight is below 1", where=where, wanted=">= 1, the inverse of a probability"))
+        problems.append(sentence(BELOW_ONE, where=where, wanted=">= 1, the inverse of a probability"))
     if problems:
         raise DataError(problems)

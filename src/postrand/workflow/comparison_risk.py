@@ -183,7 +183,7 @@ def risk_figures(
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     many = 0 if truth.household is None else int(np.unique(truth.household).size)
-    exposed = exposure_figures(attacks.before, attacks.after, attacks.why)
+    exposed = exposure_figures(attacks.before, attacks.after, attacks.why, truth.note or NO_SHARE)
     return (
         *(replace(one, households=many) if one.code in _MEANS else one for one in exposed),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
@@ -194,8 +194,14 @@ def risk_figures(
 _MATCHES = "Expected correct matches, informed attacker, all persons"
 
 
-def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iterator[RiskFigure]:
-    """Yield the measures of the two attackers; without ``after``, ``why`` says the reason."""
+def exposure_figures(
+    before: Exposure, after: Exposure | None, why: str, no_share: str = NO_SHARE
+) -> Iterator[RiskFigure]:
+    """Yield the measures of the two attackers; without ``after``, ``why`` says the reason.
+
+    ``no_share`` says why the register attacker's are not known, where they are not: no weight, or one that is refused.
+    """
+    told = {NO_SHARE: no_share}
 
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
@@ -209,7 +215,7 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
     known = {NO_SHARE: before.register, NO_HOUSEHOLD: before.file.some_member}
     for code, who, spread, lacking in _SPREADS:
         first, later = spread(before), None if after is None else spread(after)
-        none = ", and ".join(reason for reason in lacking if known[reason] is None)
+        none = ", and ".join(told.get(reason, reason) for reason in lacking if known[reason] is None)
         for part, words in _PARTS.items():
             sides = _part(first, part), _part(later, part)
             reason = none if first is None else why
@@ -217,7 +223,7 @@ def exposure_figures(before: Exposure, after: Exposure | None, why: str) -> Iter
             of_two = code in LEARNT and after is not None and after.file.of_two
             yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares, of_two)
     text = "Expected correct matches, register attacker, all records"
-    yield figure("register_matches", text, lambda e: e.register_expected, NO_SHARE)
+    yield figure("register_matches", text, lambda e: e.register_expected, no_share)
 
 
 _PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:g}"}

@@ -54,6 +54,7 @@ from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
+from postrand.workflow.named_keys import named_keys
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.started import Started
 from postrand.workflow.swallowed import all_told, in_quantities, with_notes
@@ -341,10 +342,13 @@ def _proposal(
 
 
 def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None, **choices: Any) -> risk.RiskReport:
-    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`, with the codebook's weight."""
+    """Assess the unperturbed ``file``; ``choices`` go to :func:`postrand.risk.assess`, with the codebook's weight.
+
+    Without ``keys``, the variables with this role in the codebook are taken; UsageError where there are none.
+    """
     book = None if codebook is None else infer.load_codebook(codebook)
     chosen = choices if book is None else _weighted(book, choices)
-    return risk.assess(open_records(file, book), keys, codebook=book, **chosen)
+    return risk.assess(open_records(file, book), named_keys(keys, book), codebook=book, **chosen)
 
 
 def measure(
@@ -361,14 +365,15 @@ def measure(
 ) -> risk.Assessment:
     """Measure ``file`` by name; ``choices`` go to :func:`postrand.risk.measure`, ``settings`` are NAME.OPTION=VALUE.
 
-    What is not chosen and has a role in the codebook is taken from there: weight, household, sensitive variables.
+    What is not chosen and has a role in the codebook is taken from there: keys, weight, household, sensitive variables.
     ``records`` is a new file for the risk of each record, with the column ``record_key`` if it is named; ``plot`` a
     new folder for a picture of each histogram. The call creates both or none of them.
 
     Raises
     ------
     UsageError
-        If a measure, option or column is unknown, or a measure that is named does not support the file.
+        If no key is named, a measure, option or column is unknown, or a measure that is named does not support the
+        file.
     ReleaseError
         If a file exists, cannot be written, or would lie in a release.
     """
@@ -379,7 +384,7 @@ def measure(
     if record_key is not None and records is None:
         raise UsageError(sentence("record ids are asked for, and no file of records", fix="name one: --records FILE"))
     book = None if codebook is None else infer.load_codebook(codebook)
-    source = open_records(file, book)
+    keys, source = named_keys(keys, book), open_records(file, book)
     ids = None if record_key is None else read_columns(source, [record_key])
     asked: Any = "all" if list(measures) == ["all"] else measures
     chosen = choices if book is None else _with_roles(book, choices)

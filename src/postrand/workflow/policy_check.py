@@ -15,6 +15,7 @@ from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKN
 from postrand.report.text import beside_limit, decimal
 from postrand.risk.finding import listed
 from postrand.risk.modelled import NO_SHARE
+from postrand.risk.weights import BELOW_ONE
 from postrand.support.exact import upper_level
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
@@ -378,6 +379,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
     """Return a verdict with the next step where a measure is not known: what is missing is named."""
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
+        BELOW_ONE: "correct the weight; where it is recoded, choose a smaller rounding, or a bottom code of 1 or more",
         NO_HOUSEHOLD: _household_step(figures),
         NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
         **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
