@@ -168,3 +168,5 @@ def test_a_response_without_numbers_is_refused_with_the_way_out() -> None:
     with pytest.raises(DataError, match="categories of hours are no numbers") as error:
         estimate.regression("hours ~ sex", frame, law, "linear")
     assert "use family 'multinomial', or ask for means by group" in str(error.value)
+    with pytest.raises(DataError, match=r"categories of sex are no numbers.*use family 'logistic', or ask for means"):
+        estimate.regression("sex ~ hours", frame, law, "linear")
