@@ -294,6 +294,17 @@ def test_a_column_that_tells_nearly_all_that_two_tell_is_named_alone():
     assert [found.is_open for found in told] == [False, True, False]
 
 
+def test_a_column_that_tells_only_with_one_more_is_not_said_to_tell_by_itself():
+    """86 right guesses of 100 with it and 86 without are nothing to act on; what it settles with another one is."""
+    alone = [PairReveal("born", "weight", 0.0, 0.008, 0.1, 0.862, 0.858)]
+    both = [PairReveal("born", f"weight, {other}", 0.02, 0.012, 0.1, 0.863, 0.858) for other in ("car", "sex")]
+    (told,) = telling(alone, [(tuple(found.clear.split(", ")), found) for found in both], ())
+    assert told.sentence.startswith("the unperturbed variable weight, with one more, reveals true values of born")
+    assert "for about 1 of 100 records weight and car all but settle the value" in told.sentence
+    assert "guess from weight is" not in told.sentence
+    assert told.sentence.endswith("; drop weight, or perturb it too")
+
+
 def fits(share, wanted, trials):
     """Whether a simulated share is one of so many trials with this chance (alpha of tests.stats)."""
     right = round(share * trials)

@@ -104,11 +104,15 @@ class PairReveal:
         return not is_one_fact and one.right - one.blind >= MOSTLY * (self.right - self.blind)
 
     @property
+    def gains_little(self) -> bool:
+        """Whether the best guess is no better than without it, in whole records of 100."""
+        return round(100 * self.right) == round(100 * self.blind)
+
+    @property
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
         source = " and ".join(self.clear.rsplit(", ", 1))
-        gains_little = round(100 * self.right) == round(100 * self.blind)
-        if gains_little and self.settled < SETTLED and self.same >= SAME:
+        if self.gains_little and self.settled < SETTLED and self.same >= SAME:
             rare = f"a value of {source} all but says one that few records have"
             return f"{rare}; over all records the best guess from {source} gains little"
         what = f", of the range in which {self.perturbed} lies (one of {self.ranges}, cut at its tenths),"

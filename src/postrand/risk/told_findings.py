@@ -81,12 +81,14 @@ def telling(pairs: Sequence[PairReveal], joint: Joint, as_is: Collection[str]) -
 
 
 def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
-    """Return that one variable reveals by itself most of what it reveals together with others."""
+    """Return that one variable reveals by itself most of what it reveals together with others, or only with them."""
     figures = {f"{pair.clear}: {n}": getattr(pair, n) for pair in (one, *with_others) for n in TOLD}
     best = max(with_others, key=lambda pair: (pair.right, pair.settled))
-    text = f"the unperturbed variable {one.clear} reveals true values of {one.perturbed}, which is perturbed: "
-    text += f"{one.in_words}; drop {one.clear}, or perturb it too (with one more variable little is added: "
-    text += f"{best.in_words})"
+    about, fix = f"true values of {one.perturbed}, which is perturbed", f"drop {one.clear}, or perturb it too"
+    text = f"the unperturbed variable {one.clear} reveals {about}: {one.in_words}; {fix} (with one more variable "
+    text += f"little is added: {best.in_words})"
+    if one.gains_little and not one.is_much:
+        text = f"the unperturbed variable {one.clear}, with one more, reveals {about}: {best.in_words}; {fix}"
     return Finding("tells", (one.clear,), (one.perturbed,), text, figures)
 
 
