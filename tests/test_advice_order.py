@@ -64,3 +64,19 @@ def test_a_limit_that_is_just_missed_is_not_rounded_to_one_that_is_met(folder: P
     told = advised(folder, "just", "--limit", f"correct_matches <= {just}")
     (shown,) = re.findall(r"split\): .*NOT correct_matches <= \S+ \(([\d.]+)\)", told)
     assert float(shown) > just
+
+
+def test_what_is_the_same_for_every_plan_stands_once_below_them(folder: Path) -> None:
+    told = advised(folder, "once")
+    plans = [block for block in told.split("\n\n") if block.startswith("Plan ")]
+    (common,) = [block for block in told.split("\n\n") if block.startswith(("Both plans:", "All "))]
+    assert len(plans) > 1
+    assert told.index(common) > max(map(told.index, plans))
+    head, *lines = common.splitlines()
+    assert head == ("Both plans:" if len(plans) == 2 else f"All {len(plans)} plans:")
+    assert "  Order of the records: a new random order" in lines
+    for line in lines:
+        assert told.count(f"\n{line}\n") == 1
+    for block in plans:
+        assert block.splitlines()[-1].startswith("  The rest is the same for every plan, and stands below the last one")
+        assert "  Claim: " in block

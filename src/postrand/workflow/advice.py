@@ -47,7 +47,7 @@ from postrand.workflow.advice_text import (
     attackers_of,
     claims_in_words,
     next_steps,
-    plan_lines,
+    plans_lines,
     reasons,
     share_option,
 )
@@ -85,8 +85,7 @@ class Advice:
     def text(self, *, every: bool = False) -> str:
         """Return the advice as text; ``every``: with the ways that are left out."""
         lines = ["Asked:", *self.needs.lines(), *self.notes, "", "In short:", *at_a_glance(self.plans)]
-        for number, plan in enumerate(self.plans, 1):
-            lines += ["", *plan_lines(number, plan)]
+        lines += plans_lines(self.plans)
         if told := coarser_larger(
             {o.code: o.before for o in p.figures.risks if o.before is not None} for p in self.plans
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 from postrand.certification.plain_words import members_claims
@@ -27,6 +27,7 @@ from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
+BOTH = 2
 MANY = 3
 """So many variables together are no table of one or two, whose worth is told."""
 WITH_FILE = (
@@ -58,6 +59,7 @@ UNFAVOURABLE = (
     "records are spread over several, its intervals are narrower."
 )
 FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
+SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
     "kept": "Checked: as it is written, the whole plan keeps every limit on risk that is asked.",
@@ -245,8 +247,18 @@ def _kept(asked: Sequence[Asked]) -> Iterator[str]:
         yield f"precision: {'; '.join(f'{many} of {len(precise)} {verdict}' for verdict, many in verdicts.items())}"
 
 
-def plan_lines(number: int, plan: Advised) -> Iterator[str]:
-    """Yield a plan in a few lines: claim, risk, worth, and what is asked."""
+def plans_lines(plans: Sequence[Advised]) -> Iterator[str]:
+    """Yield all plans in lines; how columns leave, and what they reveal, stands once where it is the same for all."""
+    leaving = [list(_leaving(plan)) for plan in plans]
+    alike = [line for line in leaving[0] if all(line in lines for lines in leaving)] if len(plans) > 1 else []
+    for number, plan in enumerate(plans, 1):
+        yield from ("", *plan_lines(number, plan, alike))
+    if alike:
+        yield from ("", f"{'Both' if len(plans) == BOTH else f'All {len(plans)}'} plans:", *alike)
+
+
+def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> Iterator[str]:
+    """Yield a plan in a few lines: claim, risk, worth, what is asked, and how it leaves where not told elsewhere."""
     trial, figures = plan.trial, plan.figures
     epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
     level = f", epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else ""
@@ -270,9 +282,16 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
     yield from (f"  Asked: {verdict}" for verdict in plan.verdicts)
-    yield from (f"  Moved in rank: {text}" for text in figures.moves)
-    yield from (f"  {text}" for text in all_in_words(figures.ways))
-    yield f"  Order of the records: {ORDERS[trial.plan.release.shuffle]}"
+    yield from (line for line in _leaving(plan) if line not in elsewhere)
+    if elsewhere:
+        yield f"  {SAME}"
+
+
+def _leaving(plan: Advised) -> Iterator[str]:
+    """Yield how each column and the order of the records leave, what that reveals, and why the plan is shown."""
+    yield from (f"  Moved in rank: {text}" for text in plan.figures.moves)
+    yield from (f"  {text}" for text in all_in_words(plan.figures.ways))
+    yield f"  Order of the records: {ORDERS[plan.trial.plan.release.shuffle]}"
     yield from (f"  {heading}: {text}" for heading, text in plan.findings)
     yield from (f"  {why}" for why in plan.reasons)
 
