@@ -494,7 +494,7 @@ def test_the_identifying_variables_have_one_name_and_the_former_one_is_understoo
         shown = call(command, "--help").output
         assert f"{name} A,B" in shown
         assert f"{former} " not in shown
-    assert "Missing option '--keys'" in call("assess", survey).output
+    assert "no key variables are named. Next: name them: --keys A,B" in call("assess", survey).output
     assert call("init", survey, "--keys", " , ").exit_code == 2
 
 

@@ -342,6 +342,25 @@ def test_a_plan_that_does_not_meet_its_policy_writes_nothing(folder, tmp_path, i
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_protect_takes_the_rules_of_another_policy(folder, tmp_path):
+    rules = {"strict": STRICT, "mild": '[[rules]]\nmeasure = "epsilon"\nat_most = 5\n', "wrong": "tilte = 1\n"}
+    for name, text in rules.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+
+    def made(name, out):
+        policy, dossier = tmp_path / f"{name}.toml", tmp_path / f"{out}-internal"
+        words = ("--out", tmp_path / out, "--dossier", dossier, "--policy", policy)
+        return call("protect", "--plan", folder / "plan.toml", *words)
+
+    refused = made("strict", "refused")
+    assert refused.exit_code == 11
+    assert not (tmp_path / "refused").exists()
+    assert not (tmp_path / "refused-internal").exists()
+    assert made("wrong", "refused").exit_code == 3
+    assert made("mild", "done").exit_code == 0
+    assert "Certified ε of a record" in (tmp_path / "done-internal" / "decision.html").read_text()
+
+
 def test_a_policy_that_is_not_enforced_warns_and_its_page_is_in_the_dossier(folder, tmp_path):
     plan = planned(folder, tmp_path, "enforce = false\n" + STRICT)
     with pytest.warns(PolicyWarning, match="rule of the policy"):

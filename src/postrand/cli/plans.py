@@ -65,15 +65,14 @@ def check(plan: Path, policy: Path | None, fraction: float | None) -> Result:
     released. The answer is computed from the confidential file: keep it internal.
     """
     from postrand.plan import load_plan
-    from postrand.plan.policy import columns_of, load_policy
+    from postrand.plan.plan import ruled_by
     from postrand.workflow.policy_check import check_policy
 
-    loaded = load_plan(plan)
-    rules = loaded.policy if policy is None else load_policy(policy, columns_of(loaded.codebook))
-    if rules is None:
+    loaded = ruled_by(load_plan(plan), policy)
+    if loaded.policy is None:
         fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
-    found = check_policy(_figures(loaded, fraction, plan.name), rules)
+    found = check_policy(_figures(loaded, fraction, plan.name), loaded.policy)
     return found.to_dict(), str(found), found.exit_code
 
 

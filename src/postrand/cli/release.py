@@ -60,6 +60,11 @@ from postrand.support.progress import paused
     help="Ledger of the population, which counts the release; in place of the file that [ledger] of the plan names.",
 )
 @click.option(
+    "--policy",
+    type=FILE,
+    help="policy.toml: if a rule is not met, nothing is released; in place of the one that the plan names in [policy].",
+)
+@click.option(
     "--sampling-fraction",
     type=float,
     help="Share of the population that is in the file; used for the dossier and the policy.",
@@ -72,6 +77,7 @@ def protect(
     key_file: Path | None,
     seed: int | None,
     of_population: Path | None,
+    policy: Path | None,
     office: Path | None,
     **choices: Any,
 ) -> Result:
@@ -82,6 +88,7 @@ def protect(
     With --ledger, or [ledger] in the plan, the release is also counted among those of its population, whatever its key.
     """
     from postrand.plan import load_plan
+    from postrand.plan.plan import ruled_by
     from postrand.release.ledger import Ledger
     from postrand.release.signature import SigningKey
     from postrand.release.signing import sign
@@ -91,7 +98,7 @@ def protect(
     signing = None if office is None else SigningKey.load(office)
     key = release_key(key_file, seed)
     ledger = None if key_file is None else Ledger.beside(key_file)
-    counted = _asked(counted_in(load_plan(plan), of_population))
+    counted = _asked(counted_in(ruled_by(load_plan(plan), policy), of_population))
     release = run(counted, out, release_key=key, dossier=dossier, ledger=ledger, **choices)
     if signing is not None:
         sign(release.path, signing, is_verified=True)

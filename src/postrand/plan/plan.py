@@ -28,7 +28,7 @@ from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, 
 from postrand.plan.infer import load_codebook
 from postrand.plan.ledger_plan import ledger_of
 from postrand.plan.one_member import one_member_problems
-from postrand.plan.policy import columns_of, policy_of
+from postrand.plan.policy import columns_of, load_policy, policy_of
 from postrand.plan.split_plan import split_from
 from postrand.plan.unit_plan import unit_from
 from postrand.plan.values import CHOSEN_WITH, PRIOR_SOURCES, BlockPlan, Plan, ReleaseOptions
@@ -78,6 +78,17 @@ def load_plan(path: str | Path, open_role: str = "") -> Plan:
     """
     path = Path(path)
     return plan_from_dict(read_toml(path, "the plan"), path.parent, where=str(path), open_role=open_role)
+
+
+def ruled_by(plan: Plan, path: Path | None) -> Plan:
+    """Return a plan with the rules of another ``policy.toml``; as it is where none is named.
+
+    Raises
+    ------
+    SpecificationError
+        As :func:`load_policy` does.
+    """
+    return plan if path is None else dataclasses.replace(plan, policy=load_policy(path, columns_of(plan.codebook)))
 
 
 def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", open_role: str = "") -> Plan:
