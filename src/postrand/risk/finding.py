@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from postrand.risk.reveals import SETTLED
 from postrand.support.measure_names import KEYS_ALONE
 
 PLAN_STATES = "the plan states"
@@ -85,6 +86,7 @@ class Finding:
             verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
             text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
             text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
+            text += self._settled if f"{100 * best[0]:.0f}" == f"{100 * best[1]:.0f}" else ""
             kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
             return "; ".join([text, *kept])
         if self.code == "household-size":
@@ -108,6 +110,12 @@ class Finding:
             left = len(rest) - MOST_BRIEF + 1
             rest = [*rest[: MOST_BRIEF - 1], f"{left} more combination{'s' * (left > 1)}"]
         return "; ".join([first, *rest])
+
+    @property
+    def _settled(self) -> str:
+        """Of how many records the value is all but settled, where that is why the finding is told; "" where not."""
+        share = max((value for name, value in self.figures.items() if name.rpartition(": ")[2] == "settled"), default=0)
+        return f"; the value of about {100 * share:.0f} of 100 records is all but settled" if share >= SETTLED else ""
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:

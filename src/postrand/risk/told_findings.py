@@ -84,11 +84,15 @@ def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
     """Return that one variable reveals by itself most of what it reveals together with others, or only with them."""
     figures = {f"{pair.clear}: {n}": getattr(pair, n) for pair in (one, *with_others) for n in TOLD}
     best = max(with_others, key=lambda pair: (pair.right, pair.settled))
+    names = tuple(best.clear.split(", "))
     about, fix = f"true values of {one.perturbed}, which is perturbed", f"drop {one.clear}, or perturb it too"
     text = f"the unperturbed variable {one.clear} reveals {about}: {one.in_words}; {fix} (with one more variable "
     text += f"little is added: {best.in_words})"
     if one.gains_little and not one.is_much:
-        text = f"the unperturbed variable {one.clear}, with one more, reveals {about}: {best.in_words}; {fix}"
+        text = (
+            f"{how_many(names)} unperturbed variables together reveal {about}: {listed(names)}; {best.in_words}; {fix}"
+        )
+        return Finding("tells", names, (one.perturbed,), text, figures)
     return Finding("tells", (one.clear,), (one.perturbed,), text, figures)
 
 
