@@ -661,7 +661,7 @@ def test_the_example_of_the_page_prints_what_it_says():
 def test_the_sections_of_the_page_are_accepted():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     found = [tomllib.loads(text)["unit"] for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert [unit_from(section, None, "page")[1] for section in found] == [[], [], [], [], [], [], []]
+    assert [unit_from(section, None, "page")[1] for section in found] == [[], [], [], [], [], [], [], []]
 
 
 def test_statistics_by_group_and_regressions_have_the_error_of_shared_draws_too():

@@ -77,7 +77,9 @@ def _unit_limits(mechanism: Mechanism, facts: Facts) -> Iterable[dict[str, Any]]
         return
     yield {"code": "presence"}
     units = mechanism.units.columns
-    yield from ({"code": f"several_{unit}"} for unit in ("person", "household") if unit not in units)
+    unbounded = [unit for unit in ("person", "household") if unit not in units]
+    unbounded += ["household"] * mechanism.units.are_persons  # of several persons nothing is bounded
+    yield from ({"code": f"several_{unit}"} for unit in unbounded)
     for unit, names in mechanism.shared.items():
         yield _named(f"shared_{unit}", names)
         if facts.differing_are_settled:

@@ -22,6 +22,7 @@ from postrand.privacy.words import (
     unit_in_plain_words,
 )
 from postrand.support.series_words import total_first
+from postrand.support.unit_wordings import told_units
 
 
 class HasHousehold(Protocol):
@@ -65,7 +66,9 @@ def unit_claims(mechanism: Mechanism, largest_household: int = 0) -> tuple[str, 
     book, unit = mechanism.codebook, mechanism.units
     epsilon = record_epsilon(mechanism) if _of_households(book, unit) else 0.0  # of a large split it takes seconds
     members = members_claims(book, unit, epsilon, largest_household)
-    levels = ((unit, found["levels"][-1]) for unit, found in unit_levels(mechanism).items() if "levels" in found)
+    levels = (
+        (unit, found["levels"][-1]) for unit, found in told_units(unit_levels(mechanism)).items() if "levels" in found
+    )
     return (*(unit_in_plain_words(unit, one["records"], one["epsilon"]) for unit, one in levels), *members)
 
 

@@ -73,7 +73,10 @@ def unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Protect households too, with up to N members: a public bound, not the largest household of the file.",
     )
     person = click.option(
-        "--person", metavar="P", help="Column of numbers of persons who have several records; it is not released."
+        "--person",
+        metavar="P",
+        help="Column of numbers of persons who have several records; it is not released, unless --household, or the "
+        "codebook, names it too: then new numbers are, and one record of each person can be shown.",
     )
     most = click.option(
         "--most-records",

@@ -201,7 +201,7 @@ def _split_problems(subsets: Sequence[Subset]) -> Iterable[str]:
     if any(block.unit == "person" for block in blocks):
         what = "one record of a person cannot be chosen: the numbers of persons are not released"
         yield sentence(
-            what, where=where, fix="name the column of persons as household in Units, and use unit 'household'"
+            what, where=where, fix="name the column of persons as household too in Units, and use unit 'household'"
         )
     if len({(block.provenance, block.prior_epsilon, block.budget) for block in blocks}) > 1:
         what = "the subsets state different origins of prior or budget, but one design made them all"

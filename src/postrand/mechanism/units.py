@@ -7,13 +7,14 @@ public: they are decided before the file is seen, and a file beyond them is refu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from postrand.errors import SpecificationError, raise_all, sentence, shown
 from postrand.support import wordings
 from postrand.support.inputs import is_whole
+from postrand.support.unit_wordings import of_persons
 from postrand.support.warned import warn
 
 Unit = Literal["record", "person", "household"]
@@ -32,12 +33,13 @@ class Units:
     """Say which columns tell the records of one household, or of one person, and how many records those can have.
 
     ``household`` and ``person`` are names of columns, empty where the unit is not used. ``largest_household`` is the
-    largest number of records of one household, ``most_records`` that of one person: public bounds.
+    largest number of records of one household, ``most_records`` that of one person: public bounds. Both can name the
+    same column: a person with several records then is the household, with the same bound.
 
     Raises
     ------
     SpecificationError
-        If no column is named, two are the same, or a named unit has no bound.
+        If no column is named, one column has two bounds, or a named unit has no bound.
 
     Examples
     --------
@@ -52,6 +54,11 @@ class Units:
 
     def __post_init__(self) -> None:
         raise_all(SpecificationError, _problems(self))
+
+    @property
+    def are_persons(self) -> bool:
+        """Whether the numbers of households are those of persons with several records."""
+        return bool(self.person) and self.person == self.household
 
     @property
     def columns(self) -> dict[str, str]:
@@ -81,14 +88,27 @@ class Units:
         return found
 
 
+def words_of(units: Units | None) -> Callable[[str], str]:
+    """Return what makes words on households those on persons, where the households are persons.
+
+    >>> words_of(Units("pid", 3, "pid", 3))("a household and its members"), words_of(None)("a household")
+    ('a person and its records', 'a household')
+    """
+    return of_persons if units is not None and units.are_persons else str
+
+
 def _problems(units: Units) -> Iterable[str]:
     names = (units.household, units.person)
     if not all(isinstance(name, str) for name in names) or not any(names):
         got, fix = shown(names, repr), 'set household = "hid", the column of household numbers'
         yield sentence("units name no column", got=got, fix=fix)
         return
-    if units.household == units.person:
-        yield sentence("the column of persons is that of households", got=shown(units.person, repr))
+    if units.are_persons and units.largest_household != units.most_records:
+        what, fix = (
+            f"{shown(units.person, repr)} numbers persons and households",
+            "set most_records = largest_household",
+        )
+        yield sentence(f"{what}, with two largest numbers of records", fix=fix)
     pairs = (("largest_household", units.household, 1), ("most_records", units.person, 1))
     for option, column, least in pairs:
         bound = getattr(units, option)

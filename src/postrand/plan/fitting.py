@@ -126,10 +126,9 @@ def beside_problems(plan: Plan, where: str) -> Iterable[str]:
     if split.of_members and (plan.unit is None or not plan.unit.household):
         what, fix = "no column tells who lives together", 'add [unit] with household = "hid" and largest_household'
         if plan.unit is not None and plan.unit.person:
-            fix = (
-                f"write household = {plan.unit.person!r} and largest_household in [unit], in place of person: then one "
-            )
-            fix += "random record of each person shows a subset"
+            one = f"household = {plan.unit.person!r} and largest_household = {plan.unit.most_records}"
+            fix = f"write {one} in [unit] too, and give it this role in the codebook: then one random record of each "
+            fix += "person shows a subset"
         yield sentence(f"one member of each household shows a subset, and {what}", where=part, fix=fix)
     if not needs_file(plan.privacy):
         for model in (plan.privacy, *plan.also):

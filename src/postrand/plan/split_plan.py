@@ -209,7 +209,7 @@ def _problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
     if unit not in SPLIT_UNITS:
         fix = "'household' shows one random member of each household, 'record' something of each record"
         if unit == "person":
-            fix = "for one random record of each person, name the column of persons as 'household' in [unit]"
+            fix = "for one random record of each person, name the column of persons as 'household' too in [unit]"
         yield sentence(
             "unit is not valid", where=where, got=shown(unit, repr), wanted=" or ".join(SPLIT_UNITS), fix=fix
         )

@@ -22,7 +22,8 @@ class UnitPlan:
     """Hold who is protected beside the record.
 
     ``household`` and ``person`` name the columns that tell which records are one household's or person's; empty: the
-    unit is not used. ``household_variables`` describe the household: all its records have one value of each, and show
+    unit is not used; the same column where a person with several records is the household.
+    ``household_variables`` describe the household: all its records have one value of each, and show
     one draw. ``largest_household`` and ``most_records`` are the most records of one unit, decided without the file.
     ``epsilon`` is the budget of the largest household (without households, of the person with most records); None: it
     is stated, and not asked for. ``differing`` is what is done with records of a unit that differ in its variables;
@@ -116,6 +117,9 @@ def _value_problems(data: Mapping[str, Any], where: str) -> Iterable[str]:
         elif names and not data.get(unit):
             fix = f"set {unit}, the column that numbers {unit}s"
             yield sentence(f"'{unit}_variables' is given without {unit!r}", where=where, fix=fix)
+    if data.get("person_variables") and data.get("person") == data.get("household"):
+        what, fix = "the persons are the households", "name these variables in household_variables"
+        yield sentence("'person_variables' cannot be used where " + what, where=where, fix=fix)
     if "epsilon" in data and not finite(data["epsilon"]) > 0:
         yield sentence("epsilon is not a positive number", where=where, got=shown(data["epsilon"], repr))
     known = get_args(Differing)
@@ -134,8 +138,9 @@ def _fit(plan: UnitPlan, units: Units, codebook: Codebook) -> Iterable[tuple[str
             fix = "set this role in the codebook: the release has new numbers in place of the file's"
             more = {"got": f"role {role!r}", "wanted": "role 'household'", "fix": fix}
             yield f"{name!r} has no household numbers", more
-        if unit == "person" and role in ("household", "weight", "record_key"):
+        if unit == "person" and role in ("household", "weight", "record_key") and not units.are_persons:
             fix = "name the column that numbers persons, with role 'drop' where it is not released"
+            fix = f"name it as the household too: household = {name!r}" if role == "household" else fix
             yield f"{name!r} does not number persons", {"got": f"role {role!r}", "fix": fix}
     both = sorted({*plan.household_variables} & {*plan.person_variables})
     if both:
@@ -155,7 +160,7 @@ def unit_problems(
         for name in names:
             if name in elsewhere:
                 what = f"{name!r} describes the {unit}, but only a variable of a block can be drawn once for it"
-                more = "" if unit == "household" else f" and household = {plan.person!r} in [unit], in place of person"
+                more = "" if unit == "household" else f" and household = {plan.person!r} beside person in [unit]"
                 fix = f"put it in [[blocks]], or in [split] with unit = 'household'{more}, "
                 fix += f"or take it out of {unit}_variables"
                 yield sentence(what, where=where, fix=fix)

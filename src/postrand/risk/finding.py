@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from postrand.risk.reveals import SETTLED
@@ -54,6 +54,7 @@ class Finding:
     is_decided: bool = False
     share: float = field(default=0.0, repr=False)
     is_exact: bool = False
+    words: Callable[[str], str] = field(default=str, repr=False)
 
     @property
     def place(self) -> tuple[bool, bool, float]:
@@ -80,6 +81,14 @@ class Finding:
     @property
     def brief(self) -> str:
         """What it says in a line or two, without advice."""
+        return self.words(self._brief)
+
+    def worded(self, words: Callable[[str], str]) -> Finding:
+        """Return the same in other words for households."""
+        return replace(self, sentence=words(self.sentence), words=words)
+
+    @property
+    def _brief(self) -> str:
         about, figures = ", ".join(self.about), self.figures
         if self.code in ("tells", "weights") and (best := self._best_guess):
             by = f"the weights ({self.variables[0]})" if self.code == "weights" else ", ".join(self.variables)

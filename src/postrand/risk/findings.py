@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from postrand.codebook import Codebook
 from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import words_of
 from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, listed, stated_as
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
@@ -45,6 +46,7 @@ class Findings:
 
     ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
     what its household numbers single out; ``every`` what all unperturbed columns do, None where that was not looked at.
+    ``words`` makes words on households those on persons, where the households are persons.
     """
 
     found: tuple[Finding, ...] = ()
@@ -55,6 +57,7 @@ class Findings:
     largest_household: int = 0
     sizes: HouseholdSizes | None = None
     every: Every | None = None
+    words: Callable[[str], str] = str
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -150,7 +153,9 @@ class Findings:
                 text = f"Looked at one by one, these columns single out no record: {listed(none)}; together they "
                 text += "were not looked at" if self.every is None else self.every.in_words
             told = (f"{text}.",)
-        return told if self.sizes is None or self.sizes.is_much else (*told, f"{_size_text(self.sizes)}.")
+        if self.sizes is None or self.sizes.is_much:
+            return told
+        return (*told, f"{self.words(_size_text(self.sizes))}.")
 
     @property
     def headed(self) -> tuple[tuple[str, str], ...]:
@@ -279,11 +284,13 @@ def find_in(
         *_sized(sizes),
         *regrouping(sample, codebook),
     ]
+    words = words_of(mechanism.units)
+    found = [one.worded(words) if one.code in ("household", "household-size") else one for one in found]
     found.sort(key=lambda f: f.place)
     largest = sample.largest_household if sample.is_whole else 0
     ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
     left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
-    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every)
+    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every, words)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:

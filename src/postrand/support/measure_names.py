@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from postrand.support.showing import capital, few
+from postrand.support.unit_wordings import of_persons
 
 RISK_MEANINGS: Mapping[str, str] = {
     "correct_matches": "the expected number of right links of the informed attacker who links every person of the file",
@@ -71,6 +72,21 @@ def of_records(text: str) -> str:
     ('Records found rightly', 'Chance that a record is found', 'personal')
     """
     return re.sub(r"\b([Pp])erson(s?)\b", lambda found: ("R" if found[1] == "P" else "r") + "ecord" + found[2], text)
+
+
+def counted_by(person: str, *, are_households: bool = False) -> Callable[[str], str]:
+    """Return what makes words on persons and households those of a file in which ``person`` tells a person's records.
+
+    ``are_households``: the persons are what is measured as households.
+
+    >>> counted_by("pid", are_households=True)("Persons found rightly; households with a member found")
+    'Records found rightly; persons with a record found'
+    >>> counted_by("")("Persons found rightly")
+    'Persons found rightly'
+    """
+    if not person:
+        return str
+    return (lambda text: of_persons(of_records(text))) if are_households else of_records
 
 
 def several_of(person: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,10 +42,14 @@ UNIT_WORDINGS: Mapping[str, str] = {
     "limit.presence": (
         "Not covered: that a person or a household is in the file, who lives together, and how many records each has."
     ),
+    "limit.presence_of_persons": "Not covered: that a person is in the file, and how many records each has.",
+    "limit.several_persons": (
+        "Of several persons of one household nothing is certified but that a person's ε counts once for each of them."
+    ),
     **_of("person", "Persons"),
     **_of("household", "Households"),
     "unit.once": "; drawn once for all of them: {variables:list}",
-    "unit.member": "; shown by one random member: {member:list}",
+    "unit.member": "; shown by one random {one}: {member:list}",
     "limit.one_member": (
         "One random member of each household shows: {variables:list}. It stands for all records of its household: in "
         "figures of these variables it counts as often as the household has records. Other records do not show them."
@@ -57,6 +62,56 @@ UNIT_WORDINGS: Mapping[str, str] = {
     ),
 }
 """What a certificate says of units, and of draws that their records share."""
+
+
+OF_UNIT = ("shared_household", "settled_household", "one_member", "fresh_numbers")
+"""What is said of households, and so of persons where they are the households."""
+INSTEAD = {"presence": "presence_of_persons", "several_household": "several_persons"}
+"""What is said in the place of a limit, where the households are persons."""
+_AS_PERSONS = {
+    "records are one household": "records are one person's",
+    "in a household": "of a person",
+    "its size": "the number of its records",
+    "household": "person",
+    "households": "persons",
+    "member": "record",
+    "members": "records",
+}
+_WORDS = re.compile(rf"\b({'|'.join(sorted(_AS_PERSONS, key=len, reverse=True))})\b", re.IGNORECASE)
+
+
+def of_persons(text: str) -> str:
+    """Return words on households and their members as words on persons and their records.
+
+    >>> of_persons("One member of each household shows it; Households together")
+    'One record of each person shows it; Persons together'
+    """
+
+    def said(found: re.Match[str]) -> str:
+        word = _AS_PERSONS[found[0].lower()]
+        return word[0].upper() + word[1:] if found[0][0].isupper() else word
+
+    return _WORDS.sub(said, text)
+
+
+def are_persons(units: Mapping[str, Any]) -> bool:
+    """Whether the households of a certificate's ``units`` are persons: both are told by the same column."""
+    house, person = units.get("household"), units.get("person")
+    return house is not None and person is not None and bool(house["column"] == person["column"])
+
+
+def told_units(units: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the units of a certificate that are told: persons alone where the households are they.
+
+    >>> house = {"column": "pid", "variables": ["sex"], "member": ["age"]}
+    >>> told_units({"person": {"column": "pid", "variables": []}, "household": house})
+    {'person': {'column': 'pid', 'variables': ['sex'], 'member': ['age']}}
+    """
+    if not are_persons(units):
+        return units
+    house, person = units["household"], units["person"]
+    shown = {"member": house["member"]} if "member" in house else {}
+    return {"person": {**person, "variables": [*house["variables"], *person["variables"]], **shown}}
 
 
 def levels(stated: Sequence[Mapping[str, Any]]) -> str:

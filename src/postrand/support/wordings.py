@@ -18,7 +18,7 @@ from postrand.support import options
 from postrand.support.column_wordings import COLUMN_WORDINGS
 from postrand.support.entropy import format_lower
 from postrand.support.exact import format_upper
-from postrand.support.unit_wordings import UNIT_WORDINGS, levels
+from postrand.support.unit_wordings import INSTEAD, OF_UNIT, UNIT_WORDINGS, are_persons, levels, of_persons, told_units
 
 Entry = Mapping[str, Any]
 """Plain data of a certificate: of a limit its ``code`` and values by name; of a claim, what it states."""
@@ -296,10 +296,13 @@ def limit(entry: Entry, units: Entry = MappingProxyType({})) -> str:
     >>> limit({"code": "ids"})
     'Record ids are released.'
     """
-    whole = [unit for unit, told in units.items() if "levels" in told]
+    whole = [unit for unit, told in told_units(units).items() if "levels" in told]
     if entry["code"] == "covers" and whole:
         return say("unit.covers", whole=" and of a ".join(whole), variables=entry["variables"])
-    return say_entry("limit", entry)
+    if not are_persons(units):
+        return say_entry("limit", entry)
+    text = say_entry("limit", {**entry, "code": INSTEAD.get(entry["code"], entry["code"])})
+    return of_persons(text) if entry["code"] in OF_UNIT else text
 
 
 def say_entry(kind: str, entry: Entry) -> str:
@@ -332,19 +335,25 @@ def unit_levels(units: Entry) -> tuple[str, ...]:
     >>> unit_levels({"household": told})[0].partition("privacy, ")[2]
     'ε <= 1.5 for 1 record and ε <= 2.5 for 3 records, the most that are allowed; drawn once for all of them: region.'
     """
-    return tuple(f"{_unit(unit, told)}." for unit, told in units.items() if "levels" in told)
+    return tuple(f"{_unit(unit, told)}." for unit, told in told_units(units).items() if "levels" in told)
 
 
 def _unit(unit: str, told: Entry) -> str:
     once = say("unit.once", variables=told["variables"]) if told["variables"] else ""
-    once += say("unit.member", member=told["member"]) if told.get("member") else ""
+    once += (
+        say("unit.member", member=told["member"], one="member" if unit == "household" else "record")
+        if told.get("member")
+        else ""
+    )
     within = say("then.within") if told.get("within") else ""
     return say(f"unit.{unit}", **{**told, "within": within, "once": once})
 
 
 def no_unit_levels(units: Entry) -> tuple[str, ...]:
     """Return one sentence for each unit of a certificate without a level."""
-    return tuple(f"{say('unit.none', unit=unit, **told)}." for unit, told in units.items() if "infinite" in told)
+    return tuple(
+        f"{say('unit.none', unit=unit, **told)}." for unit, told in told_units(units).items() if "infinite" in told
+    )
 
 
 def claim(entry: Entry, templates: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -53,6 +53,7 @@ from postrand.workflow.advice_text import (
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
 from postrand.workflow.advice_writing import plan_toml
+from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.dossier_risk import require_one_share
@@ -126,6 +127,7 @@ def advise(
     require_outside(out)
     raise_all(ReleaseError, target_problems(out))
     require_one_share(book, fraction)
+    needs = completed(roles_of(book), needs)
     require_measures(book, needs, fraction)
     require_unit(book, needs)
     source = open_records(place, book)

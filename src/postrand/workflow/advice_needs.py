@@ -95,6 +95,7 @@ class Needs:
     ``largest_household``: the most members of a household, a public bound, where households are protected too; 0: they
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
+    ``are_persons``: the households are these persons.
     """
 
     attacker: Attacker = "list"
@@ -106,6 +107,7 @@ class Needs:
     household_variables: tuple[str, ...] = ()
     person: str = ""
     most_records: int = 0
+    are_persons: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -152,7 +154,7 @@ class Needs:
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
         told += [("use", f"{use}: {USES[use]}") for use in self.uses]
         told += [("precision", f"± {wanted}: {JUDGED}") for wanted in self.precisions]
-        if self.largest_household:
+        if self.largest_household and not self.are_persons:
             shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
             told.append(("household", f"a claim for all its members too, up to {self.largest_household}{shared}"))
         if self.person:

@@ -11,6 +11,7 @@ from typing import Literal
 from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
@@ -106,6 +107,8 @@ def household_claim(trial: Trial) -> Iterator[str]:
     """Yield what the largest household and a person with the most records have together, where a plan protects them."""
     units = trial.mechanism.units
     for unit, most in () if units is None else units.bounds.items():
+        if unit == "household" and units is not None and units.are_persons:
+            continue
         level = unit_epsilon(trial.mechanism, unit, most)
         said = guesses_in_words(level, of=f"descriptions of the whole {unit}")
         little = f"; {TOO_LARGE}" if level > BOUND else ""
@@ -194,7 +197,12 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"worth {unknown}")
         told += _kept(plan.asked)
         told += [f"{one.what}: NOT met" for one in plan.verdicts if not one.is_met]
-        yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
+        yield f"Plan {number} ({_way(trial)}): {'; '.join(told)}"
+
+
+def _way(trial: Trial) -> str:
+    """Return the name of a plan's way, in the words of whom it protects."""
+    return words_of(trial.mechanism.units)(trial.candidate.name)
 
 
 def of_three(mechanism: Mechanism, records: int) -> Iterator[str]:
@@ -209,7 +217,8 @@ def of_three(mechanism: Mechanism, records: int) -> Iterator[str]:
     shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
     low, high = min(shares), max(shares)
     if split.of_members:
-        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn"
+        drawn = words_of(mechanism.units)("members")
+        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the {drawn} that are drawn"
     else:
         shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
     refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
@@ -262,8 +271,8 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     trial, figures = plan.trial, plan.figures
     epsilon = trial.epsilon if trial.candidate.has_epsilon else 0.0
     level = f", epsilon = {trial.epsilon:g}" if trial.candidate.has_epsilon else ""
-    yield f"Plan {number}: {trial.candidate.name}{level} ({plan.path})"
-    yield f"  {trial.candidate.what}"
+    yield f"Plan {number}: {_way(trial)}{level} ({plan.path})"
+    yield f"  {words_of(trial.mechanism.units)(trial.candidate.what)}"
     yield from (f"  {note}" for note in trial.candidate.notes)
     yield f"  Claim: {record_claim(trial.plan)}"
     members = members_claims(trial.plan.codebook, trial.plan.unit, epsilon, figures.largest_household)

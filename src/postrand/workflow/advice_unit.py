@@ -31,9 +31,9 @@ ONE_MEMBER = (
 )
 ONE_RECORD = (
     "Not among these plans: a split of which one random record of each person shows a subset costs a person the "
-    "epsilon of one record, and can be worth more. Next: give {person} the role household in the codebook, ask for "
-    "--largest-household {most} in place of --person, and compare. Its numbers are then released as new ones "
-    "(docs/households.md)."
+    "epsilon of one record, and can be worth more. Next: give {person} the role household in the codebook (without "
+    "one: --household {person}), ask again with the same options, and compare. Its numbers are then released as new "
+    "ones, which show which records are one person's (docs/households.md)."
 )
 """What is said where persons are protected, and no household numbers are released."""
 

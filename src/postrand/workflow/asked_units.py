@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,15 @@ def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
     """Yield what keeps a plan from protecting the units asked for; ``roles`` are those of the file's columns."""
     if needs.person and needs.person not in roles:
         yield sentence(f"no column {needs.person!r}{nearest(needs.person, roles)}", where="--person")
-    elif needs.person and roles[needs.person] != "drop":
+    elif needs.person and roles[needs.person] not in ("drop", "household"):
         what = f"{needs.person!r} numbers persons, and would be released"
         yield sentence(what, where="--person", fix="leave it out of the other options; its role is 'drop'")
     if bool(needs.person) != bool(needs.most_records):
         what = "a column of persons and the most records of one person are needed together"
         yield sentence(what, fix=f"add {RECORDS}" if needs.person else "name the column: --person")
+    if are_persons(roles, needs) and needs.most_records != needs.largest_household:
+        what = f"{needs.person!r} numbers persons and households, with two largest numbers of records"
+        yield sentence(what, fix="leave --largest-household out")
     if not needs.largest_household:
         return
     if "household" not in roles.values():
@@ -37,6 +41,18 @@ def problems(roles: Mapping[str, str], needs: Needs) -> Iterator[str]:
     if needs.largest_household < 2:
         what = "the largest household is not one of several members"
         yield sentence(what, got=needs.largest_household, wanted=">= 2")
+
+
+def are_persons(roles: Mapping[str, str], needs: Needs) -> bool:
+    """Whether the numbers of persons are those of households: the persons are protected as such, and stay together."""
+    return bool(needs.person) and roles.get(needs.person) == "household"
+
+
+def completed(roles: Mapping[str, str], needs: Needs) -> Needs:
+    """Return the needs with the most records of a person as those of a household, where these are the persons."""
+    if not are_persons(roles, needs):
+        return needs
+    return replace(needs, largest_household=needs.largest_household or needs.most_records, are_persons=True)
 
 
 def contradictions(

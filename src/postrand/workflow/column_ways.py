@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.plan.policy import columns_of
 from postrand.support.exact import format_upper
@@ -85,7 +86,9 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
             part, how = _perturbed(mechanism, name)
             return ColumnWay(name, "made" if name in made else "perturbed", part, before + how)
         if name == fresh:
-            return ColumnWay(name, "new numbers", "", "shows which records are one household")
+            return ColumnWay(
+                name, "new numbers", "", words_of(mechanism.units)("shows which records are one household")
+            )
         return ColumnWay(name, "recoded" if name in made else "as it is", "", made.get(name, role))
 
     return tuple(map(way, dict.fromkeys((*book.names, *only))))
@@ -134,6 +137,7 @@ def _perturbed(mechanism: Mechanism, name: str) -> tuple[str, str]:
     """Return the part that perturbs a variable, "" where a block perturbs it alone, and how, in words."""
     if mechanism.split is not None and name in mechanism.partly:
         who = "one random member of each household" if mechanism.split.of_members else "each record"
+        who = words_of(mechanism.units)(who)
         return "split", f"by the split: {who} shows only some of its variables, chosen at random"
     block = mechanism[name]
     others = [other for other in block.perturbed if other != name]

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +42,8 @@ from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support import options
-from postrand.support.exact import add_upper, format_upper, upper_level
-from postrand.support.measure_names import keys_alone, of_records, several_of
+from postrand.support.exact import format_upper
+from postrand.support.measure_names import keys_alone, several_of
 from postrand.support.showing import ORDERS, few
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -58,7 +58,7 @@ from postrand.workflow.comparison_risk import (
 )
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import require_one_share
-from postrand.workflow.facts import facts_of, household_of
+from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.larger import by_weights, models_disagree, weights_smaller
@@ -66,6 +66,7 @@ from postrand.workflow.moves import moves_of
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import outlook_of
+from postrand.workflow.unit_figures import bounds_of, levels_in_words, persons_of, unit_epsilon_of
 from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
@@ -100,8 +101,10 @@ class PlanFigures:
     ``shared_draws``: what the risk makes of keys that are drawn once for a household, and whether its figures of
     households are too large for it.
     ``keys`` are the variables that the attackers of ``risks`` know.
-    ``person`` is the column that says which records are one person's, where the plan names one: ``risks`` are of
-    records then, by their words too. ``is_perturbed``: not where values are suppressed only, and nothing is drawn.
+    ``person`` is the column that says which records are one person's, where the plan names one and no figure puts them
+    together. ``words`` are those of the measures: of persons, of records, or of persons in the place of households
+    (:func:`postrand.support.measure_names.counted_by`). ``is_perturbed``: not where values are suppressed only, and
+    nothing is drawn.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -142,6 +145,7 @@ class PlanFigures:
     series: Series | None = None
     no_categories: tuple[str, ...] = ()
     person: str = ""
+    words: Callable[[str], str] = str
     is_perturbed: bool = True
 
     def __repr__(self) -> str:
@@ -358,10 +362,10 @@ def computed(
     one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
     keys = tuple(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     moved, ways, largest = moves_of(known), ways_of(plan, mechanism), _largest_household(known)
-    units = _unit_epsilon(plan, certificate, largest)
+    units = unit_epsilon_of(plan, certificate, largest)
     moves = tuple(f"{one.sentence}." for one in moved)
     unit = () if plan.unit is None else (plan.unit.household, plan.unit.person)
-    person = "" if plan.unit is None else plan.unit.person
+    words, person = persons_of(plan)
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
@@ -370,8 +374,9 @@ def computed(
         unmoved=tuple(f"{one.warning}." for one in moved if one.warning),
         epsilon=certificate.account.total,
         series=certificate.series,
-        risks=tuple(dataclasses.replace(one, measure=of_records(one.measure)) for one in risks) if person else risks,
+        risks=tuple(dataclasses.replace(one, measure=words(one.measure)) for one in risks),
         person=person,
+        words=words,
         one_way=one_way,
         two_way=two_way,
         two_left=left_pairs(names, plan.codebook, records),
@@ -380,7 +385,7 @@ def computed(
         settings=tuple(_settings(plan, mechanism)),
         unperturbed=tuple(one.name for one in ways if one.way in ("recoded", "as it is")),
         ways=ways,
-        levels=_levels(plan, certificate.account.total, units, largest) if names else (),
+        levels=levels_in_words(plan, certificate.account.total, units, largest) if names else (),
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
@@ -393,7 +398,7 @@ def computed(
         merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=largest,
         unit_epsilon=units,
-        unit_records={"household": largest, **_bounds(plan)},
+        unit_records={"household": largest, **bounds_of(plan)},
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
         may_link=tuple(v.name for v in plan.codebook.variables if _links(v) and v.name not in unit),
@@ -411,38 +416,6 @@ def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves:
     series = None if certificate.series is None else certificate.series.to_dict()
     plain = plain_claims(certificate.claims, mechanism, file, largest_household=largest, series=series)
     return (*plain, *(f"{column.variable}: {column.in_words}." for column in certificate.numerical), *moves)
-
-
-def _unit_epsilon(plan: Plan, certificate: Certificate, largest: int) -> dict[str, float]:
-    """Return the ε of the largest household and person; of the file's, where only the codebook names households."""
-    found = {
-        unit: told["levels"][-1]["epsilon"] if "levels" in told else math.inf
-        for unit, told in certificate.units.items()
-    }
-    members = {"household": add_upper(*[certificate.account.total] * largest)}
-    return (members if largest and household_of(plan) is not None else {}) | found
-
-
-def _bounds(plan: Plan) -> Mapping[str, int]:
-    """Return the most records of each unit that the plan protects."""
-    return {} if plan.unit is None else plan.unit.units.bounds
-
-
-def _levels(plan: Plan, epsilon: float, units: Mapping[str, float], largest: int) -> tuple[str, ...]:
-    """Return the ε of a record, and beside it that of several records of one household or person, in words."""
-
-    def said(level: float) -> str:
-        return f"{upper_level(level)} at most" if math.isfinite(level) else "none that is finite"
-
-    bounds = _bounds(plan)
-    told = [f"ε of a record: {said(epsilon)}"]
-    for unit, level in units.items():
-        whose = f"a {unit} with up to {bounds[unit]} records" if unit in bounds else ""
-        told += [f"of {whose or f'all {largest} members of the largest household'} together: {said(level)}"]
-    if "household" not in units:
-        who = "household" if household_of(plan) is not None else "person or household"
-        told += [f"of k records of one {who} together: k times as much"]
-    return tuple(told)
 
 
 def _largest_household(known: Known) -> int:

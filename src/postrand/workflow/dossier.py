@@ -29,7 +29,6 @@ from postrand.risk.reveals import PairReveal
 from postrand.risk.shared import Shared
 from postrand.risk.singled import Singled
 from postrand.support.exact import format_upper
-from postrand.support.measure_names import of_records
 from postrand.support.progress import Stage, stage
 from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import PRIORS
@@ -166,7 +165,7 @@ class Dossier:
         if attacks is None:
             return [{"Measure": "Informed attacker", "Before": "not computed: no records", "After": "", MEANING: ""}]
         rows = exposure_rows(attacks.before, attacks.why if attacks.after is None else attacks.after, truth)
-        said = of_records if self.figures.person else str
+        said = self.figures.words
         return [{name: said(held) if isinstance(held, str) else held for name, held in row.items()} for row in rows]
 
     def files(

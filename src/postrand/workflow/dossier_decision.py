@@ -18,7 +18,7 @@ from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.exact import format_upper
-from postrand.support.measure_names import LEARNS, of_records
+from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import BASES
@@ -116,7 +116,7 @@ def _of_household(figures: PlanFigures) -> Iterator[str]:
     """Yield what the claims on records mean for a whole household, short enough to stand before them."""
     level, most = figures.unit_epsilon.get("household", math.inf), figures.unit_records.get("household", 0)
     if most and math.isfinite(level):
-        yield unit_in_plain_words("household", most, level)
+        yield unit_in_plain_words(figures.words("household"), most, level)
     elif figures.levels:
         yield f"{'; '.join(figures.levels)}."
 
@@ -134,7 +134,7 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         before = _shown(one, "before", figures.records)
         after = _shown(one, "after", figures.records, most=figures.is_bound(code))
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
-        said = of_records if figures.person else str
+        said = figures.words
         yield RiskRow(said(words), said(_attacker(code)), before, after, shares, as_is)
 
 

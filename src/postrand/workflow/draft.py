@@ -152,7 +152,8 @@ def start(
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     units = units or Needs()
-    roles = {**roles, "drop": [*roles.get("drop", ()), units.person]} if units.person else roles
+    if units.person and units.person not in roles.get("household", ()):
+        roles = {**roles, "drop": [*roles.get("drop", ()), units.person]}
     entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
     opened_as = file if isinstance(file, Table) else formats.placed(file, read_as)
@@ -170,6 +171,7 @@ def start(
     with typed_errors(bool(recode)):
         known = declared.started(entries, opened_as, source, ddi)
         assigned = assign_roles(known.source.schema.names, roles)
+        units = asked_units.completed(assigned, units)
         raise_all(UsageError, asked_units.problems(assigned, units))
         known, drafts = declared.drafted(known, assigned)
     source, made, told = known.source, known.made, known.told

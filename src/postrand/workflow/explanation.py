@@ -89,7 +89,10 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if plan.split is not None:
         shown = ", ".join(plan.split.variables)
         if plan.split.of_members:
-            yield f"Of {shown}, one random member of each household shows some, chosen at random; the others show none."
+            who = figures.words(
+                "one random member of each household shows some, chosen at random; the others show none."
+            )
+            yield f"Of {shown}, {who}"
         else:
             yield f"Each record shows only some of {shown}, chosen at random; the others are left out of it."
     yield from (f"{text}." for text in all_in_words(one for one in figures.ways if one not in blocks))
@@ -119,11 +122,13 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     keys = ", ".join(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
-    yield from _risk(figures, "household_risk", "Of 100 households, such an attacker finds at least one member of")
-    who = "who knows this of all members of a household, and looks for the whole household, finds"
-    yield from _risk(figures, "joint_household_risk", f"Of 100 households, an attacker {who}")
-    who = "The chance of the one who looks for the whole household is above 20% for"
-    yield from _risk(figures, "joint_household_risk_above", who, "households")
+    said = figures.words
+    who = said("Of 100 households, such an attacker finds at least one member of")
+    yield from _risk(figures, "household_risk", who)
+    who = said("who knows this of all members of a household, and looks for all of them together, finds")
+    yield from _risk(figures, "joint_household_risk", f"{said('Of 100 households')}, an attacker {who}")
+    who = "The chance of the one who looks for all of them together is above 20% for"
+    yield from _risk(figures, "joint_household_risk_above", who, said("households"))
     who = "Somebody with a register of the population, who does not know who is in the file and links every record,"
     yield from _risk(figures, "register_matches", f"{who} is right for")
     who = "Somebody with such a register, who links only the records that are unique in the file (τ2), is right for"
@@ -152,7 +157,7 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
         return
     values = [(figures.as_is[code], f"{AS_IS}, {KNOWS_MORE}")] if code in figures.as_is else []
     values.append((found.before, figures.before_is))
-    whole = f" of {figures.records:,} {'records' if figures.person else 'persons'}" * (found.unit == "records")
+    whole = f" of {figures.records:,} {figures.words('persons')}" * (found.unit == "records")
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
     after = f"this is not known after the plan: {found.why}"
     if found.after is not None:

@@ -95,7 +95,7 @@ def _weak(unit: str, mechanism: Mechanism) -> str:
     if mechanism.split is not None:
         whose = "member of each household" if unit == "household" else "record of each person"
         step = f"let one random {whose} show a subset: [split] unit = 'household'"
-        step += ", with the column of persons as household in [unit]" * (unit == "person")
+        step += ", with the column of persons as household too in [unit]" * (unit == "person")
     return (
         f"The level of a {unit} with most records is little protection. What is drawn for each record counts once for "
         f"each of them. Next: lower its epsilon ([unit] epsilon sets it), perturb fewer variables, or {step}."

@@ -1,0 +1,174 @@
+"""Persons with several records as the households of a plan: one column, one bound, and the words of persons."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+from postrand import Block, Mechanism, Units, randomised_response, release
+from postrand.certification.limits import Facts, limits
+from postrand.certification.units import unit_levels
+from postrand.cli import main
+from postrand.errors import ReleaseError, SpecificationError
+from postrand.plan import load_plan
+from postrand.support import wordings
+from postrand.workflow.comparison import figures_of
+from tests.both_verifiers import ALONE
+from tests.release_case import edit, rehash
+
+UNITS = Units(household="pid", largest_household=6, person="pid", most_records=6)
+ASKED = ("--person", "pid", "--most-records", "6")
+
+
+def call(*words):
+    found = CliRunner().invoke(main, [str(word) for word in words])
+    assert found.exit_code in (0, 11), found.output
+    return found.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Stays of patients: sex and area are the patient's, ward and length those of a stay."""
+    made, rng = tmp_path_factory.mktemp("stays"), np.random.default_rng(4)
+    person = np.repeat(np.arange(900), rng.integers(1, 5, 900))
+    n = person.size
+    columns = {
+        "pid": 10_000 + person,
+        "sex": np.array(["f", "m"])[rng.integers(0, 2, 900)][person],
+        "area": np.array(list("abcdef"))[rng.integers(0, 6, 900)][person],
+        "ward": np.array(list("stuvw"))[rng.integers(0, 5, n)],
+        "outcome": np.array(["good", "bad"])[rng.integers(0, 2, n)],
+    }
+    pyarrow.csv.write_csv(pa.table(columns), made / "stays.csv")
+    keys = ("--keys", "sex,area,ward", "--other", "outcome", "--household", "pid")
+    call("init", made / "stays.csv", *keys, *ASKED, "--out", made / "look")
+    limits = ("--limit", "person_epsilon <= 5", "--limit", "correct_matches <= 500")
+    book = ("--codebook", made / "look" / "codebook.toml")
+    (made / "said.txt").write_text(
+        call("advise", made / "stays.csv", *book, *ASKED, *limits, "--out", made / "advice"), encoding="utf-8"
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def bundle(folder) -> Path:
+    words = ("--plan", folder / "advice" / "plan-1.toml", "--out", folder / "release", "--dossier", folder / "internal")
+    call("protect", *words)
+    return folder / "release"
+
+
+def test_one_column_can_number_both_with_one_bound():
+    assert UNITS.are_persons
+    assert not Units(household="hid", largest_household=6, person="pid", most_records=6).are_persons
+    assert Units.from_dict(UNITS.to_dict()) == UNITS
+    with pytest.raises(
+        SpecificationError, match=r"two largest numbers of records.* set most_records = largest_household"
+    ):
+        Units(household="pid", largest_household=6, person="pid", most_records=5)
+
+
+def test_the_person_has_the_level_of_the_household():
+    """H + P + m R of a person, H + k (P + R) of a household: the same where nothing is drawn for persons alone."""
+    blocks = [Block("region", randomised_response(4, 2.0), unit="household"), Block("sex", randomised_response(2, 0.5))]
+    both = unit_levels(Mechanism(blocks, units=UNITS))
+    assert both["person"]["levels"] == both["household"]["levels"]
+    assert both["household"]["levels"] == unit_levels(Mechanism(blocks, units=Units("pid", 6)))["household"]["levels"]
+
+
+def test_of_several_persons_nothing_is_promised_and_no_page_says_household():
+    law = Mechanism([Block("sex", randomised_response(2, 0.5))], units=UNITS)
+    codes = [one["code"] for one in limits(law, Facts(), [])]
+    assert "several_household" in codes
+    assert "several_person" not in codes
+    units = {unit: {"column": "pid", "variables": [], "levels": []} for unit in ("person", "household")}
+    said = wordings.limit({"code": "several_household"}, units)
+    assert said.startswith("Of several persons of one household nothing is certified")
+    apart = {**units, "household": {**units["household"], "column": "hid"}}
+    assert wordings.limit({"code": "several_household"}, apart).startswith("Of several records of one household")
+
+
+def test_init_writes_both_and_drops_nothing(folder):
+    plan = load_plan(folder / "look" / "plan.toml")
+    assert plan.unit is not None
+    assert plan.unit.units == UNITS
+    assert plan.codebook["pid"].role == "household"
+
+
+def test_advice_keeps_a_limit_on_the_person_by_one_record_of_each(folder):
+    said = (folder / "said.txt").read_text(encoding="utf-8")
+    assert "Plan 1 (split, one record of each person): epsilon = 5 for a record; of a person with up to 6" in said
+    assert "Asked: person_epsilon <= 5: met (5)" in said
+    assert "Risk: Risk of a person, keys of all records known, informed attacker: mean" in said
+    assert "Expected correct matches, informed attacker, all records" in said
+    assert not re.search(r"household|member", said.replace("joint_household_risk", ""))
+    assert load_plan(folder / "advice" / "plan-1.toml").unit.units == UNITS
+
+
+def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder, bundle):
+    rules = "".join(
+        f'[[rules]]\nmeasure = "{name}"\nat_most = {most}\n'
+        for name, most in (("person_epsilon", 5), ("household_risk", 0.9))
+    )
+    (folder / "policy.toml").write_text(f'title = "Office"\n{rules}', encoding="utf-8")
+    told = call("check", "--plan", folder / "advice" / "plan-1.toml", "--policy", folder / "policy.toml")
+    assert re.search(r"ε of the person with most records +at most 5 +none +5 +pass", told)
+    assert "Risk that a record of a person is found, informed attacker" in told
+    explained = call("explain", folder / "advice" / "plan-1.toml")
+    assert "Of 100 persons, such an attacker finds at least one record of" in explained
+    assert "finds the record of" in explained
+    page = (folder / "internal" / "decision.html").read_text(encoding="utf-8")
+    for words in ("Records found rightly", "Persons with a record found rightly", "Persons found rightly"):
+        assert words in page
+    for text in (explained, page, (folder / "release" / "report.html").read_text(encoding="utf-8")):
+        assert "nothing is certified but that a record" not in text
+        assert "Of several persons of one household nothing is certified" in text
+        assert "one record of each person" in text or "One random record of each person" in text
+
+
+def test_what_a_page_counts_is_what_the_file_has(folder):
+    """Persons alone with the keys of all their records, by brute force: the informed attacker finds these before."""
+    plan = load_plan(folder / "advice" / "plan-1.toml")
+    found = figures_of(plan)
+    data = pyarrow.csv.read_csv(folder / "stays.csv").to_pandas()
+    keys = data.assign(key=list(zip(data.sex, data.area, data.ward, strict=True)))
+    whole = keys.groupby("pid")["key"].agg(lambda held: tuple(sorted(held)))
+    one = found.risk("joint_household_risk")
+    assert one.before == pytest.approx(float((1 / whole.map(whole.value_counts())).mean()), rel=1e-9)
+    assert found.unit_epsilon["person"] == found.unit_epsilon["household"] == pytest.approx(5.0)
+
+
+def test_both_verifiers_check_the_levels_and_refuse_a_smaller_one(bundle, tmp_path):
+    assert release.verify(bundle).verdict == "verified"
+    assert ALONE.verify(str(bundle)).code == 0
+    certificate = json.loads((bundle / "certificate.json").read_text(encoding="utf-8"))
+    said = wordings.unit_levels(certificate["units"])
+    assert len(said) == 1
+    assert said[0].startswith("Persons (pid): the perturbed values of all records of one person together")
+    assert "shown by one random record: " in said[0]
+
+    def halve(held):
+        held["units"]["person"]["levels"][-1]["epsilon"] /= 2
+
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    edit(copy / "certificate.json", halve)
+    rehash(copy)
+    with pytest.raises(ReleaseError, match="certificate"):
+        release.verify(copy)
+    assert ALONE.verify(str(copy)).code == 7
+
+
+def test_more_records_than_the_bound_are_refused(folder):
+    plan = folder / "advice" / "plan-1.toml"
+    fewer = plan.parent / "fewer.toml"
+    text = plan.read_text(encoding="utf-8")
+    fewer.write_text(re.sub(r"(largest_household|most_records) = 6", r"\1 = 3", text), encoding="utf-8")
+    found = CliRunner().invoke(main, ["protect", "--plan", str(fewer), "--out", str(folder / "none")])
+    assert found.exit_code == 4
+    assert "more records than the plan allows" in found.output or "most_records" in found.output
+    assert not (folder / "none").exists()
