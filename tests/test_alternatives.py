@@ -21,7 +21,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.alternatives import partition
+from postrand.alternatives import partition, patterns
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import fewest, greedy
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -137,6 +137,21 @@ def test_every_record_has_a_class_where_key_values_are_missing(seed, diversity, 
     made = pr.suppress(table, names, k, seconds=0.5, **({"sensitive": "s"} if diversity > 1 else {}))
     shown = list(zip(*(made.frame[name].to_pylist() for name in names), strict=True))
     assert is_anonymous(shown, table["s"].to_pylist(), k, diversity)
+
+
+@pytest.mark.parametrize("most", [1, 40, 200])
+def test_every_record_has_a_class_where_not_all_choices_are_looked_at(most, monkeypatch):
+    """Records with missing values could lose all others, but that choice was none of the first ones."""
+    rng = np.random.default_rng(3)
+    missing = rng.random((3, 40)) < 0.2
+    columns = {
+        f"v{j}": pa.array([None if gone else f"c{x}" for x, gone in zip(rng.integers(0, 4, 40), own, strict=True)])
+        for j, own in enumerate(missing)
+    }
+    monkeypatch.setattr(patterns, "MOST_CHOICES", most)
+    made = pr.suppress(pa.table(columns), list(columns), 3, seconds=0.5)
+    shown = list(zip(*(made.frame[name].to_pylist() for name in columns), strict=True))
+    assert is_anonymous(shown, [None] * 40, 3, 0)
 
 
 def test_a_missing_sensitive_value_is_none_of_the_values():
