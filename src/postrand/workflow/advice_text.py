@@ -24,7 +24,7 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
-from postrand.workflow.comparison import PlanFigures, figure
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 MANY = 3
@@ -182,8 +182,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
-            before = "before (recoded)" if trial.plan.codebook.recodes else "before"
-            told.append(f"right links: {figure(links, 'before')} {before}, {figure(links, 'after')} after")
+            sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
+            told.append(f"right links: {', '.join(sides)}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)

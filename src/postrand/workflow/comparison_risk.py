@@ -82,6 +82,7 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 OF_SPLIT = " (after a split, a class has the records that show the same keys with the same values)"
+RELEASED_VALUES = "; after, counted by released values"
 Share = tuple[float, float, float | None]
 
 
@@ -318,6 +319,7 @@ def class_figures(
     yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)
     for k in CLASSES:
         what = "Records alone in their class" if k == 2 else f"Records in classes below {k}"
+        what += RELEASED_VALUES
         yield RiskFigure(f"below_{k}", what, *shares[k], "share", why)
 
 
