@@ -327,7 +327,9 @@ def _met(asked: Asked, before_is: str) -> str:
 
 def _after(asked: Asked) -> str:
     """Return the value of what is asked, never rounded to the other side of its bound."""
-    return "not known" if asked.after is None else _number(asked.after, asked.bound)
+    if asked.after is None:
+        return "not known"
+    return _number(asked.after, asked.bound) + " at most" * asked.is_most
 
 
 def _number(value: float, bound: float = math.inf) -> str:

@@ -218,8 +218,8 @@ class PlanComparison:
                 names.setdefault(frozenset(one.variables), one.name)
             for table, name in names.items():
                 held = [next((t for t in of(plan) if {*t.variables} == table), None) for plan in self.plans]
-                told = zip(self.plans, held, strict=True)
-                yield (f"  {name}", *(_no_table(p) if t is None else worth_cell(t) for p, t in told))
+                cells = (_no_table(p) if t is None else worth_cell(t) for p, t in zip(self.plans, held, strict=True))
+                yield (f"  {name}", *cells)
 
 
 def _none(plan: PlanFigures) -> str:
