@@ -202,3 +202,6 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     triples = [{a, b, c} for a in "abcde" for b in "abcde" for c in "abcde" if a < b < c]
     shares = [sum(p for names, p in law if triple <= names) for triple in triples]
     assert f"about {2000 * min(shares):,.0f} to {2000 * max(shares):,.0f} of 2,000 records" in told
+    said = re.search("hree perturbed variables together are shown by .*", told)
+    assert said is not None
+    assert f"- T{said[0]}." in run("explain", tmp_path / "p/plan-1.toml")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,6 @@ from typing import Literal
 
 from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
-from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
@@ -27,8 +25,6 @@ from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
-MANY = 3
-"""So many variables together are no table of one or two, whose worth is told."""
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
     "the certificate says so."
@@ -195,25 +191,6 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
 
 
-def of_three(mechanism: Mechanism, records: int) -> Iterator[str]:
-    """Yield how many records of a split show three of its variables together, which regressions with them need.
-
-    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
-    """
-    split = mechanism.split
-    if split is None or len(split.variables) < MANY:
-        return
-    triples = itertools.combinations(split.variables, MANY)
-    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
-    low, high = min(shares), max(shares)
-    if split.of_members:
-        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn"
-    else:
-        shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
-    refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
-    yield f"three perturbed variables together are shown by {shown_by}{refused}; completed files have all together"
-
-
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
     """Yield what a reader must know of the informed attacker, once, or with the numbers of the plans where it differs.
 
@@ -265,7 +242,7 @@ def plan_lines(number: int, plan: Advised) -> Iterator[str]:
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
-    yield from (f"  Worth: {text}" for text in of_three(trial.mechanism, figures.records))
+    yield from (f"  Worth: {text}" for text in figures.of_three)
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
