@@ -684,6 +684,23 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
     assert "no key variables are named" in refused.stderr
 
 
+def test_household_numbers_of_a_codebook_need_no_option_to_be_left_out(tmp_path):
+    table = pa.table({"sex": ["f", "m"] * 40, "area": list("aabb") * 20, "home": np.arange(80) // 2})
+    pa.parquet.write_table(table, tmp_path / "s.parquet")
+    roles = ("--keys", "sex,area", "--household", "home", "--out", str(tmp_path / "init"))
+    assert CliRunner().invoke(main, ["init", str(tmp_path / "s.parquet"), *roles]).exit_code == 0
+    asked = ["suppress", str(tmp_path / "s.parquet"), "--codebook", str(tmp_path / "init/codebook.toml"), "--k", "2"]
+    for name, option, columns in (
+        ("left", [], ["sex", "area"]),
+        ("dropped", ["--drop", "home"], ["sex", "area"]),
+        ("kept", ["--as-is", "home"], ["sex", "area", "home"]),
+    ):
+        made = CliRunner().invoke(main, [*asked, *option, "--out", str(tmp_path / name)])
+        assert made.exit_code == 0, made.output
+        assert pa.parquet.read_table(tmp_path / name / "data.parquet").column_names == columns
+        assert ("home is left out, because the codebook says" in made.output) == (name == "left")
+
+
 def test_a_recode_that_renames_its_column_is_one_of_the_keys(tmp_path):
     rows = "\n".join(f"{n % 2},{1950 + n % 40},{n % 3}" for n in range(240))
     (tmp_path / "t.csv").write_text(f"sex,born,w\n{rows}\n")
