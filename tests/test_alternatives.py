@@ -21,7 +21,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import postrand as pr
-from postrand.alternatives import partition
+from postrand.alternatives import partition, patterns
 from postrand.alternatives.claims import Claims, codes_of, key_codes
 from postrand.alternatives.fewest import fewest, greedy
 from postrand.alternatives.partition import mdav_groups, means_of, optimal_groups
@@ -137,6 +137,21 @@ def test_every_record_has_a_class_where_key_values_are_missing(seed, diversity, 
     made = pr.suppress(table, names, k, seconds=0.5, **({"sensitive": "s"} if diversity > 1 else {}))
     shown = list(zip(*(made.frame[name].to_pylist() for name in names), strict=True))
     assert is_anonymous(shown, table["s"].to_pylist(), k, diversity)
+
+
+@pytest.mark.parametrize("most", [1, 40, 200])
+def test_every_record_has_a_class_where_not_all_choices_are_looked_at(most, monkeypatch):
+    """Records with missing values could lose all others, but that choice was none of the first ones."""
+    rng = np.random.default_rng(3)
+    missing = rng.random((3, 40)) < 0.2
+    columns = {
+        f"v{j}": pa.array([None if gone else f"c{x}" for x, gone in zip(rng.integers(0, 4, 40), own, strict=True)])
+        for j, own in enumerate(missing)
+    }
+    monkeypatch.setattr(patterns, "MOST_CHOICES", most)
+    made = pr.suppress(pa.table(columns), list(columns), 3, seconds=0.5)
+    shown = list(zip(*(made.frame[name].to_pylist() for name in columns), strict=True))
+    assert is_anonymous(shown, [None] * 40, 3, 0)
 
 
 def test_a_missing_sensitive_value_is_none_of_the_values():
@@ -667,6 +682,23 @@ def test_a_codebook_is_used_and_its_codes_are_no_values(tmp_path):
         pr.microaggregate(pa.table(table), ["age"], 3, codebook=loaded)
     refused = run.invoke(main, ["suppress", *asked[:1], "--out", str(tmp_path / "no")])
     assert "no key variables are named" in refused.stderr
+
+
+def test_household_numbers_of_a_codebook_need_no_option_to_be_left_out(tmp_path):
+    table = pa.table({"sex": ["f", "m"] * 40, "area": list("aabb") * 20, "home": np.arange(80) // 2})
+    pa.parquet.write_table(table, tmp_path / "s.parquet")
+    roles = ("--keys", "sex,area", "--household", "home", "--out", str(tmp_path / "init"))
+    assert CliRunner().invoke(main, ["init", str(tmp_path / "s.parquet"), *roles]).exit_code == 0
+    asked = ["suppress", str(tmp_path / "s.parquet"), "--codebook", str(tmp_path / "init/codebook.toml"), "--k", "2"]
+    for name, option, columns in (
+        ("left", [], ["sex", "area"]),
+        ("dropped", ["--drop", "home"], ["sex", "area"]),
+        ("kept", ["--as-is", "home"], ["sex", "area", "home"]),
+    ):
+        made = CliRunner().invoke(main, [*asked, *option, "--out", str(tmp_path / name)])
+        assert made.exit_code == 0, made.output
+        assert pa.parquet.read_table(tmp_path / name / "data.parquet").column_names == columns
+        assert ("home is left out, because the codebook says" in made.output) == (name == "left")
 
 
 def test_a_recode_that_renames_its_column_is_one_of_the_keys(tmp_path):

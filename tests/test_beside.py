@@ -1,5 +1,6 @@
 """Plans beside a file with suppressed values: the same measures of risk and of loss, against counts by hand."""
 
+import dataclasses
 import itertools
 import json
 import shutil
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from scipy.stats import nbinom
 
 from postrand.cli import main
+from postrand.codebook import Variable
 from postrand.errors import DataError, ReleaseError, UsageError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
@@ -139,6 +141,48 @@ def test_the_order_of_plans_and_folders_changes_no_figure(folder, suppressed, fo
     plan = load_plan(folder / "plan" / "plan.toml")
     again = compared([suppressed, plan], ["suppressed", "plan"])
     assert [one.to_dict() for one in again.plans] == [one.to_dict() for one in reversed(found.plans)]
+
+
+def test_it_is_said_how_the_columns_beside_the_keys_leave(folder, found, tmp_path):
+    """A list that is the same as the plan's is no setting that differs: the claims have it."""
+    beside = "Released as in the file, with no protection of their own: health, pay, w."
+    for part in ("Released with some values suppressed: sex, area; age (recoded first).", beside):
+        assert f"- {part}" in str(found)
+    assert "nothing of health, pay, w." in "".join(found.plans[1].attackers)
+    frame = records().assign(hours=np.arange(N) % 5 * 12)
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    bands = ("--recode", "age=bands:0,30,50", "--recode", "hours=bands:0,20,40")
+    run("init", tmp_path / "people.csv", *bands, *ROLES[:-1], "pay,hours", "--out", tmp_path / "plan")
+    plan, book = tmp_path / "plan" / "plan.toml", load_codebook(tmp_path / "plan" / "codebook.toml")
+    left = tuple(one for one in book.recodes if one.variable != "hours")
+    held = tuple(Variable("hours", "other", type="int64") if v.name == "hours" else v for v in book.variables)
+    before = dataclasses.replace(book, variables=held, recodes=left)
+    for name, own in (("recoded", book), ("plain", before)):
+        suppress_file(tmp_path / "people.csv", tmp_path / name, KEYS, 5, codebook=own, seconds=2, drop=["pay"])
+    told = compared([load_plan(plan), tmp_path / "recoded", tmp_path / "plain"], ["plan", "recoded", "plain"])
+    _, recoded, plain = told.plans
+    assert "Released as recoded, not perturbed, with no protection of their own: hours." in recoded.claims
+    assert "Released as in the file, with no protection of their own: health, w." in recoded.claims
+    assert "Released as in the file, with no protection of their own: health, w, hours." in plain.claims
+    assert {one.name: one.way for one in plain.ways}["pay"] == "not released"
+
+
+def test_a_column_with_other_values_than_the_plan_s_file_is_told(folder, suppressed, tmp_path):
+    frame = records().assign(health="unknown")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    book = load_codebook(folder / "plan" / "codebook.toml")
+    suppress_file(tmp_path / "people.csv", tmp_path / "s", KEYS, 5, codebook=book, seconds=2)
+    own = compared([load_plan(folder / "plan" / "plan.toml"), tmp_path / "s"], ["plan", "s"]).plans[1]
+    assert any("health (values that are not recognised as those of the plan's file)" in text for text in own.claims)
+
+
+def test_what_is_not_measured_is_said_in_its_cell(found):
+    """A dash, or what a note far below explains, is read as a fault."""
+    lines = str(found).splitlines()
+    assert next(line for line in lines if "(τ2)" in line).endswith("not measured")
+    assert next(line for line in lines if line.startswith("  sex × health")).endswith("not measured")
+    assert any(line.startswith("  not measured: of a file with suppressed values") for line in lines)
+    assert "–" not in str(found).partition("Settings that differ")[0]
 
 
 def test_the_command_shows_both(folder, suppressed):

@@ -512,6 +512,16 @@ def test_the_larger_figure_of_the_register_attacker_is_named_for_each_side(figur
     assert "contradict each other" not in str(made(4.0, 0.1))
 
 
+def test_claims_in_the_same_words_point_to_what_differs(figures):
+    """Two plans of one total were read as the same plan, because their claim is one sentence."""
+    settings = tuple((name, f"{text}, other" * name.startswith("block")) for name, text in figures.settings)
+    other = dataclasses.replace(figures, name="other", settings=settings)
+    told = str(PlanComparison((figures, other)))
+    assert f"{figures.name} and other have a claim in the same words, and differ in " in told
+    assert "in the same words" not in str(PlanComparison((figures, dataclasses.replace(other, claims=("none",)))))
+    assert "in the same words" not in str(PlanComparison((figures, figures)))
+
+
 def test_plans_with_other_keys_are_not_compared_by_their_risk_without_a_word(figures):
     other = dataclasses.replace(figures, name="other", keys=("sex",))
     told = str(PlanComparison((figures, other)))

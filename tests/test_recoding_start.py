@@ -4,6 +4,7 @@ import html
 import json
 
 import duckdb
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -11,12 +12,15 @@ from hypothesis import strategies as st
 
 import postrand as pr
 from postrand.cli import main
+from postrand.data.frames import TableSource
 from postrand.errors import SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
+from postrand.recoding import Recode
+from postrand.recoding.limits import Limits
 from postrand.recoding.typed import entry_of
 from postrand.support.warned import heard
-from postrand.workflow.recode_trial import banded
+from postrand.workflow.recode_trial import banded, trial_of
 from postrand.workflow.unperturbed import findings
 
 HAND = """\
@@ -462,3 +466,18 @@ def test_only_recodes_that_are_new_become_confidential_by_being_written(tmp_path
     assert marked()[1] == ""
     book.write_text(book.read_text().replace('"confidential"', '"public"'))  # as the message says
     assert marked() == (set(), "")
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (Limits(top=70), ["No value is above 70, so that this limit changes nothing."]),
+        (Limits(top=60), []),
+        (Limits(top=60, bottom=10), ["No value is below 10, so that this limit changes nothing."]),
+    ],
+)
+def test_a_limit_that_no_value_is_beyond_is_told(limits, told):
+    """Codes for no answer are not beyond it: they are missing before."""
+    source = TableSource(pa.table({"age": [20, 30, 70, 999] * 30}))
+    found = trial_of(source, Recode("age", limits, missing=(999,)))
+    assert [line.strip() for line in str(found).splitlines() if "changes nothing" in line] == told

@@ -86,9 +86,11 @@ def test_a_guess_that_is_right_no_more_often_tells_only_the_records_that_it_sett
     few = PairReveal("urbrur", "water", 0.02, 0.04, 0.3, right=0.861, blind=0.858)
     assert few.in_words == (
         "of 100 records, the best guess from water is right in about 86, without in about 86; for about 4 of 100 "
-        "records water all but settles the value (one is at least 80% likely; for most of them the most common value, "
+        "records water makes one value likely (at least 80%; for most of them the most common value, "
         "which is guessed without it too), more than chance explains"
     )
+    much = PairReveal("urbrur", "water", 0.5, 0.6, 0.3, right=0.9, blind=0.6)  # of this the plan must decide
+    assert "for about 60 of 100 records water all but settles the value (one is at least 80% likely)" in much.in_words
 
 
 def test_a_value_that_few_records_have_is_not_told_as_a_guess_without_gain():

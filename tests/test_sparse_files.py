@@ -1,6 +1,9 @@
 """Files whose records are nearly all alone with their keys: the weights do not tell what a register attacker finds."""
 
+import dataclasses
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,7 @@ from postrand.plan import load_plan
 from postrand.workflow.as_is import NO_REGISTER
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.doubted import certain_share
 from postrand.workflow.larger import by_weights, weights_smaller
 
 TOO_LOW = "rest on the weights alone, and can be much too low"
@@ -69,6 +73,83 @@ def test_figures_by_weights_are_doubted_where_many_records_are_alone():
     assert by_weights([RiskFigure("individual_risk", "", 0.9, 0.1, "")]) == ()
 
 
+@pytest.fixture(scope="module")
+def sparse(people, tmp_path_factory):
+    """A plan whose recoded keys still leave most records alone: the weights put the register's links far too low."""
+    folder = tmp_path_factory.mktemp("alone")
+    years = people.assign(year=people.born.str[-4:])[["year", "sex", "area"]]
+    small = np.random.default_rng(6).integers(20, 90, len(years))
+    rare = years.assign(area=np.where(years.index % 2 == 0, years.area, small))  # half live where few do
+    sampled = rare.sample(800, random_state=2)
+    sampled.assign(w=25).to_csv(folder / "s.csv", index=False)
+    run("init", folder / "s.csv", "--keys", "year,sex,area", "--weight", "w", "--out", folder / "plan")
+    text = (folder / "plan" / "plan.toml").read_text()
+    (folder / "plan" / "plan.toml").write_text(re.sub(r"epsilon = [0-9.]+", "epsilon = 9.0", text, count=1))
+    size = rare.groupby([*rare])["sex"].transform("size")
+    return folder / "plan" / "plan.toml", float((1 / size[sampled.index]).sum())
+
+
+def risk(path: Path, code: str) -> tuple[RiskFigure, RiskFigure]:
+    """Return a doubted measure of a plan, and its bound."""
+    one = figures_of(load_plan(path)).risk(code)
+    assert one is not None
+    assert one.bound is not None
+    return one, one.bound
+
+
+def sides(one: RiskFigure) -> tuple[float, float]:
+    assert one.before is not None
+    assert one.after is not None
+    return one.before, one.after
+
+
+def test_the_upper_bound_of_a_doubted_figure_is_above_what_a_register_finds(sparse):
+    path, true = sparse
+    register, bound = risk(path, "register_matches")
+    (before, after), (_, most) = sides(register), sides(bound)
+    assert before < true / 2  # the weights alone are far too low
+    assert most >= true * after / before  # the share that a release leaves right is that of both
+    assert after < most
+    assert register.to_dict()["after_at_most"] == most
+    links = figures_of(load_plan(path)).risk("correct_matches")
+    assert links is not None
+    assert links.bound is None
+
+
+def test_no_limit_is_met_by_a_figure_that_can_be_too_low(sparse, tmp_path):
+    path, _ = sparse
+    after, most = (sides(one)[1] for one in risk(path, "register_matches"))
+    expected = {(after + most) / 2: "not known", 2 * most: "pass", after / 2: "FAIL"}
+    for limit, said in expected.items():
+        (tmp_path / "policy.toml").write_text(f'[[rules]]\nmeasure = "register_matches"\nat_most = {limit}\n')
+        done = CliRunner().invoke(main, ["check", "--plan", str(path), "--policy", str(tmp_path / "policy.toml")])
+        line = next(line for line in done.output.splitlines() if "register attacker, all records" in line)
+        assert said in line
+        assert done.exit_code == (0 if said == "pass" else 11)
+        assert ("by the weights alone it can be much too low" in line) == (said == "not known")
+        assert (" at most " in line.partition("at most")[2]) == (said == "pass")
+
+
+def test_shares_above_a_level_are_compared_by_their_bounds(sparse):
+    one, bound = risk(sparse[0], "register_risk")
+    level = one.shares[0][0]
+    assert certain_share(one, level, 1.0) == bound.shares[0][2]
+    assert certain_share(dataclasses.replace(one, bound=None), level, 1.0) == one.shares[0][2]
+
+
+def test_advise_shows_tau2_where_the_register_s_figures_are_doubted(sparse, tmp_path):
+    frame = pd.read_csv(sparse[0].parent.parent / "s.csv")
+    frame.assign(year="y" + frame.year.astype(str), area="a" + frame.area.astype(str)).to_csv(
+        tmp_path / "s.csv", index=False
+    )
+    words = ("--attacker", "list", "--limit", "epsilon <= 6", "--limit", "register_matches <= 60")
+    asked = ("--keys", "year,sex,area", "--weight", "w", *words, "--drop", "*")
+    told = run("advise", tmp_path / "s.csv", *asked, "--out", tmp_path / "a")
+    assert "(τ2)" in told
+    assert "Asked: register_matches <= 60: not known: by the weights alone" in told  # of a split
+    assert re.search("Asked: register_matches <= 60: met \\([0-9.]+ at most;", told)
+
+
 def test_a_risk_is_larger_where_its_figures_are():
     (one,) = weights_smaller([RiskFigure("register_risk", "Mean", 0.36, 0.1, "share")], {"register_risk": 0.34})
     assert one.startswith("Mean: larger in the recoded file")
@@ -121,3 +202,6 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     triples = [{a, b, c} for a in "abcde" for b in "abcde" for c in "abcde" if a < b < c]
     shares = [sum(p for names, p in law if triple <= names) for triple in triples]
     assert f"about {2000 * min(shares):,.0f} to {2000 * max(shares):,.0f} of 2,000 records" in told
+    said = re.search("hree perturbed variables together are shown by .*", told)
+    assert said is not None
+    assert f"- T{said[0]}." in run("explain", tmp_path / "p/plan-1.toml")

@@ -78,7 +78,7 @@ def choices_of(keys: KeyCodes, sensitive: Ints, k: int, diversity: int) -> Choic
     size = int(sensitive.max(initial=0)) + 1
     both = table(KeyCodes(("cell", "value"), (cells.counts.size, size), (cells.record_cell, sensitive)))
     codes = cells.codes[both.codes[:, 0]]
-    masks = np.array(list(_masks(len(keys.names), MOST_CHOICES // max(len(codes), 1))), dtype=bool)
+    masks = _with_last(np.array(list(_masks(len(keys.names), MOST_CHOICES // max(len(codes), 1))), dtype=bool), codes)
     kinds, patterns, rows = [], [], []
     for number, mask in enumerate(masks):
         at = np.flatnonzero((codes[:, mask] >= 0).all(axis=1))
@@ -92,6 +92,13 @@ def choices_of(keys: KeyCodes, sensitive: Ints, k: int, diversity: int) -> Choic
     held = (kind, pattern, group, masks.sum(axis=1)[pattern], masks, k, diversity, len(masks) == 2 ** len(keys.names))
     every = Choices(both.counts, both.codes[:, 1].astype(np.int64), both.record_cell.astype(np.int64), *held)
     return every.take(every.holds(every.counts[kind])[every.group], every.is_whole)
+
+
+def _with_last(masks: NDArray[np.bool_], codes: Ints) -> NDArray[np.bool_]:
+    """Return masks with those by which records that miss values lose all others, so that every kind has a choice."""
+    have = {mask.tobytes() for mask in masks}
+    lacking = [mask for mask in np.unique(codes >= 0, axis=0) if mask.tobytes() not in have]
+    return np.concatenate([masks, np.stack(lacking)]) if lacking else masks
 
 
 def _masks(keys: int, most: int) -> Iterator[tuple[bool, ...]]:

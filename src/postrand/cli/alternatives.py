@@ -39,8 +39,8 @@ def suppress(
     states what holds and what does not. There is no differential privacy: 'postrand protect' gives that. Columns that
     stay as they are and name persons or single out records, or tell suppressed values, need a decision: --drop or
     --as-is. Records are in a new random order. With a --codebook, the file is recoded first, its role 'key' stands for
-    --keys, columns of the roles 'drop' and 'record_key' are left out, and codes for no answer of the keys and of the
-    sensitive variable are missing values.
+    --keys, columns of the roles 'drop', 'record_key' and 'household' are left out (a household number not if --as-is
+    names it), and codes for no answer of the keys and of the sensitive variable are missing values.
     """
     from postrand.workflow.alternative_files import suppress_file
     from postrand.workflow.named_keys import named_keys

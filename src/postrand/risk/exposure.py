@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,25 +94,44 @@ class TrueFile:
         file = informed(self.keys, law, household=self.household)
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
-        if self.weights is None:
-            return Exposure(file, None, None, None, None, both)
-        risk = register_risk(self.keys, self.weights, law)
+        found = Exposure(file, None, None, None, None, both)
+        return found if self.weights is None else self._registers(self.weights, found, register_joint, law)
+
+    def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
+        """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.
+
+        Nobody outside the file shares the keys of a record there, ``F = f``, so that ``E(1/F | f)`` is largest: what
+        weights, which do not tell F where most records are alone, can make too low.
+        """
+        law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
+        alone = replace(self, weights=np.ones(self.keys.records))
+        assert alone.weights is not None
+        return alone._registers(alone.weights, exposure, alone._joint_register(law), law)
+
+    def _registers(
+        self, weights: FloatArray, found: Exposure, register_joint: FloatArray | None, law: Law | None
+    ) -> Exposure:
+        """Return an exposure with the figures of the register attacker."""
+        risk = register_risk(self.keys, weights, law)
         some, whole = None, None
         if self.household is not None:
-            members, every_member = register_members(self.keys, self.weights, self.household, law)
+            members, every_member = register_members(self.keys, weights, self.household, law)
             some, whole = Spread.of(members), Spread.of(every_member)
             if register_joint is not None:
                 register_joint = np.maximum(register_joint, members)
         every = None if register_joint is None else Spread.of(register_joint)
-        return Exposure(file, Spread.of(risk), float(risk.sum()), some, whole, both, every)
+        return Exposure(found.file, Spread.of(risk), float(risk.sum()), some, whole, found.joint, every)
 
     def _joint(self, law: Law | None) -> tuple[FloatArray | None, FloatArray | None]:
         """Return the risks of households to attackers who know the keys of all members; None where not known."""
         if self.household is None:
             return None, None
         informed_risk = np.concatenate(informed_joint_risk(self.keys, self.household, law))
-        if self.weights is None:
-            return informed_risk, None
+        return informed_risk, self._joint_register(law)
+
+    def _joint_register(self, law: Law | None) -> FloatArray | None:
+        if self.weights is None or self.household is None:
+            return None
         if isinstance(law, SplitLaw):
-            return informed_risk, register_split_risk(self.keys, self.weights, self.household, law)
-        return informed_risk, register_joint_risk(self.keys, self.weights, self.household, law)
+            return register_split_risk(self.keys, self.weights, self.household, law)
+        return register_joint_risk(self.keys, self.weights, self.household, law)

@@ -125,9 +125,12 @@ class PairReveal:
         if self.settled < SETTLED:
             return text
         value = "range" if self.ranges else "value"
-        settle = "settle" if ", " in self.clear else "settles"
-        many = f"for about {100 * self.settled:.0f} of 100 records {source} all but {settle} the {value}"
-        likely = f"one is at least {100 * LIKELY:.0f}% likely"
+        many, likely = f"for about {100 * self.settled:.0f} of 100 records {source}", f"at least {100 * LIKELY:.0f}%"
+        if self.is_certain:  # only what a plan must decide on is said to settle
+            many += f" all but {'settle' if ', ' in self.clear else 'settles'} the {value}"
+            likely = f"one is {likely} likely"
+        else:
+            many += f" {'make' if ', ' in self.clear else 'makes'} one {value} likely"
         if self.right - self.blind < COMMON * self.settled:
             likely += f"; for most of them the most common {value}, which is guessed without it too"
         return f"{text}; {many} ({likely}), more than chance explains{f'; {self.where}' if self.where else ''}"

@@ -36,7 +36,7 @@ from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_rare import merged
 from postrand.workflow.advice_refusals import not_drawn, require_measures, require_possible
-from postrand.workflow.advice_risk import LEVELS, Risks, values, why_unknown, within
+from postrand.workflow.advice_risk import LEVELS, Risks, is_bound, values, why_unknown, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
@@ -319,7 +319,8 @@ class _Maker:
             why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
             before, after = (None, None) if why else (before, after)
             why = why or (why_unknown(limit, figures.risks) if after is None else "")
-            yield Asked(str(limit), before, after, limit.meets(after), why=why, bound=limit.bound)
+            most = limit.reads_file and is_bound(limit, figures.risks)
+            yield Asked(str(limit), before, after, limit.meets(after), why=why, bound=limit.bound, is_most=most)
         drawn = self._drawn(trial)
         for wanted, found in zip(self.needs.precisions, trial.half_widths, strict=True):
             if found is None:

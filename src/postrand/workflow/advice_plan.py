@@ -19,6 +19,7 @@ class Asked(NamedTuple):
     ``drawn``: of a precision alone, what it counts of how the records were drawn. ``alike``: its value if every
     combination were equally frequent, beside ``after``, that of the least favourable shares. Of the file, both say what
     the released weights say. ``why``: the reason where it is not known. ``bound``: what ``after`` is to be at most.
+    ``is_most``: ``after`` is an upper bound.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Asked(NamedTuple):
     drawn: Drawn | None = None
     why: str = ""
     bound: float = math.inf
+    is_most: bool = False
 
     @property
     def is_precision(self) -> bool:

@@ -17,9 +17,10 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.as_is import risks_as_is
 from postrand.workflow.comparison import PlanFigures, certified, computed
-from postrand.workflow.comparison_risk import RiskFigure, risk_figures
+from postrand.workflow.comparison_risk import RiskFigure, many_alone, risk_figures
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
+from postrand.workflow.doubted import DOUBTED, certain
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.unperturbed import findings
@@ -32,23 +33,36 @@ NOT_ASKED = "no limit names it; 'postrand explain' computes it"
 
 
 def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, float | None]:
-    """Return a limit's measure before and after protection; None where it is not known."""
-    code = limit.measure + "_largest" * limit.is_probability
-    found = next((one for one in risks if one.code == code), None)
-    return (None, None) if found is None else (found.before, found.after)
+    """Return a limit's measure before and after protection; None where it is not known, or decides nothing."""
+    found = _named(limit, risks)
+    return (None, None) if found is None else (found.before, certain(found, limit.bound))
 
 
 def why_unknown(limit: Limit, risks: Sequence[RiskFigure]) -> str:
     """Return the reason why a limit's measure is not known; "" where none is stated."""
+    found = _named(limit, risks)
+    if found is None:
+        return ""
+    return DOUBTED if not found.why and found.after is not None else found.why
+
+
+def is_bound(limit: Limit, risks: Sequence[RiskFigure]) -> bool:
+    """Return whether the value of a limit after protection is an upper bound of a figure that can be too low."""
+    found, after = _named(limit, risks), values(limit, risks)[1]
+    return found is not None and after is not None and found.after is not None and after > found.after
+
+
+def _named(limit: Limit, risks: Sequence[RiskFigure]) -> RiskFigure | None:
     code = limit.measure + "_largest" * limit.is_probability
-    return next((one.why for one in risks if one.code == code), "")
+    return next((one for one in risks if one.code == code), None)
 
 
 class Risks:
     """The risks of plans on one file; what does not depend on the plan is read once for each codebook.
 
-    τ1 and τ2 take longer than all the rest: measured where a limit names one of them. The register attacker is measured
-    where the attacker has a list, or a limit is about it.
+    τ1 and τ2 take longer than all the rest: measured where a limit names one of them, and of the plans that are shown
+    where so many records are alone with their keys that the register attacker's figures are doubted. The register
+    attacker is measured where the attacker has a list, or a limit is about it.
     """
 
     def __init__(self, place: Any, fraction: float | None, needs: Needs) -> None:
@@ -63,7 +77,7 @@ class Risks:
     def of(self, trial: Trial) -> tuple[RiskFigure, ...]:
         """Return every measure of a trial's plan."""
         truth, report = self._file(trial.plan.codebook)
-        return risk_figures(truth, report, trial.mechanism)
+        return risk_figures(truth, report if self.modelled else None, trial.mechanism)
 
     def meets(self, trial: Trial, limits: Sequence[Limit]) -> bool:
         """Return whether a trial's plan keeps every limit."""
@@ -90,8 +104,9 @@ class Risks:
     def _file(self, book: Codebook) -> tuple[TrueFile | None, RiskReport | None]:
         if book not in self._held:
             source = open_records(self.place, book)
-            report = assess(source, book, fraction=self.fraction)[0] if self.modelled else None
             truth = TrueFile.read(source, book, self.fraction)
+            is_doubted = self.registers and truth is not None and many_alone(truth.keys)
+            report = assess(source, book, fraction=self.fraction)[0] if self.modelled or is_doubted else None
             if truth is not None and not self.modelled:
                 weights = truth.weights if self.registers else None
                 truth = dataclasses.replace(truth, weights=weights, note=NOT_ASKED)

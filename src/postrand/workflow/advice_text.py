@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -10,7 +9,6 @@ from typing import Literal
 
 from postrand.certification.plain_words import members_claims
 from postrand.certification.units import unit_epsilon
-from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
@@ -25,12 +23,10 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
-from postrand.workflow.comparison import PlanFigures, figure
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 BOTH = 2
-MANY = 3
-"""So many variables together are no table of one or two, whose worth is told."""
 WITH_FILE = (
     "The records chose a part of this plan (its blocks, or its epsilon): the guarantee does not cover this choice, and "
     "the certificate says so."
@@ -187,8 +183,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
         if (links := figures.risk("correct_matches")) is not None and links.before is not None:
-            before = "before (recoded)" if trial.plan.codebook.recodes else "before"
-            told.append(f"right links: {figure(links, 'before')} {before}, {figure(links, 'after')} after")
+            sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
+            told.append(f"right links: {', '.join(sides)}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
@@ -203,26 +199,6 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
 def _way(trial: Trial) -> str:
     """Return the name of a plan's way, in the words of whom it protects."""
     return words_of(trial.mechanism.units)(trial.candidate.name)
-
-
-def of_three(mechanism: Mechanism, records: int) -> Iterator[str]:
-    """Yield how many records of a split show three of its variables together, which regressions with them need.
-
-    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
-    """
-    split = mechanism.split
-    if split is None or len(split.variables) < MANY:
-        return
-    triples = itertools.combinations(split.variables, MANY)
-    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
-    low, high = min(shares), max(shares)
-    if split.of_members:
-        drawn = words_of(mechanism.units)("members")
-        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the {drawn} that are drawn"
-    else:
-        shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
-    refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
-    yield f"three perturbed variables together are shown by {shown_by}{refused}; completed files have all together"
 
 
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
@@ -286,7 +262,7 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
-    yield from (f"  Worth: {text}" for text in of_three(trial.mechanism, figures.records))
+    yield from (f"  Worth: {text}" for text in figures.of_three)
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
@@ -355,7 +331,9 @@ def _met(asked: Asked, before_is: str) -> str:
 
 def _after(asked: Asked) -> str:
     """Return the value of what is asked, never rounded to the other side of its bound."""
-    return "not known" if asked.after is None else _number(asked.after, asked.bound)
+    if asked.after is None:
+        return "not known"
+    return _number(asked.after, asked.bound) + " at most" * asked.is_most
 
 
 def _number(value: float, bound: float = math.inf) -> str:

@@ -57,6 +57,10 @@ from postrand.workflow.leaving import of_averaged, of_suppressed
 from postrand.workflow.left_columns import alone_with, decided, warned, without
 
 SHUFFLED = "Records are in a new random order, which is not kept: row numbers and neighbours tell nothing."
+HOUSES = (
+    "{name} is left out, because the codebook says that it numbers households, and others can know who lives together; "
+    "--as-is {name} releases it as it is."
+)
 SCHEMA = "postrand/alternative/1"
 CLAIMS, WORDS = "claims.json", "claims.txt"
 MAX_DIGITS = 13
@@ -99,14 +103,16 @@ def suppress_file(
     check_asked(keys, k, diversity, sensitive, seconds)
     source, whole = _described(file, codebook, used)
     suffix = copied_as(file, source, out)
-    table = without(whole, used, _still(drop, source, whole), as_is)
+    houses = [] if "*" in drop else _houses(codebook, [*used, *as_is, *drop], whole)
+    table = without(whole, used, [*_still(drop, source, whole), *houses], as_is)
     to_arrow(table, used)  # a name that is not there is told before columns ask for decisions
     check_fits(table, suffix)
     found = decided(table, source, used, as_is)
     stage(Stage.SUPPRESSING)
     made = suppress(table, keys, k, sensitive=sensitive, diversity=diversity, seconds=seconds)
     found = warned(of_suppressed(found, table, made.frame))
-    notes = (*_by_codebook(codebook, used, made.frame), *alone_with(made.frame, used, keys), *_signs(source, codebook))
+    known = (*_by_codebook(codebook, used, made.frame), *(HOUSES.format(name=name) for name in houses))
+    notes = (*known, *alone_with(made.frame, used, keys), *_signs(source, codebook))
     warn_of_formulas(file, made.frame.column_names, suffix)
     return _write(made, out, suffix, found, notes)
 
@@ -192,6 +198,12 @@ def _still(drop: Sequence[str], source: formats.Source, table: pa.Table) -> list
     """Return the columns to drop that the codebook has not left out already."""
     left = set(source.schema.names) - set(table.column_names)
     return [name for name in drop if name not in left]
+
+
+def _houses(codebook: Codebook | None, others: Sequence[str], table: pa.Table) -> list[str]:
+    """Return the columns of household numbers by their role that no option names: suppression counts by none."""
+    held = [] if codebook is None else [one.name for one in codebook.with_role("household")]
+    return [name for name in held if name in table.column_names and name not in others]
 
 
 def _by_codebook(codebook: Codebook | None, used: Sequence[str], frame: pa.Table) -> tuple[str, ...]:

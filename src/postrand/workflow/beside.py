@@ -18,10 +18,12 @@ from postrand.report.table_worth import TableWorth, pairs_of
 from postrand.risk.cells import FloatArray, KeyCodes
 from postrand.risk.exposure import TrueFile
 from postrand.workflow.alternative_files import WORDS, checked
-from postrand.workflow.comparison import RECODE_OF, PlanFigures, figures_of
+from postrand.workflow.beside_columns import claims_beside, ways_beside
+from postrand.workflow.comparison import PlanFigures, figures_of
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
+from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 
 NOT_MEASURED = "of a file with suppressed values, neither households nor τ are measured"
@@ -33,7 +35,7 @@ BIASED = (
 NOT_ALL = f"What else is not claimed: {WORDS} in its folder."
 KNOWN = (
     "Its risks are those of attackers who can tell in which class a person's record is, and not which record of the "
-    "class it is. Who also knows other columns finds more."
+    "class it is."
 )
 
 
@@ -69,9 +71,10 @@ def compared(places: Sequence[Plan | Path], names: Sequence[str], fraction: floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Beside:
-    """Hold what a file with suppressed values is measured by: a plan's figures, its codebook and its true keys."""
+    """Hold what a file with suppressed values is measured by: a plan's figures, file, codebook and true keys."""
 
     figures: PlanFigures
+    source: formats.Source
     codebook: Codebook
     truth: TrueFile | None
     fraction: float | None
@@ -81,12 +84,14 @@ class _Beside:
         plan = solved(plan)
         known = Known.of(plan, dossier=True)
         figures = figures_of(plan, known, fraction=fraction, name=name)
-        return cls(figures, plan.codebook, TrueFile.read(known.held, plan.codebook, fraction), fraction)
+        truth = TrueFile.read(known.held, plan.codebook, fraction)
+        return cls(figures, known.source, plan.codebook, truth, fraction)
 
     def suppressed(self, path: Path, claims: Claims, name: str) -> PlanFigures:
         """Return the figures of a file with suppressed values: claims, risk after, and the worth of its tables."""
         self._check(claims, name)
-        columns = formats.read(path).schema.names
+        held = formats.read(path)
+        columns = held.schema.names
         released, truth, keys = self._read(path, name, columns), self.truth, self.figures.keys
         assert truth is not None
         after = {one.code: one for one in _risks(released)}
@@ -95,12 +100,21 @@ class _Beside:
         one_way, two_way = (
             tuple(_worth(truth.keys, released.keys, names, self.codebook) for names in asked) for asked in tables
         )
+        ways = ways_beside(self.source, self.codebook, held, keys, self.figures.columns)
         recodes = [one for one in self.figures.settings if one[0].startswith(RECODE_OF)]
         diversity = "" if claims.sensitive is None else f", {claims.diversity} values of {claims.sensitive}"
         return PlanFigures(
             name=name,
             records=self.figures.records,
-            claims=(*claims.holds, *claims.losses, claims.does_not_hold[0], NOT_ALL, KNOWN, BIASED),
+            claims=(
+                *claims.holds,
+                *claims.losses,
+                *claims_beside(ways),
+                claims.does_not_hold[0],
+                NOT_ALL,
+                KNOWN,
+                BIASED,
+            ),
             epsilon=math.inf,
             risks=risks,
             one_way=one_way,
@@ -114,6 +128,8 @@ class _Beside:
             before_is=self.figures.before_is,
             keys=keys,
             as_is=self.figures.as_is,
+            ways=ways,
+            unperturbed=tuple(one.name for one in ways if one.is_clear),
             is_perturbed=False,
         )
 

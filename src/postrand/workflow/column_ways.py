@@ -11,16 +11,20 @@ from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.plan.policy import columns_of
+from postrand.recoding import Recode
 from postrand.support.exact import format_upper
 from postrand.support.showing import few
 from postrand.workflow.facts import household_of, released_names
 
-Way = Literal["perturbed", "made", "moved", "averaged", "recoded", "as it is", "new numbers", "not released"]
+Way = Literal[
+    "perturbed", "made", "moved", "averaged", "suppressed", "recoded", "as it is", "new numbers", "not released"
+]
 WAYS: Mapping[Way, str] = {
     "perturbed": "Perturbed",
     "made": "Recoded, then perturbed",
     "moved": "Moved among neighbours in rank",
     "averaged": "Averaged over neighbours in rank",
+    "suppressed": "Released with some values suppressed",
     "recoded": "Released as recoded, not perturbed",
     "as it is": "Released as in the file",
     "new numbers": "Released with new numbers",
@@ -67,7 +71,7 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
     """Return how each column of a plan's file leaves: all of the codebook, and those from which they are recoded."""
     book = plan.codebook
     recodes = {recode.variable: recode for recode in book.recodes}
-    made = {n: _recoded(recode.source, recode.kinds, n) for n, recode in recodes.items()}
+    made = {n: recoded_from(recode) for n, recode in recodes.items()}
     only = {n: [r.variable for r in book.recodes if r.source == n] for n in columns_of(book) if n not in book.names}
     released, fresh = {*released_names(plan)}, household_of(plan) if plan.release.renumbers else None
     ranked = {column.variable: column.form for column in mechanism.numerical}
@@ -129,8 +133,9 @@ def beside_keys(ways: Iterable[ColumnWay], keys: Iterable[str]) -> tuple[str, ..
     return tuple(w.name for w in ways if w.leaves and w.way != "new numbers" and w.name not in known)
 
 
-def _recoded(source: str, kinds: str, name: str) -> str:
-    return f"recoded ({kinds})" if source == name else f"recoded from {source} ({kinds})"
+def recoded_from(recode: Recode) -> str:
+    """Return by which kinds of recode a column is made, and from which one where that has another name."""
+    return f"recoded{'' if recode.source == recode.variable else f' from {recode.source}'} ({recode.kinds})"
 
 
 def _perturbed(mechanism: Mechanism, name: str) -> tuple[str, str]:

@@ -41,10 +41,9 @@ from postrand.report.table_worth import (
 from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support import options
 from postrand.support.exact import format_upper
 from postrand.support.measure_names import keys_alone, several_of
-from postrand.support.showing import ORDERS, few
+from postrand.support.showing import few
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
@@ -64,14 +63,13 @@ from postrand.workflow.known import Known
 from postrand.workflow.larger import by_weights, models_disagree, weights_smaller
 from postrand.workflow.moves import moves_of
 from postrand.workflow.plan_risk import BothSides
+from postrand.workflow.plan_settings import of_three, settings_of
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.series import outlook_of
 from postrand.workflow.unit_figures import bounds_of, levels_in_words, persons_of, unit_epsilon_of
 from postrand.workflow.unperturbed import findings
 
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
-RECODE_OF = "recode of "
-"""The settings of this name say how a column is recoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,8 @@ class PlanFigures:
     is not known. ``unit_epsilon`` are the certified ε of the largest household and person, inf where there is none;
     where the plan names no unit, that of the file's largest household, whose members add up. ``unit_records``: the
     most records that such a unit has.
-    ``little`` says where little is left for tables of one variable. ``moves``: how far numbers typically move;
+    ``little`` says where little is left for tables of one variable, ``of_three`` how many records of a split show three
+    variables together. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
@@ -137,6 +136,7 @@ class PlanFigures:
     moves: tuple[str, ...] = ()
     unmoved: tuple[str, ...] = ()
     little: str = ""
+    of_three: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
@@ -382,7 +382,8 @@ def computed(
         two_left=left_pairs(names, plan.codebook, records),
         crossed=crossed,
         own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", law), houses),
-        settings=tuple(_settings(plan, mechanism)),
+        settings=tuple(settings_of(plan, mechanism)),
+        of_three=of_three(mechanism, records),
         unperturbed=tuple(one.name for one in ways if one.way in ("recoded", "as it is")),
         ways=ways,
         levels=levels_in_words(plan, certificate.account.total, units, largest) if names else (),
@@ -422,30 +423,6 @@ def _largest_household(known: Known) -> int:
     """Return the most records of one household, 0 where there are none, or not the whole file was sampled."""
     sample = None if known.sample is None else known.answers[known.sample]
     return sample.largest_household if sample is not None and sample.is_whole else 0
-
-
-def _settings(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
-    """Return how each part of the plan treats its variables, by the name of the part."""
-    found = [("privacy", options.describe(plan.privacy))]
-    found += [(f"{RECODE_OF}{one.variable}", one.in_words()) for one in plan.codebook.recodes]
-    found += [("also claimed", options.describe(model)) for model in plan.also]
-    for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
-        text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"
-        text += f", given {', '.join(block.given)}" if block.given else ""
-        text += f", only records rarer than {planned.rarer_than}" if planned.rarer_than else ""
-        found.append((f"block {' × '.join(planned.variables)}", text))
-    if plan.split is not None and mechanism.split is not None:
-        text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
-        text += ", shown by one member of each household" if plan.split.of_members else ""
-        found.append((f"split {few(plan.split.variables)}", text))
-    found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
-    parts: dict[str, list[str]] = {}
-    for one in ways_of(plan, mechanism):
-        if one.is_clear or not one.leaves:
-            parts.setdefault("as it is" if one.way == "recoded" else one.way, []).append(one.name)
-    found += [(part, ", ".join(names)) for part, names in parts.items()]
-    found.append(("order of records", ORDERS[plan.release.shuffle]))
-    return found
 
 
 def shown_share(value: float, *, most: bool = False) -> str:

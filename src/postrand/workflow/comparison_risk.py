@@ -33,6 +33,8 @@ DRAWS, DRAWN_RECORDS = 10, 1_000_000
 CLASSES = (2, 3, 5, 10)
 NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_KEYS = "no categorical variable has the role 'key'"
+ALONE = 0.4
+"""Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
 AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
 
 
@@ -82,6 +84,7 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 OF_SPLIT = " (after a split, a class has the records that show the same keys with the same values)"
+RELEASED_VALUES = "; after, counted by released values"
 Share = tuple[float, float, float | None]
 
 
@@ -93,6 +96,7 @@ class RiskFigure:
     ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
     those of the records in smaller classes. ``of_two``: after is the larger of two knowledges of the informed attacker.
     ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
+    ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
     """
 
     code: str
@@ -104,12 +108,14 @@ class RiskFigure:
     shares: tuple[Share, ...] = field(default=(), repr=False)
     of_two: bool = False
     households: int = 0
+    bound: RiskFigure | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         names = ("code", "measure", "before", "after", "unit")
         more = {name: value for name in ("why", "of_two", "households") if (value := getattr(self, name))}
-        return {name: getattr(self, name) for name in names} | more
+        bound = {} if self.bound is None else {"after_at_most": self.bound.after}
+        return {name: getattr(self, name) for name in names} | more | bound
 
 
 def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
@@ -121,13 +127,15 @@ def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
 class Exposures:
     """Hold the attacks on a file before and after a mechanism, and its law on the keys.
 
-    ``after`` and ``law`` are None where the law is not known; ``why`` says the reason.
+    ``after`` and ``law`` are None where the law is not known; ``why`` says the reason. ``most`` bounds what the
+    register attacker finds after, where many records are alone with their keys and weights do not tell it.
     """
 
     before: Exposure
     after: Exposure | None
     law: Law | None
     why: str = ""
+    most: Exposure | None = None
 
     @classmethod
     def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:
@@ -138,9 +146,15 @@ class Exposures:
         try:
             with hushed(SharedDrawsWarning):  # said beside the figures: see shared_draws
                 law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
-                return cls(before, truth.exposure(mechanism), law)
+                after, is_doubted = truth.exposure(mechanism), truth.weights is not None and many_alone(truth.keys)
+                return cls(before, after, law, most=truth.at_most(after, mechanism) if is_doubted else None)
         except PostrandError as error:
             return cls(before, None, None, str(error))
+
+
+def many_alone(keys: KeyCodes) -> bool:
+    """Return whether so many records are alone with their keys that weights do not tell the register's figures."""
+    return class_sizes(keys).size > ALONE * keys.records
 
 
 def shared_draws(mechanism: Mechanism, keys: Collection[str]) -> tuple[str, bool]:
@@ -184,8 +198,10 @@ def risk_figures(
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     many = 0 if truth.household is None else int(np.unique(truth.household).size)
     exposed = exposure_figures(attacks.before, attacks.after, attacks.why, truth.note or NO_SHARE)
+    most = () if attacks.most is None else exposure_figures(attacks.before, attacks.most, "")
+    bounds = {one.code: one for one in most if one.code.startswith("register")}
     return (
-        *(replace(one, households=many) if one.code in _MEANS else one for one in exposed),
+        *(replace(one, households=many if one.code in _MEANS else 0, bound=bounds.get(one.code)) for one in exposed),
         *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
         *class_figures(truth.keys, drawn, attacks.why, of_split=isinstance(attacks.law, SplitLaw)),
     )
@@ -324,6 +340,7 @@ def class_figures(
     yield RiskFigure("k", text, float(before.min()), least, "records in a class", why, every)
     for k in CLASSES:
         what = "Records alone in their class" if k == 2 else f"Records in classes below {k}"
+        what += RELEASED_VALUES
         yield RiskFigure(f"below_{k}", what, *shares[k], "share", why)
 
 

@@ -184,6 +184,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if least:
         worth = " and ".join(f"{one.name}, {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least useful tables are worth, in unperturbed records: {worth}."
+    yield from (f"{_first(text)}." for text in figures.of_three)
     if figures.little:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."

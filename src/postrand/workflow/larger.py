@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 
-from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.comparison_risk import ALONE, RiskFigure
 
 _CLASSES = (
     "classes after count released values, not persons: a released class can be smaller by chance; of a split, a class "
@@ -29,10 +29,9 @@ _ROUNDED = (
 )
 _BY_WEIGHTS = (
     "The register attacker's figures rest on the weights alone, and can be much too low: many records are alone with "
-    "their keys, and who is alone in the file is often alone in the population."
+    "their keys, and who is alone in the file is often alone in the population. A limit on them is met only if it also "
+    "were where nobody outside the file had the keys of a record."
 )
-ALONE = 0.4
-"""Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
 SEEN = 0.005
 """A risk is called larger where three digits show that it is."""
 _MODEL = "after, links are followed in released values, and a record that became rare can be linked rightly"

@@ -21,6 +21,7 @@ from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
+from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
 
 NAMES = {
@@ -38,6 +39,7 @@ NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
 NO_ESTIMATE = "they cannot be estimated"
 FOUND = "Besides the rules, found in what leaves"
+AT_MOST = " at most"
 _NAMED = 5
 
 
@@ -227,8 +229,11 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     found = figures.risk(rule.measure)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
-    after = beside_limit(found.after, rule.limit)
-    return Verdict(found.measure, limit, _number(found.before), after, found.after <= rule.limit)
+    decides = certain(found, rule.limit)
+    if decides is None:
+        return _not_known(rule, limit, dataclasses.replace(found, why=DOUBTED), figures)
+    after = beside_limit(decides, rule.limit) + AT_MOST * (decides > found.after)
+    return Verdict(found.measure, limit, _number(found.before), after, decides <= rule.limit)
 
 
 def _of_this_alone(figures: PlanFigures) -> str:
@@ -270,8 +275,13 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
         before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
         return _not_known(rule, limit, found, figures, before)
     sides = [f"{beside_limit(100 * share, 100 * rule.share)}% {word}" for share in held[1:] if share is not None]
+    decides = certain_share(found, rule.limit, rule.share)
+    if decides is None:
+        return _not_known(rule, limit, dataclasses.replace(found, why=DOUBTED), figures, sides[0])
+    if decides > held[2]:
+        sides[-1] = f"{beside_limit(100 * decides, 100 * rule.share)}% {word}{AT_MOST}"
     name = found.measure.partition(":")[0]
-    return Verdict(name, limit, sides[0], sides[-1], held[2] <= rule.share)
+    return Verdict(name, limit, sides[0], sides[-1], decides <= rule.share)
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -381,6 +391,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
         BELOW_ONE: "correct the weight; where it is recoded, choose a smaller rounding, or a bottom code of 1 or more",
         NO_HOUSEHOLD: _household_step(figures),
+        DOUBTED: "make keys coarser, so that fewer records are alone with them, or perturb more",
         NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
         **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
         **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),

@@ -18,15 +18,17 @@ from postrand import formats
 from postrand.columns.recoded import recoded
 from postrand.engines.database import Table, open_records, source_from
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
+from postrand.estimate.nominal import number_of
 from postrand.formats import File, Source
 from postrand.plan import infer
 from postrand.recoding import Recode
 from postrand.recoding.base import key_of, spelt, steps_of
+from postrand.recoding.limits import Limits
 from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import published, too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
-from postrand.support.showing import few, unshown
+from postrand.support.showing import capital, few, unshown
 from postrand.workflow import draft_decisions
 from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
 from postrand.workflow.swallowed import swallowed, with_notes
@@ -53,7 +55,8 @@ class Trial:
 
     ``before`` and ``after`` are the numbers of records of each category, without missing values; text and data show in
     which step of :data:`STEPS` they lie. ``problem`` says why the file cannot be recoded, ``note`` what this file says
-    of a rule on rare categories that was settled by another, and of codes for no answer that count as values.
+    of limits that no value is beyond, of a rule on rare categories that was settled by another, and of codes for no
+    answer that count as values.
     """
 
     recode: Recode
@@ -367,8 +370,26 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
-    notes = (_note(recode, counts, after), published(recode), swallowed(source, [recode]).get(recode.variable, ""))
+    notes = (
+        _unreached(recode, counts),
+        _note(recode, counts, after),
+        published(recode),
+        swallowed(source, [recode]).get(recode.variable, ""),
+    )
     return Trial(recode, before, after, note=" ".join(filter(None, notes)))
+
+
+def _unreached(recode: Recode, counts: Mapping[Any, int]) -> str:
+    """Say which limits of a top or bottom coding no value is beyond; "" where each changes some."""
+    first, numbers = steps_of(recode.kind)[0], [number_of(value) for value in without_missing(recode, counts)]
+    held = [value for value in numbers if value is not None]
+    limits = first.stand_for_more if isinstance(first, Limits) and held else {}
+    idle = [
+        f"no value is {'above' if word == 'more' else 'below'} {spelt(limit)}, so that this limit changes nothing"
+        for limit, word in limits.items()
+        if not any(value > limit if word == "more" else value < limit for value in held)
+    ]
+    return capital("; ".join(idle)) + "." * bool(idle)
 
 
 def _named(recode: Recode, counts: Mapping[Any, int]) -> Iterator[str]:

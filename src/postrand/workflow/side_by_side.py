@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import LITTLE, TableWorth, mean_cell, more_in_two, shown
+from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, MEAN, Basis
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.larger import coarser_larger, why_larger
 
-NONE = "–"
+NONE, NOT_MEASURED = "–", "not measured"
 KEYS_DIFFER = (
     "Warning: the attackers of these plans know different keys, so that their risks cannot be compared: a plan with "
     "fewer keys is measured against an attacker who knows less. Compare plans whose codebooks give the same keys."
@@ -58,6 +60,7 @@ class PlanComparison:
                 "",
                 "Claims",
                 *claims,
+                *self._same_claims(),
                 "",
                 *self._keys(),
                 *_lines(heads, self._risks()),
@@ -86,14 +89,20 @@ class PlanComparison:
             ]
         )
 
+    def _same_claims(self) -> Iterator[str]:
+        """Yield in what plans differ that have a claim in the same words: the words alone tell no difference."""
+        perturbed = [plan for plan in self.plans if plan.is_perturbed]
+        for one, two in itertools.combinations(perturbed, 2):
+            differ = [name for name, _ in PlanComparison((one, two)).differing]
+            if differ and {*one.claims} & {*two.claims}:
+                both = f"{one.name} and {two.name} have a claim in the same words"
+                yield f"{both}, and differ in {few(differ)}: see 'Settings that differ'."
+
     def _before_is(self) -> list[str]:
-        """Return of which file the figures before are: once where all plans say the same."""
+        """Return of which file the figures before are, where a head of the table does not say it by itself."""
         heads = [head for head, _ in self._sides_before()]
-        if not any(head.startswith("before") for head in heads):
-            return ["  recoded: the file recoded, not perturbed"] * any(head.startswith("recoded") for head in heads)
-        if len({plan.before_is for plan in self.plans}) == 1:
-            return [f"  before: {self.plans[0].before_is}"]
-        return [f"  before, {plan.name}: {plan.before_is}" for plan in self.plans]
+        told = {"recoded": "the file recoded, not perturbed", "before": AS_IS}
+        return [f"  {word}: {where}" for word, where in told.items() if any(head.startswith(word) for head in heads)]
 
     def _warnings(self) -> list[str]:
         """Return what a reader of the risk and of the recodes must know: once where all plans say the same."""
@@ -109,7 +118,8 @@ class PlanComparison:
         """Yield why cells say that a measure is not known, and why measures of no plan are left out."""
         held = [one for plan in self.plans for one in plan.risks]
         shown = {one.code for one in held if one.before is not None or one.after is not None}
-        yield from (f"  not known: {why}" for why in dict.fromkeys(o.why for o in held if o.why and o.code in shown))
+        why = dict.fromkeys((_none(p), o.why) for p in self.plans for o in p.risks if o.why and o.code in shown)
+        yield from (f"  {none}: {text}" for none, text in why)
         left: dict[str, list[str]] = {}
         for one in held:
             if one.code not in shown:
@@ -142,9 +152,12 @@ class PlanComparison:
         if not is_known or any(
             one.get(code, value) != value for one in raw for two in raw for code, value in two.items()
         ):
-            if len({tuple((one.code, one.before) for one in plan.risks) for plan in self.plans}) == 1:
-                return [("before", self._before(self.plans[0]))]
-            return [(f"before, {name}", self._before(plan)) for name, plan in zip(names, self.plans, strict=True)]
+            words = ["before" if plan.before_is == AS_IS else "recoded" for plan in self.plans]
+            same = len({tuple((one.code, one.before) for one in plan.risks) for plan in self.plans}) == 1
+            if same and len({*words}) == 1:
+                return [(words[0], self._before(self.plans[0]))]
+            told = zip(words, names, self.plans, strict=True)
+            return [(f"{word}, {name}", self._before(plan)) for word, name, plan in told]
         own = [plan for plan in self.plans if plan.before_is == AS_IS]
         first = self._before(own[0]) if own else lambda code: self._as_is(self.plans[0], code)
         recoded = [plan for plan in self.plans if plan.before_is != AS_IS]
@@ -159,7 +172,7 @@ class PlanComparison:
     @staticmethod
     def _as_is(plan: PlanFigures, code: str) -> str:
         sides = {where: value for value, where in plan.sides(code)}
-        return sides.get(AS_IS, NONE)
+        return sides.get(AS_IS, "not computed")
 
     def _risks(self) -> Iterator[tuple[str, ...]]:
         measures = dict.fromkeys((one.code, one.measure) for plan in self.plans for one in plan.risks)
@@ -168,7 +181,7 @@ class PlanComparison:
             found = [plan.risk(code) for plan in self.plans]
             if all(one is None or (one.before is None and one.after is None) for one in found):
                 continue  # the reasons stand below
-            after = [NONE if one is None else figure(one, "after") for one in found]
+            after = [_after(plan, one) for plan, one in zip(self.plans, found, strict=True)]
             yield (measure, *(text(code) for text in columns), *after)
 
     @property
@@ -197,14 +210,33 @@ class PlanComparison:
             for k, which in enumerate(("least", MEAN)):
                 found = [mean_cell(of(plan), k) for plan in self.plans]
                 if any(found):
-                    yield (f"Tables of {kind}: {which}", *(NONE if f is None else f for f in found))
+                    told = zip(self.plans, found, strict=True)
+                    yield (f"Tables of {kind}: {which}", *(f or _no_table(p) for p, f in told))
         for _, of in kinds:
             names: dict[frozenset[str], str] = {}  # plans order the variables of one table differently
             for one in (one for plan in self.plans for one in of(plan)):
                 names.setdefault(frozenset(one.variables), one.name)
             for table, name in names.items():
                 held = [next((t for t in of(plan) if {*t.variables} == table), None) for plan in self.plans]
-                yield (f"  {name}", *(NONE if t is None else worth_cell(t) for t in held))
+                cells = (_no_table(p) if t is None else worth_cell(t) for p, t in zip(self.plans, held, strict=True))
+                yield (f"  {name}", *cells)
+
+
+def _none(plan: PlanFigures) -> str:
+    """Return what stands for a risk that has no figure after: a file with suppressed values has not all measures."""
+    return "not known" if plan.is_perturbed else NOT_MEASURED
+
+
+def _after(plan: PlanFigures, one: RiskFigure | None) -> str:
+    """Return a risk after a plan, or what stands for it."""
+    if one is None:
+        return NONE
+    return _none(plan) if one.after is None else figure(one, "after")
+
+
+def _no_table(plan: PlanFigures) -> str:
+    """Return what stands for a table that a plan has no worth of."""
+    return NONE if plan.is_perturbed else NOT_MEASURED
 
 
 def worth_cell(one: TableWorth) -> str:

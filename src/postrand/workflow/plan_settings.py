@@ -1,0 +1,61 @@
+"""How a plan treats its variables, part by part, and what a split of it shows together."""
+
+from __future__ import annotations
+
+import itertools
+
+from postrand.mechanism import Mechanism
+from postrand.mechanism.units import words_of
+from postrand.plan import Plan
+from postrand.support import options
+from postrand.support.showing import ORDERS, few
+from postrand.workflow.column_ways import ways_of
+
+RECODE_OF = "recode of "
+"""The settings of this name say how a column is recoded."""
+MANY = 3
+"""So many variables together are no table of one or two, whose worth is told."""
+
+
+def settings_of(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
+    """Return how each part of the plan treats its variables, by the name of the part."""
+    found = [("privacy", options.describe(plan.privacy))]
+    found += [(f"{RECODE_OF}{one.variable}", one.in_words()) for one in plan.codebook.recodes]
+    found += [("also claimed", options.describe(model)) for model in plan.also]
+    for planned, block in zip(plan.blocks, mechanism.blocks, strict=True):
+        text = f"ε = {block.epsilon:.4g}, {planned.objective.name}, {planned.structure.name}, prior {planned.prior}"
+        text += f", given {', '.join(block.given)}" if block.given else ""
+        text += f", only records rarer than {planned.rarer_than}" if planned.rarer_than else ""
+        found.append((f"block {' × '.join(planned.variables)}", text))
+    if plan.split is not None and mechanism.split is not None:
+        text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
+        one = words_of(mechanism.units)("one member of each household")
+        text += f", shown by {one}" if plan.split.of_members else ""
+        found.append((f"split {few(plan.split.variables)}", text))
+    found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
+    parts: dict[str, list[str]] = {}
+    for one in ways_of(plan, mechanism):
+        if one.is_clear or not one.leaves:
+            parts.setdefault("as it is" if one.way == "recoded" else one.way, []).append(one.name)
+    found += [(part, ", ".join(names)) for part, names in parts.items()]
+    found.append(("order of records", ORDERS[plan.release.shuffle]))
+    return found
+
+
+def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
+    """Return how many records of a split show three of its variables together, which regressions with them need.
+
+    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
+    """
+    split = mechanism.split
+    if split is None or len(split.variables) < MANY:
+        return ()
+    triples = itertools.combinations(split.variables, MANY)
+    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
+    low, high = min(shares), max(shares)
+    if split.of_members:
+        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the {words_of(mechanism.units)('members')} that are drawn"
+    else:
+        shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
+    refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
+    return (f"three perturbed variables together are shown by {shown_by}{refused}; completed files have all together",)
