@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from postrand import report
+from postrand import __version__, report
 from postrand.certification import certify
 from postrand.certification.certificate import Claim
 from postrand.certification.series import Level, Series
@@ -107,6 +107,12 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     ):
         assert words in text, words
     assert text.count("Internal – not for release") == 2  # all has its place, so nothing follows on a last page
+    of_plan = (
+        f"by postrand {__version__}; mechanism_sha256 of the plan's certificate: {certificate.mechanism_digest[:16]}…."
+    )
+    for one in (text, plan):
+        assert re.search(rf"Made on 20\d\d-\d\d-\d\d \(UTC\) {re.escape(of_plan)}", one)
+    assert "Bars, of 100%: grey the recoded file, blue after." in text
     assert REGISTER in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
@@ -165,6 +171,14 @@ def test_the_limit_of_a_rule_is_never_cut() -> None:
         text = Page(report.decision_page(decision_of(LONG, PolicyCheck("p", "", rules), certify(law()), FOUND))).text
         assert text.count("never column0") == text.count(limit) > 30, length
         assert text.count("Rule Limit Before After Result") == 2
+
+
+def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_of_the_households() -> None:
+    seen = {"constant": 0.992, "majority": 0.8, "single": 0.6, "blind": 0.3}
+    told = Findings((Finding("household", (), ("rent",), "long", seen),))
+    text = Page(report.decision_page(decision_of(figures(), None, certify(law()), told))).text
+    assert "Bars, of 100%: grey the file as it is, blue after." in text
+    assert "In more than 99% of the households of two or more all members have the same rent: from what all" in text
 
 
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
