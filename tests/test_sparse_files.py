@@ -113,7 +113,18 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({n: rng.integers(0, 4, 2_000).astype(str) for n in "abcde"})
     frame.to_csv(tmp_path / "s.csv", index=False)
-    told = run("advise", tmp_path / "s.csv", "--keys", "a,b,c,d,e", "--limit", "epsilon <= 4", "--out", tmp_path / "p")
+    told = run(
+        "advise",
+        tmp_path / "s.csv",
+        "--keys",
+        "a,b,c,d,e",
+        "--limit",
+        "epsilon <= 4",
+        "--use",
+        "models",
+        "--out",
+        tmp_path / "p",
+    )
     assert "three perturbed variables together are shown by about" in told
     run("protect", "--plan", tmp_path / "p/plan-1.toml", "--out", tmp_path / "r")
     stated = json.loads((tmp_path / "r/mechanism.json").read_text())["split"]["subsets"]
@@ -121,3 +132,6 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     triples = [{a, b, c} for a in "abcde" for b in "abcde" for c in "abcde" if a < b < c]
     shares = [sum(p for names, p in law if triple <= names) for triple in triples]
     assert f"about {2000 * min(shares):,.0f} to {2000 * max(shares):,.0f} of 2,000 records" in told
+    pairs = [sum(p for names, p in law if {a, b} <= names) for a in "abcde" for b in "abcde" if a < b]
+    on = "models: met on the records that show all variables of the model: with two perturbed ones, by about"
+    assert f"  Asked: {on} {2000 * min(pairs):,.0f} to {2000 * max(pairs):,.0f} of 2,000 records (" in told

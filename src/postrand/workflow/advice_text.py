@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,16 @@ from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
-from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
+from postrand.report.table_worth import (
+    EQUAL,
+    little_left,
+    more_in_two,
+    none_of_use,
+    not_known,
+    of_little_use,
+    shown,
+    worth_line,
+)
 from postrand.report.text import beside_limit
 from postrand.support.exact import upper_level
 from postrand.support.guesses import guesses_in_words
@@ -23,6 +31,7 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, NARROW
+from postrand.workflow.advice_uses import shown_together
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
@@ -191,26 +200,18 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             told.append(f"worth {unknown}")
         told += _kept(plan.asked)
-        told += [f"{one.what}: NOT met" for one in plan.verdicts if not one.is_met]
+        told += [little] if (little := of_little_use((*figures.one_way, *figures.pairs))) else []
+        told += [f"{one.title}: NOT met" for one in plan.verdicts if not one.is_met]
         yield f"Plan {number} ({trial.candidate.name}): {'; '.join(told)}"
 
 
 def of_three(mechanism: Mechanism, records: int) -> Iterator[str]:
-    """Yield how many records of a split show three of its variables together, which regressions with them need.
-
-    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
-    """
+    """Yield how many records of a split show three of its variables together, which regressions with them need."""
     split = mechanism.split
     if split is None or len(split.variables) < MANY:
         return
-    triples = itertools.combinations(split.variables, MANY)
-    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
-    low, high = min(shares), max(shares)
-    if split.of_members:
-        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn"
-    else:
-        shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
-    refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
+    shown_by, some_by_none = shown_together(split, MANY, records)
+    refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
     yield f"three perturbed variables together are shown by {shown_by}{refused}; completed files have all together"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import names_only
 from postrand.estimate.regression_terms import answered
+from postrand.mechanism.split import Split
 from postrand.plan import Plan
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.support.showing import few
@@ -16,6 +18,11 @@ from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
+_OF = {
+    **dict.fromkeys(("totals", "quantiles"), " of and by perturbed variables"),
+    "linear and Poisson regressions": " of perturbed variables",
+}
+"""Of what a kind of question is refused: without it, a kind reads as refused for all variables."""
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
 
@@ -26,14 +33,23 @@ class Verdict(NamedTuple):
     is_met: bool
     why: str
     names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
+    on: str = ""  # on which records it does, where not on all
 
     def __str__(self) -> str:
-        said = "met" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
-        return f"{self.what}: {said} ({self.why})"
+        said = f"met{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
+        return f"{self.title}: {said} ({self.why})"
+
+    @property
+    def title(self) -> str:
+        """What is asked; where it is refused for perturbed variables only, also of which."""
+        return self.what if self.is_met else self.what + _OF.get(self.what, "")
 
 
-def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
-    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses."""
+def verdicts(plan: Plan, uses: Sequence[str], split: Split | None = None, records: int = 0) -> Iterator[Verdict]:
+    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses.
+
+    ``split`` is the one that was designed, of so many ``records``: of models it is said how many records show them.
+    """
     moved = tuple(name for one in plan.numerical for name in one.variables)
     gone = refused_of(plan)
     for use, judged in (("tables", None), ("means", _means), ("models", _models)):
@@ -43,8 +59,30 @@ def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
         if judged is not None and not any(one.is_all for one in own):
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
+            found = found._replace(on=_on(split, records)) if use == "models" else found
             yield found._replace(what="means and totals") if whole else found
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
+
+
+def _on(split: Split | None, records: int) -> str:
+    """Return on which records models are estimated: of a split, on those that show all variables of the model."""
+    if split is None:
+        return ""
+    two = "" if len(split.variables) < 2 else f": with two perturbed ones, by {shown_together(split, 2, records)[0]}"
+    return f" on the records that show all variables of the model{two}"
+
+
+def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:
+    """Return which records of a split show so many of its variables together, and whether some show none of these.
+
+    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
+    """
+    sets = itertools.combinations(split.variables, many)
+    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in sets]
+    low, high = min(shares), max(shares)
+    if split.of_members:
+        return f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn", low == 0
+    return f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records", low == 0
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
