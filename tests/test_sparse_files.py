@@ -54,7 +54,7 @@ def test_the_register_attacker_s_figures_of_a_sparse_file_are_not_told(plan, peo
     assert register.before is not None
     assert register.before < 1_000 / 5
     text = run("explain", plan)
-    assert "up to all can be found" in text
+    assert "up to all can be found: give a board that" in text
     assert "a register of the population" in text  # of the recoded file
 
 
@@ -64,6 +64,7 @@ def test_figures_by_weights_are_doubted_where_many_records_are_alone():
         return by_weights(RiskFigure(code, code, value, 0.1, "") for code, value in codes.items())
 
     assert TOO_LOW in told(0.5, 4.0)[0]
+    assert "Give a board the informed attacker's figures in their place" in told(0.5, 4.0)[0]
     assert told(0.3, 4.0) == ()
     assert told(0.5, 12.0) == ()  # two estimates contradict each other, and that is said
     assert by_weights([RiskFigure("individual_risk", "", 0.9, 0.1, "")]) == ()

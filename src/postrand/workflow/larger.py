@@ -29,7 +29,8 @@ _ROUNDED = (
 )
 _BY_WEIGHTS = (
     "The register attacker's figures rest on the weights alone, and can be much too low: many records are alone with "
-    "their keys, and who is alone in the file is often alone in the population."
+    "their keys, and who is alone in the file is often alone in the population. Give a board the informed attacker's "
+    "figures in their place: they take who is alone in the file as alone in the population."
 )
 ALONE = 0.4
 """Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
