@@ -79,8 +79,9 @@ def test_totals_of_a_split_are_not_promised_beside_a_survey_design(tmp_path: Pat
     means, totals = verdicts(made, ["tables", "means"])
     assert (means.what, means.is_met) == ("means", True)
     assert str(totals).startswith(
-        "totals: NOT met (with the survey design of the codebook, 'postrand estimate' refuses "
-        "totals of and by sex, ward, hours, kids: multiply the mean by a published number of persons, or use a ratio)"
+        "totals of and by perturbed variables: NOT met (with the survey design of the codebook, "
+        "'postrand estimate' refuses totals of and by sex, ward, hours, kids: multiply the mean by a published "
+        "number of persons, or use a ratio)"
     )
     board = str(explain(made, figures_of(made)))
     assert f"- With the survey design of the codebook{totals.why.partition('codebook')[2]}." in board
@@ -151,6 +152,7 @@ def test_init_says_what_the_survey_design_that_it_proposes_costs(tmp_path: Path)
 def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -> None:
     (told,) = verdicts(plan(tmp_path, SPLIT), ["models"])
     assert told.is_met
+    assert str(told).startswith("models: met (")
     assert "linear and Poisson ones of hours, kids, pay, village" in str(told)
     assert "logistic ones of sex; multinomial ones of ward" in str(told)
     alone = "".join(f'[[blocks]]\nvariables = ["{name}"]\n' for name in ("sex", "ward", "kids", "hours"))

@@ -13,6 +13,7 @@ from postrand.app.decisions import Decisions, act, open_decisions
 from postrand.errors import UsageError
 from postrand.plan import load_plan
 from postrand.workflow.advice_needs import Precision
+from postrand.workflow.advice_text import at_a_glance
 from tests.test_app_plans import said
 
 N = 300
@@ -44,6 +45,9 @@ def test_a_recommended_plan_becomes_the_decisions(decisions: Decisions, tmp_path
         head, _, rest = line.strip().partition(": ")
         if head in ("Claim", "Risk", "Worth", "Asked"):
             assert rest.replace("epsilon", "ε") in page
+    poor = [text for line in at_a_glance(found.plans) for text in line.split("; ") if "of little use" in text]
+    assert poor
+    assert all(f">{text}</td>" in page for text in poor)
     assert page.count('data-act="take"') == len(found.plans)
     for number, plan in enumerate(found.plans, 1):
         taken = advising.taken(asked, found, number, tmp_path)

@@ -104,11 +104,14 @@ def test_the_two_sheets_to_sign_fit_on_a4_and_on_us_letter(demo, tmp_path):
         risks = LONG.risks[:measures]
         plan = dataclasses.replace(LONG, ways=tuple(w for w in LONG.ways if int(w.name[-2:].strip("_")) < ways))
         plan = dataclasses.replace(plan, risks=risks, unit_epsilon={"household": 5.0}, unit_records={"household": 5})
-        for policy in (None, PolicyCheck("", "", rules)):
-            about = decision_of(plan, policy, certificate, FOUND)
+        short = tuple(Verdict(f"rule {k}", "at most 1", "2", "3", True) for k in range(40))
+        for policy, found in ((None, FOUND), (PolicyCheck("", "", rules), FOUND), (PolicyCheck("", "", short), FOUND)):
+            about = decision_of(plan, policy, certificate, found)
             about = dataclasses.replace(about, is_private=private, worth=("worth of so many words " * 6,) * 3)
-            full.append(tmp_path / f"{many}-{policy is None}.html")
-            full[-1].write_text(report.decision_page(about, manifest="f00d" * 16), "utf-8")
+            few = dataclasses.replace(about, claims=("one",), limits=("two",), worth=("three",), findings=())
+            for place, one in enumerate((about, few)):
+                full.append(tmp_path / f"{len(full)}-{many}-{place}.html")
+                full[-1].write_text(report.decision_page(one, manifest="f00d" * 16), "utf-8")
     with browsing() as browser:
         for path in full:
             for paper in ("A4", "letter"):

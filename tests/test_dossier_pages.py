@@ -1,10 +1,11 @@
 """The pages of the dossier: what is decided on, and matrices of strata as panels."""
 
 import dataclasses
+import re
 
 import numpy as np
 
-from postrand import report
+from postrand import __version__, report
 from postrand.certification import certify
 from postrand.certification.certificate import Claim
 from postrand.certification.series import Level, Series
@@ -106,6 +107,12 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     ):
         assert words in text, words
     assert text.count("Internal – not for release") == 2  # all has its place, so nothing follows on a last page
+    of_plan = (
+        f"by postrand {__version__}; mechanism_sha256 of the plan's certificate: {certificate.mechanism_digest[:16]}…."
+    )
+    for one in (text, plan):
+        assert re.search(rf"Made on 20\d\d-\d\d-\d\d \(UTC\) {re.escape(of_plan)}", one)
+    assert "Bars, of 100%: grey the recoded file, blue after." in text
     assert REGISTER in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
@@ -135,13 +142,43 @@ def test_what_must_be_known_before_signing_has_a_line_on_the_first_page() -> Non
 
 
 def test_a_rule_of_many_words_is_cut_in_the_table_and_whole_on_the_last_page() -> None:
-    rules = tuple(Verdict(f"rule {k} " + "of a measure " * 20, "at most 1", "2", "3", k > 3) for k in range(9))
+    rules = tuple(Verdict(f"rule {k} " + "of a measure " * 20, "at most 1", "2", "3", k > 3) for k in range(19))
     text = Page(report.decision_page(decision_of(figures(), PolicyCheck("p", "", rules), certify(law())))).text
     table, last = text.rpartition("The office's policy, rule by rule")[::2]
     assert table.count("not met ") >= 4
-    assert "5 more: on the last page" in table
-    assert last.count("of a measure " * 19) >= 9
-    assert last.count(" met") == 9
+    assert re.search(r"met \d+ more: on the last page", table)
+    assert last.count("of a measure " * 19) >= 19
+    assert last.count(" met") == 19
+
+
+def test_lines_that_a_list_does_not_need_are_left_to_the_others() -> None:
+    """Rules that are not met, all rules, and claims have the lines that findings, limits and worth leave."""
+    rules = tuple(Verdict(f"rule {k} of a measure", "at most 1", "2", "3", False) for k in range(9))
+    alone = decision_of(figures(risks=()), PolicyCheck("p", "", rules), certify(law()))
+    first, _, second = Page(report.decision_page(alone)).text.partition("What is guaranteed")
+    assert first.count("Not met: rule") == 9
+    assert "last page" not in first + second
+    many = dataclasses.replace(alone, rules=(), limits=("one",), claims=tuple(f"claim {k}" for k in range(25)))
+    assert "more: on the last page" not in Page(report.decision_page(many)).text
+    long = dataclasses.replace(alone, findings=tuple(f"{k} a finding " * 50 for k in range(9)))
+    assert "6 more: on the last page" in Page(report.decision_page(long)).text  # and no more than a few where it does
+
+
+def test_the_limit_of_a_rule_is_never_cut() -> None:
+    for length in range(20, 140, 3):
+        limit = "never " + ", ".join(f"column{k}" for k in range(12))
+        rules = (Verdict(("rule of measures " * 12)[:length].strip(), limit, "2", "3", False, "why " * 60),) * 30
+        text = Page(report.decision_page(decision_of(LONG, PolicyCheck("p", "", rules), certify(law()), FOUND))).text
+        assert text.count("never column0") == text.count(limit) > 30, length
+        assert text.count("Rule Limit Before After Result") == 2
+
+
+def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_of_the_households() -> None:
+    seen = {"constant": 0.992, "majority": 0.8, "single": 0.6, "blind": 0.3}
+    told = Findings((Finding("household", (), ("rent",), "long", seen),))
+    text = Page(report.decision_page(decision_of(figures(), None, certify(law()), told))).text
+    assert "Bars, of 100%: grey the file as it is, blue after." in text
+    assert "In more than 99% of the households of two or more all members have the same rent: from what all" in text
 
 
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:

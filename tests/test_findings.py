@@ -452,7 +452,9 @@ def test_a_constant_column_tells_no_more_than_the_most_common_value():
 
 def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share_inside() -> None:
     found = Findings(singled=(Singled("affairs", 0.00157), Singled("sex", 0.0), Singled("pay", 0.5)))
-    said = "Records that unperturbed columns single out, each alone: fewer than 1% by affairs{}, none by sex."
+    said = (
+        "Records that unperturbed columns single out, each column by itself: fewer than 1% by affairs{}, none by sex."
+    )
     assert found.sentences == (said.format(""),)
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed, with no protection of their own", said.format("")),)

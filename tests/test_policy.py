@@ -136,6 +136,8 @@ def test_the_least_worth_of_tables_says_under_which_frequencies_it_is(figures):
     rule = {"measure": "effective_records", "at_least": 60, "tables": "two-way"}
     other = "68 with this file's own frequencies (sex × age)"
     assert verdict(of_one, **rule).after == f"69 if all were equally frequent; {other}"
+    assert verdict(of_one, **rule).limit == "at least 60, which both worths must reach"
+    assert verdict(dataclasses.replace(of_one, own=()), **rule).limit == "at least 60"
     assert verdict(dataclasses.replace(of_one, own=()), **rule).after == "69 at least"
 
 

@@ -58,7 +58,7 @@ def test_the_register_attacker_s_figures_of_a_sparse_file_are_not_told(plan, peo
     assert register.before is not None
     assert register.before < 1_000 / 5
     text = run("explain", plan)
-    assert "up to all can be found" in text
+    assert "up to all can be found: give a board that" in text
     assert "a register of the population" in text  # of the recoded file
 
 
@@ -68,6 +68,7 @@ def test_figures_by_weights_are_doubted_where_many_records_are_alone():
         return by_weights(RiskFigure(code, code, value, 0.1, "") for code, value in codes.items())
 
     assert TOO_LOW in told(0.5, 4.0)[0]
+    assert "Give a board the informed attacker's figures in their place" in told(0.5, 4.0)[0]
     assert told(0.3, 4.0) == ()
     assert told(0.5, 12.0) == ()  # two estimates contradict each other, and that is said
     assert by_weights([RiskFigure("individual_risk", "", 0.9, 0.1, "")]) == ()
@@ -194,7 +195,18 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({n: rng.integers(0, 4, 2_000).astype(str) for n in "abcde"})
     frame.to_csv(tmp_path / "s.csv", index=False)
-    told = run("advise", tmp_path / "s.csv", "--keys", "a,b,c,d,e", "--limit", "epsilon <= 4", "--out", tmp_path / "p")
+    told = run(
+        "advise",
+        tmp_path / "s.csv",
+        "--keys",
+        "a,b,c,d,e",
+        "--limit",
+        "epsilon <= 4",
+        "--use",
+        "models",
+        "--out",
+        tmp_path / "p",
+    )
     assert "three perturbed variables together are shown by about" in told
     run("protect", "--plan", tmp_path / "p/plan-1.toml", "--out", tmp_path / "r")
     stated = json.loads((tmp_path / "r/mechanism.json").read_text())["split"]["subsets"]
@@ -205,3 +217,6 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     said = re.search("hree perturbed variables together are shown by .*", told)
     assert said is not None
     assert f"- T{said[0]}." in run("explain", tmp_path / "p/plan-1.toml")
+    pairs = [sum(p for names, p in law if {a, b} <= names) for a in "abcde" for b in "abcde" if a < b]
+    on = "models: met on the records that show all variables of the model: with two perturbed ones, by about"
+    assert f"  Asked: {on} {2000 * min(pairs):,.0f} to {2000 * max(pairs):,.0f} of 2,000 records (" in told

@@ -13,7 +13,7 @@ from postrand.app.advising import LIMITS, PREFIX
 from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
-from postrand.report.table_worth import mean_cell
+from postrand.report.table_worth import LITTLE, mean_cell, of_little_use
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
 from postrand.workflow.advice_choice import LEFT_OUT
@@ -125,6 +125,8 @@ def _beside(plans: Sequence[Advised]) -> Tag:
         if any(found):
             told_worth = ["not known" if one is None else one for one in found]
             rows.append(_row(f"Tables of {words}: effective records, {MEAN}", told_worth))
+    little = [of_little_use((*plan.figures.one_way, *plan.figures.pairs)) for plan in plans]
+    rows += [_row(f"Of little use: {LITTLE}", [one or "none" for one in little])] if any(little) else []
     asked = [one.text for one in plans[0].asked] if plans else []
     for k, text in enumerate(asked):
         rows.append(_row(f"Asked: {_said(text)}", [plan.asked[k].verdict.lower() for plan in plans]))

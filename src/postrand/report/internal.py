@@ -23,12 +23,13 @@ _FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 41, 12, 4, 3
 """Lines of the first sheet, on the smaller of A4 and US Letter, for the table of risk, what is done, and sentences;
 those that sentences have at least, those that lists which come later keep, and those of a release not private."""
 _CHECKS = 5
-"""Lines that rules which are not met have on the first sheet; all rules are on the second one."""
+"""Lines that rules which are not met have on the first sheet, more where others leave them; all are on the second."""
 _SECOND, _CLAIMS, _LEAST, _WORTH = 23, 7, 7, 5
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
-have, and those of worth."""
+have, and those of worth, which it leaves to the others where it needs less."""
 _CELLS, _RULES, _HEAD = (37, 26, 12, 22), 12, 2
-"""Characters of a line of each cell of a rule but its result; lines that rules have; lines of their two headings."""
+"""Characters of a line of each cell of a rule but its result; lines that rules have at least; lines of their two
+headings."""
 
 Sections = Mapping[str, Sequence[Mapping[str, object]]]
 """Tables by title: each a sequence of rows, each row its cells by column name."""
@@ -102,6 +103,7 @@ class Decision:
     ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
     ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
     ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
+    ``made``: on which day, by which version and with which mechanism.
     ``rules`` are all of them as rows of a table: what is measured, its limit, before, after, and whether it is met.
     """
 
@@ -119,6 +121,7 @@ class Decision:
     checks: tuple[str, ...] = ()
     rules: tuple[tuple[str, ...], ...] = ()
     is_recoded: bool = False
+    made: str = ""
 
 
 def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
@@ -127,17 +130,22 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     ``manifest`` is the SHA-256 of the release's manifest, by which the page names the release; without it, the page
     says that it is of a plan. Whatever the plan, there are two pages: what must be known before signing has a line each
     on the first one, where there is room for so many, and is whole on a last page where it is cut. Names of columns,
-    claims, limits and rules for which there is no room follow there too, all of a kind together.
+    claims, limits and rules for which there is no room follow there too, all of a kind together. Lines that one list
+    does not need are left to the others of its page.
     """
     treated = beside(found.treated)
     rows = len(found.risks) + len({row.attacker for row in found.risks})
     lines = max(_FIRST - rows - _rows(treated), _FEWEST) - (0 if found.is_private else _NOT_PRIVATE)
     held = bool(found.notes)  # a line for the notes, or for how many of them are left out
-    (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines - held, _CHECKS)
+    asked = [row[1] for row in found.rules]
+    first = max(_CHECKS, lines - lines_of((*found.findings, *found.warnings, *found.notes)))
+    (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines - held, first, asked)
     notes = fitted(found.notes, lines + held)
-    rules, taken = fitted_rows(found.rules, _RULES)
-    second = _SECOND - taken - _HEAD * bool(rules)
-    claims = fitted(found.claims, max(second - _LEAST, _CLAIMS))
+    worth = fitted(found.worth, _WORTH)
+    second = _SECOND + _WORTH - lines_of(worth[0]) - bool(worth[1])
+    rules, taken = fitted_rows(found.rules, max(_RULES, second - _HEAD - lines_of((*found.claims, *found.limits))))
+    second -= taken + _HEAD * bool(rules)
+    claims = fitted(found.claims, max(second - min(lines_of(found.limits), _LEAST), _CLAIMS))
     (limits,), _ = briefly((found.limits,), max(second - lines_of(claims[0]) - bool(claims[1]), _LEAST))
     return (
         environment()
@@ -162,7 +170,7 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             claims=claims,
             limits=(limits, len(found.limits) - len(limits)),
             findings=(told, len(found.findings) - len(told)),
-            worth=fitted(found.worth, _WORTH),
+            worth=worth,
             checks=(checks, len(found.checks) - len(checks)),
             rules=(rules, len(found.rules) - len(rules)),
             every_rule=found.rules if rules != [*found.rules] else (),
@@ -170,11 +178,14 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     )
 
 
-def briefly(lists: Sequence[Sequence[str]], lines: int, first: int = 0) -> tuple[list[list[str]], int]:
+def briefly(
+    lists: Sequence[Sequence[str]], lines: int, first: int = 0, whole: Sequence[str] = ()
+) -> tuple[list[list[str]], int]:
     """Return what so many printed lines show of each list, one line for a text at least, and the lines that are left.
 
     Texts that come first are whole as long as there is room; others are cut, and say where they are whole. A list that
-    is not shown whole leaves a line to say so; the first one has ``first`` lines at most, 0 for any number.
+    is not shown whole leaves a line to say so; the first one has ``first`` lines at most, 0 for any number. A text is
+    not cut within a part of ``whole`` (:func:`cut_around`).
 
     >>> briefly((["short", "long " * 40], ["last"]), 3)[0][0][1][-22:]
     'long long… (last page)'
@@ -191,13 +202,29 @@ def briefly(lists: Sequence[Sequence[str]], lines: int, first: int = 0) -> tuple
         for place, text in enumerate(texts):
             needed = lines_of([text])
             given = min(needed, 1 + lines)
-            texts[place] = text if given == needed else cut(text, given * _LINE - len(_FULL)) + _FULL
+            texts[place] = text if given == needed else cut_around(text, given * _LINE - len(_FULL), whole) + _FULL
             lines -= given - 1
     return kept, lines
 
 
+def cut_around(text: str, length: int, whole: Sequence[str]) -> str:
+    """Return ``cut``, before a part of ``whole`` that would be cut in its middle: a limit that is cut is another one.
+
+    >>> cut_around("Not met: risk; at most 1 for all but 5%, before 2", 35, ["at most 1 for all but 5%"])
+    'Not met: risk…'
+    """
+    shown = cut(text, length)
+    for part in whole if shown != text else ():
+        start = text.find(f"; {part}, ")
+        if 0 <= start < len(shown) - 1 < start + 2 + len(part):
+            return text[:start] + "…"
+    return shown
+
+
 def fitted_rows(rows: Sequence[tuple[str, ...]], lines: int) -> tuple[list[tuple[str, ...]], int]:
     """Return the first rows of a table for so many printed lines, with cells of three lines at most; and lines taken.
+
+    A limit, the second cell, is not cut: one that is longer is on the last page alone.
 
     >>> fitted_rows([("epsilon", "at most 2", "none", "3", "not met"), ("k " * 99, "at least 3", "1", "2", "met")], 2)
     ([('epsilon', 'at most 2', 'none', '3', 'not met')], 1)
@@ -206,6 +233,7 @@ def fitted_rows(rows: Sequence[tuple[str, ...]], lines: int) -> tuple[list[tuple
     taken = 0
     for row in rows:
         cells = [cut(text, 3 * width) for text, width in zip(row, _CELLS, strict=False)]
+        cells[1] = row[1] if cells[1] == row[1] else _FULL.strip()
         taken += (needed := max(-(-len(text) // width) for text, width in zip(cells, _CELLS, strict=True)) or 1)
         if taken > lines:
             return kept, taken - needed

@@ -276,6 +276,17 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
 
 
+def of_little_use(worths: Sequence[TableWorth]) -> str:
+    """Return how many tables are of little use; "" where none is.
+
+    >>> of_little_use([TableWorth(("a",), 50.0, 1000), TableWorth(("b",), 300.0, 1000)])
+    '1 of 2 tables of little use'
+    """
+    known = [one for one in worths if not one.is_shared and not one.has_no_estimate]
+    poor = sum(one.is_of_little_use for one in known)
+    return f"{poor} of {len(known)} tables of little use" if poor else ""
+
+
 def no_estimate(worths: Sequence[TableWorth]) -> str:
     """Return of how many tables there is no estimate at all; "" of none.
 

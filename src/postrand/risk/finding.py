@@ -107,8 +107,10 @@ class Finding:
             return f"{text}; {alone} in one that its size alone singles out"
         if "majority" in figures:
             whole, single = (share_text(figures[name]) for name in ("majority", "single"))
+            same = share_text(figures["constant"]) if figures["constant"] < 1 else "all"
             text = (
-                f"members of a household share {about}: from what all of them show it is guessed rightly in {whole} of "
+                f"in {same} of the households of two or more all members have the same {about}: from what all of them "
+                f"show it is guessed rightly in {whole} of "
             )
             blind = f", without the release in {share_text(figures['blind'])}" if "blind" in figures else ""
             return f"{text}the households, from one member in {single}{blind}"

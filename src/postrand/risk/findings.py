@@ -146,7 +146,9 @@ class Findings:
         none = [one.name for one in self.singled if one.alone == 0]
         said = [f"{share_text(0.0)} by {listed(names)}"] if few else []
         said += [f"none by {listed(none, 'or')}"] if none else []
-        told = (f"Records that unperturbed columns single out, each alone: {', '.join(said)}.",) if few else ()
+        told = (
+            (f"Records that unperturbed columns single out, each column by itself: {', '.join(said)}.",) if few else ()
+        )
         if none and not few:
             text = f"Looked at alone, {none[0]} singles out no record"
             if len(none) > 1:

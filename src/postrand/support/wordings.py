@@ -193,13 +193,14 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "check.signed_by": "signed by {keys:list}; not compared with a key that you trust (--signer office.pub)",
         "check.codebook": "well formed",
         "check.mechanism": "every row sums to exactly 2^53",
-        "check.claims": "every claim is met by the exact matrices",
-        "check.claims_but_files": "every claim that can be recomputed from the release is met by the exact matrices",
+        "check.claims": "every published claim holds: each was computed again from the exact matrices",
+        "check.claims_but_files": "every published claim that can be recomputed from the release holds: each was "
+        "computed again from the exact matrices",
         "check.data": "every value fits the codebook and the matrices",
         "check.margins": "the matrices can produce the released counts (tables tested: {tables:count})",
         "check.bytes": "its bytes contain only the records",
         "check.derived": "each is what the other files produce",
-        "check.file": "every claim is met by the exact matrices on this file",
+        "check.file": "every published claim holds on this file: each was computed again from the exact matrices",
         "check.columns": "unperturbed columns have the values of this file, numbers of households and records aside; "
         "the release key compares all",
         "check.columns_and_households": "unperturbed columns have the values of this file, and household numbers put "

@@ -67,7 +67,7 @@ class Advised:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Whether the plan's release answers each kind of question that is asked."""
-        return tuple(verdicts(self.trial.plan, self.uses))
+        return tuple(verdicts(self.trial.plan, self.uses, self.trial.mechanism.split, self.figures.records))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""

@@ -12,7 +12,16 @@ from postrand.certification.units import unit_epsilon
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
-from postrand.report.table_worth import EQUAL, little_left, more_in_two, none_of_use, not_known, shown, worth_line
+from postrand.report.table_worth import (
+    EQUAL,
+    little_left,
+    more_in_two,
+    none_of_use,
+    not_known,
+    of_little_use,
+    shown,
+    worth_line,
+)
 from postrand.report.text import beside_limit
 from postrand.support.exact import upper_level
 from postrand.support.guesses import guesses_in_words
@@ -192,7 +201,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             told.append(f"worth {unknown}")
         told += _kept(plan.asked)
-        told += [f"{one.what}: NOT met" for one in plan.verdicts if not one.is_met]
+        told += [little] if (little := of_little_use((*figures.one_way, *figures.pairs))) else []
+        told += [f"{one.title}: NOT met" for one in plan.verdicts if not one.is_met]
         yield f"Plan {number} ({_way(trial)}): {'; '.join(told)}"
 
 

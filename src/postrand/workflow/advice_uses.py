@@ -9,13 +9,20 @@ from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import names_only
 from postrand.estimate.regression_terms import answered
+from postrand.mechanism.split import Split
 from postrand.plan import Plan
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
+from postrand.workflow.plan_settings import shown_together
 
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
+_OF = {
+    **dict.fromkeys(("totals", "quantiles"), " of and by perturbed variables"),
+    "linear and Poisson regressions": " of perturbed variables",
+}
+"""Of what a kind of question is refused: without it, a kind reads as refused for all variables."""
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
 
@@ -26,14 +33,23 @@ class Verdict(NamedTuple):
     is_met: bool
     why: str
     names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
+    on: str = ""  # on which records it does, where not on all
 
     def __str__(self) -> str:
-        said = "met" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
-        return f"{self.what}: {said} ({self.why})"
+        said = f"met{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
+        return f"{self.title}: {said} ({self.why})"
+
+    @property
+    def title(self) -> str:
+        """What is asked; where it is refused for perturbed variables only, also of which."""
+        return self.what if self.is_met else self.what + _OF.get(self.what, "")
 
 
-def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
-    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses."""
+def verdicts(plan: Plan, uses: Sequence[str], split: Split | None = None, records: int = 0) -> Iterator[Verdict]:
+    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses.
+
+    ``split`` is the one that was designed, of so many ``records``: of models it is said how many records show them.
+    """
     moved = tuple(name for one in plan.numerical for name in one.variables)
     gone = refused_of(plan)
     for use, judged in (("tables", None), ("means", _means), ("models", _models)):
@@ -43,8 +59,17 @@ def verdicts(plan: Plan, uses: Sequence[str]) -> Iterator[Verdict]:
         if judged is not None and not any(one.is_all for one in own):
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
+            found = found._replace(on=_on(split, records)) if use == "models" else found
             yield found._replace(what="means and totals") if whole else found
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
+
+
+def _on(split: Split | None, records: int) -> str:
+    """Return on which records models are estimated: of a split, on those that show all variables of the model."""
+    if split is None:
+        return ""
+    two = "" if len(split.variables) < 2 else f": with two perturbed ones, by {shown_together(split, 2, records)[0]}"
+    return f" on the records that show all variables of the model{two}"
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:

@@ -6,9 +6,11 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from postrand import __version__
 from postrand.certification.certificate import Certificate
 from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
@@ -84,7 +86,14 @@ def decision_of(
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
         rules=tuple(_rules(policy)),
+        made=_made(certificate),
     )
+
+
+def _made(certificate: Certificate) -> str:
+    """Return of which day, version and plan a page is: the plan by the start of the digest of its mechanism."""
+    made = f"Made on {datetime.now(UTC).date().isoformat()} (UTC) by postrand {__version__}"
+    return f"{made}; mechanism_sha256 of the plan's certificate: {certificate.mechanism_digest[:16]}…."
 
 
 def address(page: str | Path, of: str | Path) -> str:

@@ -29,8 +29,9 @@ _ROUNDED = (
 )
 _BY_WEIGHTS = (
     "The register attacker's figures rest on the weights alone, and can be much too low: many records are alone with "
-    "their keys, and who is alone in the file is often alone in the population. A limit on them is met only if it also "
-    "were where nobody outside the file had the keys of a record."
+    "their keys, and who is alone in the file is often alone in the population. Give a board the informed attacker's "
+    "figures in their place: they take who is alone in the file as alone in the population. A limit on the register "
+    "attacker's is met only if it also were where nobody outside the file had the keys of a record."
 )
 SEEN = 0.005
 """A risk is called larger where three digits show that it is."""

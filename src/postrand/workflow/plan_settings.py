@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from postrand.mechanism import Mechanism
+from postrand.mechanism.split import Split
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.support import options
@@ -29,8 +30,8 @@ def settings_of(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         found.append((f"block {' × '.join(planned.variables)}", text))
     if plan.split is not None and mechanism.split is not None:
         text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
-        one = words_of(mechanism.units)("one member of each household")
-        text += f", shown by {one}" if plan.split.of_members else ""
+        shows = words_of(mechanism.units)("one member of each household")
+        text += f", shown by {shows}" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))
     found += [(f"numerical {', '.join(n.variables)}", "moved or averaged by rank") for n in plan.numerical]
     parts: dict[str, list[str]] = {}
@@ -50,12 +51,21 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     split = mechanism.split
     if split is None or len(split.variables) < MANY:
         return ()
-    triples = itertools.combinations(split.variables, MANY)
-    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in triples]
+    shown_by, some_by_none = shown_together(split, MANY, records)
+    shown_by = words_of(mechanism.units)(shown_by)
+    refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
+    completed = "" if split.of_members else "; completed files have all together"
+    return (f"three perturbed variables together are shown by {shown_by}{refused}{completed}",)
+
+
+def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:
+    """Return which records of a split show so many of its variables together, and whether some show none of these.
+
+    Of one that a member of each household shows, records are those of the households alone, and only shares are told.
+    """
+    sets = itertools.combinations(split.variables, many)
+    shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in sets]
     low, high = min(shares), max(shares)
     if split.of_members:
-        shown_by = f"{100 * low:.2g}% to {100 * high:.2g}% of the {words_of(mechanism.units)('members')} that are drawn"
-    else:
-        shown_by = f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records"
-    refused = "; tables and regressions with three that none shows are refused" if low == 0 else ""
-    return (f"three perturbed variables together are shown by {shown_by}{refused}; completed files have all together",)
+        return f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn", low == 0
+    return f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records", low == 0

@@ -40,6 +40,8 @@ NO_TABLE = "does not apply: the release has no such table"
 NO_ESTIMATE = "they cannot be estimated"
 FOUND = "Besides the rules, found in what leaves"
 AT_MOST = " at most"
+BOTH = ", which both worths must reach"
+"""What follows the limit of a rule on worth where it is told under equal frequencies and under those of the file."""
 _NAMED = 5
 
 
@@ -308,7 +310,9 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     why += [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less)
     why += [*_unknown(chosen), *[NO_TABLE] * (not chosen)]
     name = f"{NAMES['effective_records']}: {about}"
-    after = _worth_after(rule, values, figures.least_own(held), len(chosen))
+    least_own = figures.least_own(held)
+    limit += BOTH if values and _is_other(least_own, min(values)) else ""
+    after = _worth_after(rule, values, least_own, len(chosen))
     return Verdict(name, limit, f"{figures.records:,}", after, met, "; ".join(why))
 
 
@@ -317,12 +321,17 @@ def _worth_after(rule: Rule, values: Sequence[float], own: TableWorth | None, ta
     if not values:
         return "not known" if tables else "none"
     least = min(values)
-    is_other = own is not None and shown(own.effective_records) != shown(least)
+    is_other = _is_other(own, least)
     under = " if all were equally frequent" if is_other else " at least" * (least >= 1)
     text = f"{_least(least, rule.limit)}{under}" + " where it is known" * (len(values) < tables)
     if own is None or not is_other:
         return text
     return f"{text}; {_least(own.effective_records or 0.0, rule.limit)} {BASES['file']} ({own.name})"
+
+
+def _is_other(own: TableWorth | None, least: float) -> bool:
+    """Whether the least worth with the file's own frequencies is told beside the other."""
+    return own is not None and shown(own.effective_records) != shown(least)
 
 
 def _least(worth: float, limit: float) -> str:
