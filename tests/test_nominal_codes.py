@@ -140,14 +140,14 @@ def test_an_answer_names_what_was_asked_and_what_was_missing():
     )
     one = estimate.quantile(frame, "pay", mechanism, 0.5)
     assert str(one).splitlines()[-1].startswith("Median of pay, ")
-    assert "199 records, 1 left out (pay is missing); " in one.includes
+    assert "199 of 200 records, 1 left out (pay is missing); " in one.includes
     assert estimate.quantile(frame, "pay", mechanism, 0.25).includes.startswith("quantile 0.25 of pay, ")
     several = estimate.quantile(frame, "pay", mechanism, [0.5, 0.9], by="region")
     assert several.includes.startswith("quantiles of pay by region, ")
     assert "1 left out (pay or region is missing); " in several.includes
     for line in str(estimate.regression("pay ~ region", frame, mechanism, "linear")).splitlines():
         if "records" in line:
-            assert line == "199 records, 1 left out (pay or region is missing); perturbed: region"
+            assert line == "199 of 200 records, 1 left out (pay or region is missing); perturbed: region"
     assert "no variable that is used is perturbed" in estimate.mean(frame, "pay", mechanism).includes
     for ask in (estimate.quantile, estimate.mean):
         with pytest.raises(DataError) as refused:
