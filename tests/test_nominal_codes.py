@@ -93,12 +93,18 @@ def test_what_the_warning_on_codes_says_to_write_is_accepted_by_the_codebook(typ
     ("options", "has"),
     [({}, False), ({"missing": "category"}, True), ({"missing_codes": (9,)}, True), ({"type": "string"}, False)],
 )
-def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regression(options, has):
+def test_a_number_with_a_value_for_no_answer_is_told_to_be_left_out(options, has):
     categories = ("1", "2") if "type" in options else (1, 2, 9)
     book = pr.Codebook((pr.Variable("score", "key", categories, **{"type": "int64", "labels": (), **options}),))
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
-    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="", least_own=lambda _: None)
-    assert any("means no answer" in text for text in _useful(plan, figures)) == has
+    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), own=(), little="", least_own=lambda _: None)
+    assert (
+        any(
+            "means no answer: means, linear and Poisson regressions leave out" in text
+            for text in _useful(plan, figures)
+        )
+        == has
+    )
 
 
 IDENTIFIER_QUESTIONS = [
