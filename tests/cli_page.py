@@ -73,6 +73,8 @@ def command_lines(name: str) -> Iterator[str]:
     with click.Context(command, info_name=f"postrand {name}") as ctx:
         yield f"\n## `{name}`\n\n```text\npostrand {name} {' '.join(command.collect_usage_pieces(ctx))}\n```\n"
         yield "\n\n".join(paragraphs(command.help or ""))
+        if "Exit code" in (command.help or ""):
+            yield "\nErrors have the codes of [the list above](#exit-codes)."
         yield from options(command, ctx)
 
 

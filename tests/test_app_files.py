@@ -109,7 +109,8 @@ def test_notes_of_drafts_have_no_syntax_of_a_file() -> None:
         numbering.HOUSES,
         "pay is a function of age: if you perturb one of them, set role = 'drop' for pay, or perturb both",
         "if these mean no answer, uncomment: missing_codes = [98, 99]",
-        "categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense",
+        "categories with fewer than 20 records: 2; with their labels they are published: merge them with "
+        "[[recodes]], if that makes sense",
         "more than 100 different values, not listed here: role = 'drop', or group them with [[recodes]]",
         "whole numbers, all different: role = 'record_key' if they identify records, otherwise perhaps 'drop'",
         "role = 'weight'? A weight is a number (type 'int64' or 'double') and has no categories",

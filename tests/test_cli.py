@@ -381,6 +381,9 @@ def test_tune_finds_a_level_within_the_limit(survey):
 @pytest.mark.parametrize("name", ["init", "assess", "design", "protect", "verify", "estimate", "demo", "curve", "tune"])
 def test_every_command_has_help(name):
     result = call(name, "--help")
+    errors = "2 the command line is wrong; 3 the codebook or plan; 4 the data do not fit the codebook"
+    assert errors in " ".join(result.output.split())
+    assert errors in " ".join(call("--help").output.split())
     assert result.exit_code == 0
     assert "--json" in result.output
     assert len(result.output.splitlines()) > 6

@@ -1,5 +1,6 @@
 """The figures of a plan: claims, risk before and after, and the worth of tables, against brute force and simulation."""
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -12,6 +13,7 @@ from postrand.plan import load_plan
 from postrand.report.table_worth import TableWorth, little_use, pairs_of, worth_line
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import initialise
+from postrand.workflow.explanation import explain
 from postrand.workflow.known import Known
 
 N = 600
@@ -144,6 +146,18 @@ def test_a_useless_table_is_said_to_be_one():
     assert not little_use(50, 50)
     assert little_use(49, 50)
     assert list(worth_line("none", [])) == []
+
+
+def test_a_board_reads_why_tables_of_little_use_are_counted_twice(folder, figures):
+    plan, made = load_plan(folder / "blocks" / "plan.toml"), figures["plan"]
+    both = "Of 2 tables of two perturbed variables, 2 are of little use with this file's own frequencies, and 1 if"
+    pairs = tuple(TableWorth(pair, worth, N) for pair, worth in ((("sex", "age"), 500.0), (("sex", "area"), 3.0)))
+    for worth, said in ((3.0, True), (300.0, False)):
+        own = tuple(
+            dataclasses.replace(one, effective_records=min(worth, one.effective_records or 0.0)) for one in pairs
+        )
+        text = str(explain(plan, dataclasses.replace(made, two_way=pairs, own=own)))
+        assert (both in " ".join(text.split())) == said
 
 
 def test_large_tables_are_not_paired(folder):

@@ -76,6 +76,7 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
         paths = (inside / "decision.html", inside / "dossier.html", tmp_path / "long.html")
         sheet, whole, long = (printed(browser, path) for path in paths)
         public = printed(browser, demo[0] / "release" / "report.html")
+        widths = [_width(browser, demo[0] / "release" / "report.html", millimetres) for millimetres in (180, 185)]
     assert len(sheet) == 2
     for pages in (sheet, whole):
         assert "iskbeforeandafter" in pages[0]
@@ -89,7 +90,19 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
     assert "Whatwouldbereleased,infull" in long[2]
     assert all(one.name.replace(" ", "") in "".join(long[2:]) for one in LONG.ways)
     kept = [(page.count("26.0"), "Probability,inpercent" in page) for page in public if page.count("26.0") > 2]
+    assert all(f"{number}/{len(public)}" in page for number, page in enumerate(public, 1))
+    assert widths == [0, 0]  # within the margins of A4 and US Letter as it is: a browser makes all words smaller else
     assert kept == [(22, True)]  # the largest matrix, of educ, is on one page with its caption
+
+
+def _width(browser, path, millimetres):
+    """How much wider than the page what is printed would be."""
+    opened = browser.new_page(viewport={"width": int(millimetres / 25.4 * 96), "height": 1000})
+    opened.goto(path.as_uri())
+    opened.emulate_media(media="print")
+    found = opened.evaluate("document.documentElement.scrollWidth - innerWidth")
+    opened.close()
+    return found
 
 
 @pytest.mark.browser

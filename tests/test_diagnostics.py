@@ -19,7 +19,7 @@ from postrand.completion.diagnostics_unbiased import compare, jackknife, overall
 from postrand.completion.predictive import combined, predict
 from postrand.completion.readme import completed_readme
 from postrand.estimate.evidence import evidence_of
-from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, moved_told
+from postrand.estimate.evidence_variables import TAKEN_FOR_TRUE, WEAKER, moved_told
 from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.mixture import Draw, Evidence, Fit, Law, Settings
@@ -308,6 +308,7 @@ def test_numbers_moved_in_rank_are_told_wherever_copies_are():
     assert "pay were exchanged or averaged among neighbours in rank" in said
     assert "standard errors are too small" in said
     assert said in " ".join(completed_readme(told).split())
+    assert WEAKER in " ".join(completed_readme(told).split())
     assert said in completed_view(told, "data.csv")["warnings"]
     rng = np.random.default_rng(12)
     fit = as_fit(release(mixture_truth(500, rng), split(), rng), [wide(independent_draw())] * 4)

@@ -88,7 +88,8 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Released as in the file income Released with new numbers home Not released remark",
         "Order of the records a new random order",
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
-        "the attackers know <b>age</b>, and nothing of job, weight, income. Who also knows values of these can",
+        "the attackers know <b>age</b>, and nothing of job, weight, income. If they "
+        "also know these, figures are too low.",
         "Informed attacker, who knows the keys of one person Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
         "chance above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",

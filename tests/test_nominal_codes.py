@@ -93,12 +93,18 @@ def test_what_the_warning_on_codes_says_to_write_is_accepted_by_the_codebook(typ
     ("options", "has"),
     [({}, False), ({"missing": "category"}, True), ({"missing_codes": (9,)}, True), ({"type": "string"}, False)],
 )
-def test_a_number_with_a_value_for_no_answer_is_told_to_have_no_linear_regression(options, has):
+def test_a_number_with_a_value_for_no_answer_is_told_to_be_left_out(options, has):
     categories = ("1", "2") if "type" in options else (1, 2, 9)
     book = pr.Codebook((pr.Variable("score", "key", categories, **{"type": "int64", "labels": (), **options}),))
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
-    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), little="", least_own=lambda _: None)
-    assert any("means no answer" in text for text in _useful(plan, figures)) == has
+    figures = SimpleNamespace(records=0, one_way=(), pairs=(), crossed=(), own=(), little="", least_own=lambda _: None)
+    assert (
+        any(
+            "means no answer: means, linear and Poisson regressions leave out" in text
+            for text in _useful(plan, figures)
+        )
+        == has
+    )
 
 
 IDENTIFIER_QUESTIONS = [
@@ -140,14 +146,14 @@ def test_an_answer_names_what_was_asked_and_what_was_missing():
     )
     one = estimate.quantile(frame, "pay", mechanism, 0.5)
     assert str(one).splitlines()[-1].startswith("Median of pay, ")
-    assert "199 records, 1 left out (pay is missing); " in one.includes
+    assert "199 of 200 records, 1 left out (pay is missing); " in one.includes
     assert estimate.quantile(frame, "pay", mechanism, 0.25).includes.startswith("quantile 0.25 of pay, ")
     several = estimate.quantile(frame, "pay", mechanism, [0.5, 0.9], by="region")
     assert several.includes.startswith("quantiles of pay by region, ")
     assert "1 left out (pay or region is missing); " in several.includes
     for line in str(estimate.regression("pay ~ region", frame, mechanism, "linear")).splitlines():
         if "records" in line:
-            assert line == "199 records, 1 left out (pay or region is missing); perturbed: region"
+            assert line == "199 of 200 records, 1 left out (pay or region is missing); perturbed: region"
     assert "no variable that is used is perturbed" in estimate.mean(frame, "pay", mechanism).includes
     for ask in (estimate.quantile, estimate.mean):
         with pytest.raises(DataError) as refused:

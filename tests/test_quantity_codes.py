@@ -146,7 +146,7 @@ def test_every_surface_says_it_in_one_sentence_until_the_codebook_does(survey):
         assert "look like codes" not in call(*asked), asked
     answer = call("estimate", work / "q", "--mean", "pay")
     assert "look like codes" not in answer
-    assert "540 records, 60 left out" in answer
+    assert "540 of 600 records, 60 left out" in answer
     assert "look like codes" not in call("estimate", work / "q", "--mean", "mass")
 
 

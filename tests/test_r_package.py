@@ -64,8 +64,12 @@ def test_answers_are_those_of_python(compared: list[Compared | None], answers: l
             assert "Next: " in answer["refused"][0], one
             continue
         assert each.apart < NEAR, one
+        assert f"; {answer['counted'][0]}; standard errors include" in each.found.includes, one
+        absent = [text for text in answer["warnings"] if text.startswith("Who has no")]
+        assert absent == [text for text in each.found.warnings if text.startswith("Who has no")], one
         assert each.shared == any("share one draw" in text for text in answer["warnings"]), one
     assert compared.count(None) == 4
+    assert any("missing, or score is no answer" in text for each in answers[:-1] for text in each.get("counted", ()))
 
 
 @pytest.mark.r

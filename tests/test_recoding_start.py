@@ -164,12 +164,15 @@ variable = "pay"
 type = "double"
 rounding = 2
 """
+RARE = (
+    "# categories with fewer than 20 records: 2; with their labels they are published: merge them with [[recodes]], if "
+    "that makes sense\n"
+)
 
 
 def test_notes_that_a_recode_makes_untrue_are_removed(file, tmp_path):
     book = tmp_path / "codebook.toml"
-    note = "# categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense\n"
-    book.write_text(HAND.replace('name = "job"\n', f'{note}name = "job"\n'))
+    book.write_text(HAND.replace('name = "job"\n', f'{RARE}name = "job"\n'))
     assert "fewer than 20" in book.read_text()
     assert call("recode", book, file, "--write").exit_code == 0
     assert "fewer than 20" not in book.read_text()
@@ -178,16 +181,15 @@ def test_notes_that_a_recode_makes_untrue_are_removed(file, tmp_path):
 
 def test_notes_stay_true_wherever_they_stand(file, tmp_path):
     book = tmp_path / "codebook.toml"
-    rare = "# categories with fewer than 20 records: 2; merge them with [[recodes]], if that makes sense\n"
     alone = "# unperturbed, it singles out 2% of the records: set role = 'drop', or in the plan protect\n"
     old = "# Recoded from age before anything else: bands from each edge to below the next: 0, 30 and more.\n"
     text = HAND.replace(
         '[[variables]]\nname = "age"', f'# of sex\n\n{alone}# kept: age\n[[variables]]\n{old}name = "age"'
     )
     text = text.replace(
-        '[[variables]]\nname = "job"\nrole = "key"\n', f'[[variables]]\nname = "job"\nrole = "key"\n{rare}\n'
+        '[[variables]]\nname = "job"\nrole = "key"\n', f'[[variables]]\nname = "job"\nrole = "key"\n{RARE}\n'
     )
-    text = text.replace("# what the office decided\n", f"# what the office decided\n{rare}")  # above sex, which stays
+    text = text.replace("# what the office decided\n", f"# what the office decided\n{RARE}")  # above sex, which stays
     book.write_text(text)
     assert call("recode", book, file, "--write").exit_code == 0
     found = book.read_text()

@@ -58,6 +58,11 @@ def test_an_unperturbed_response_is_as_if_who_has_no_answer_were_not_there(formu
     np.testing.assert_allclose(found.value, alone.value, rtol=1e-9)
     np.testing.assert_allclose(found.standard_error, alone.standard_error, rtol=1e-9)
     assert any(note.startswith(f"Who has no answer of {name} (") for note in found.warnings)
+    why = f"({name} or sex is missing, or {name} is no answer)"
+    why = why.replace(f"{name} or sex", f"{name}, sex or x") if " + x" in formula else why
+    told = f"{sum(answers):,} of 3,000 records, {3000 - sum(answers):,} left out {why}"
+    assert told in found.includes
+    assert told in str(found)
     assert found.modelled == ("the probability of ill = yes" if name == "ill" else "")
 
 
@@ -76,7 +81,7 @@ def test_of_a_perturbed_response_the_answers_count_as_in_tables_and_means(togeth
     both = dict(zip(("no", "yes"), estimate.table(frame, ["ill"], law).value[1:], strict=True))
     found = estimate.regression("ill ~ 1", frame, law, "logistic")
     assert found.value[0] == pytest.approx(logit(both["yes"] / sum(both.values())))
-    said = "Who has no answer of kids (9) is left out."
+    said = "Who has no answer of kids (9) is left out; kids is perturbed, so the number of records includes them."
     assert said in estimate.mean(frame, "kids", law).warnings
     assert said in estimate.regression("kids ~ 1", frame, law, "linear").warnings
     cells = estimate.table(frame, ["ill", "sex"], law).value

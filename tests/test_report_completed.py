@@ -14,6 +14,7 @@ from postrand import report
 from postrand.completion.diagnostics import diagnose
 from postrand.completion.diagnostics_relations import Relation, Relations
 from postrand.errors import DataError
+from postrand.estimate.evidence_variables import WEAKER
 from postrand.mixture import Draw, Fit, Settings
 from postrand.report.completed_pictures import beside, predicted, top_of, trace
 from tests.mixture_cases import mixture_table, mixture_truth, release, response, split
@@ -60,7 +61,15 @@ def test_the_page_says_which_file_to_open_and_what_the_tests_found():
     require_allowed_styles(page)
     assert page == report.completed_report(told, "data.csv")
     text = text_of(page)
-    for wanted in ("completed.csv", "data.csv", "Rubin", "No test of the model failed", "income", "6,000 records"):
+    for wanted in (
+        "completed.csv",
+        "data.csv",
+        "Rubin",
+        "No test of the model failed",
+        "income",
+        "6,000 records",
+        WEAKER,
+    ):
         assert wanted in text
     assert "<i>a0" not in page, "labels are escaped"
     assert "&lt;i&gt;a0" in page

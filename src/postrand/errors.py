@@ -5,7 +5,7 @@
     PostrandError                exit code 1
     ├── UsageError               2   an invalid call or command line
     ├── SpecificationError       3   an invalid codebook, plan or mechanism: all problems of the file together
-    ├── DataError                4   records that do not match the codebook
+    ├── DataError                4   records that do not match the codebook, or the question
     ├── PrivacyError             5   a claim that the exact matrix does not meet, or a level that no matrix can reach
     ├── DesignError              6   an infeasible problem, or a solver that did not converge
     ├── ReleaseError             7   a release that cannot be written, or that fails verification
@@ -66,7 +66,7 @@ class SpecificationError(PostrandError):
 
 
 class DataError(PostrandError):
-    """Records that do not match the codebook."""
+    """Records that do not match the codebook, or a column that does not fit the question."""
 
     exit_code = 4
 

@@ -180,8 +180,9 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))
   labels <- data.frame(term = grid$names)
-  estimate_of(release, labels, as.vector(theta), z, records, sampling, asked, what, ends, notes = notes,
-              more = list(p_value = pivot_test(pivot)))
+  named <- c(asked[1], sort(asked[-1], method = "radix"))
+  estimate_of(release, labels, as.vector(theta), z, records, sampling, named, what, ends, notes = notes,
+              more = list(p_value = pivot_test(pivot)), response = asked[1])
 }
 
 # Degrees of freedom that match the kurtosis of the influences (Satterthwaite).

@@ -47,12 +47,20 @@ answered <- function(v) {
   c(!v$categories %in% v$missing_codes, if (v$missing == "category") FALSE)
 }
 
-# Which categories of a response mean no answer, so that who has them is left out.
+# Which categories of a response mean no answer, so that who has them is left out; of a perturbed one it is not known
+# who they are.
 absent_note <- function(release, name) {
+  absent <- absent_of(release, name)
+  if (!length(absent)) return(NULL)
+  paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", paste(absent, collapse = ", "), fixed = TRUE),
+         ") is left out", if (name %in% release$perturbed) {
+           paste0("; ", name, " is perturbed, so the number of records includes them")
+         }, ".")
+}
+
+absent_of <- function(release, name) {
   v <- release$variables[[name]]
-  absent <- if (length(v$categories)) v$labels[!answered(v)]
-  if (length(absent)) paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", paste(absent, collapse = ", "), fixed = TRUE),
-                             ") is left out.")
+  if (length(v$categories)) v$labels[!answered(v)]
 }
 
 # Of which variable a formula would take a code for no answer as the reference.

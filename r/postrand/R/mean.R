@@ -26,7 +26,8 @@ release_mean <- function(release, variable, by = NULL, weights = NULL, strata = 
   labels <- labels_at(release, shown$codes, by %or% character())
   estimate_of(release, labels, found$value, found$z, records, sampling, c(by, variable), what, found$interval,
               found$unclear, c(nominal_warnings(release, variable), absent_note(release, variable),
-                               limit_warnings(release, variable, "mean"), too_few(labels, found$unclear)))
+                               limit_warnings(release, variable, "mean"), too_few(labels, found$unclear)),
+              response = variable)
 }
 
 # One row for each case, one column for each combination in the order of the table.

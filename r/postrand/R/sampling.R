@@ -80,7 +80,8 @@ gathered <- function(release, axes, sampling, present = TRUE) {
   }
   covering <- if (is.null(weight)) release$records else sum(weight > 0)
   list(kept = kept, places = lapply(axes, function(axis) axis$place[kept]), weight = sampling$weights[kept] * share,
-       group = group, split = !is.null(weight), dropped = covering - length(kept))
+       group = group, split = !is.null(weight), dropped = covering - length(kept),
+       names = unlist(lapply(axes, function(axis) axis$names)))
 }
 
 # One row for each distinct case of the records: the same released cells, group, and further values.

@@ -43,9 +43,11 @@ exact_deviations <- function(centred, cases, total) {
   sqrt(cases$count * terms / (1 + sum(cases$count * terms))) * centred
 }
 
-# What every function returns; z are deviations, the covariance is crossprod(z).
+# What every function returns; z are deviations, the covariance is crossprod(z). `response`: who has no answer of it is
+# left out.
 estimate_of <- function(release, labels, value, z, records, sampling, variables, what, interval,
-                        unclear = rep(FALSE, length(value)), notes = character(), more = list()) {
+                        unclear = rep(FALSE, length(value)), notes = character(), more = list(),
+                        response = character()) {
   variance <- colSums(z^2)
   covariance <- if (length(value) <= MAX_COVARIANCE) crossprod(z) else NULL
   if (any(unclear)) {
@@ -63,9 +65,28 @@ estimate_of <- function(release, labels, value, z, records, sampling, variables,
   warnings <- c(notes, shared_warnings(release, variables, sampling))
   structure(c(list(
     table = table, names = names, covariance = covariance, what = what, records = length(records$kept),
-    dropped = records$dropped, perturbed = intersect(release$perturbed, variables), interval = interval,
+    dropped = records$dropped, used = unique(c(response, variables, records$names)), split = records$split,
+    unanswered = if (!all(response %in% release$perturbed) && length(absent_of(release, response))) response,
+    perturbed = intersect(release$perturbed, variables), interval = interval,
     freedom = sampling$freedom, warnings = warnings
   ), more), class = "postrand_estimate")
+}
+
+# How many records count, of how many, and why others are left out: a variable is missing or no answer.
+counted <- function(x) {
+  shown <- function(n) format(n, big.mark = ",")
+  if (!x$dropped) return(paste(shown(x$records), "records"))
+  why <- paste(either(x$used), "is missing")
+  if (length(x$unanswered)) {
+    alone <- identical(x$used, x$unanswered)
+    why <- paste0(why, if (alone) " or no answer" else paste0(", or ", either(x$unanswered), " is no answer"))
+  }
+  all <- paste(shown(x$records), "of", shown(x$records + x$dropped), "records")
+  paste0(all, ", ", shown(x$dropped), " left out (", why, ")")
+}
+
+either <- function(names) {
+  paste(c(toString(utils::head(names, -1))[length(names) > 1], utils::tail(names, 1)), collapse = " or ")
 }
 
 coef.postrand_estimate <- function(object, ...) stats::setNames(object$table$estimate, object$names)
@@ -106,8 +127,7 @@ print.postrand_estimate <- function(x, digits = 4, ...) {
   }
   print(shown, digits = digits, row.names = FALSE)
   noise <- if (length(x$perturbed)) paste(" and the perturbation of", paste(x$perturbed, collapse = ", "))
-  cat(x$what, "; ", format(x$records, big.mark = ","), " records", sep = "")
-  if (x$dropped) cat(", ", format(x$dropped, big.mark = ","), " left out (a variable is missing)", sep = "")
+  cat(x$what, if (x$split) ", of the records that show every variable", "; ", counted(x), sep = "")
   cat("; standard errors include sampling", noise, sep = "")
   if (!is.null(x$freedom)) cat(", by a survey design with", x$freedom, "degrees of freedom")
   cat(".\n")

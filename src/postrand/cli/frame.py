@@ -213,10 +213,12 @@ def main() -> None:
       postrand estimate release --table sex,region
       postrand complete release --out completed   copies for all other software
 
-    Exit codes: 0 success (verify: every check ran and passed). An error in: 2 the command; 3 codebook or plan; 4 data;
-    5 privacy; 6 design; 7 release (verify: a check failed); 8 estimation. 9 verify: no check failed, but a check could
-    not run here. 10 complete: the files are written, but the model failed a test. 11 check, protect: the plan does not
-    meet a rule of the policy. 128 + n: stopped by signal n; incomplete output was removed.
+    Exit codes: 0 success (verify: every check ran and passed). Errors: 2 the command line is wrong; 3 the codebook or
+    plan; 4 the data do not fit the codebook, or a column not the question; 5 a privacy claim does not hold; 6 no matrix
+    was found; 7 the release cannot be read or written (verify: a check failed); 8 the release cannot answer. 9 verify:
+    no check failed, but a check could not run here. 10 complete, estimate: the result is there, but the model failed a
+    test. 11 check, protect: the plan does not meet a rule of the policy. 128 + n: stopped by signal n; incomplete
+    output was removed.
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
 
 
@@ -243,7 +245,7 @@ def command(function: Callable[..., Result], kind: type[Once] = Once) -> Callabl
     A signal that stops it has an exit code too; incomplete output is removed. ``kind`` is the class of the command.
     """
 
-    @main.command(function.__name__.rstrip("_"), cls=kind)
+    @main.command(function.__name__.rstrip("_"), cls=kind, epilog=_errors())
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
     @functools.wraps(function)
     def wrapped(as_json: bool, **arguments: Any) -> None:
@@ -276,6 +278,12 @@ def command(function: Callable[..., Result], kind: type[Once] = Once) -> Callabl
             raise SystemExit(code[0])
 
     return wrapped
+
+
+def _errors() -> str:
+    """Return what the help of each command says of errors: the same as that of the program."""
+    told = " ".join((main.help or "").split()).partition("Errors: ")[2].partition(". 9")[0]
+    return f"Exit codes of errors: {told}. All: postrand --help."
 
 
 def _with_star(error: PostrandError) -> PostrandError:

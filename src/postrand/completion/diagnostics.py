@@ -292,7 +292,8 @@ class Diagnostics:
         if not rare:
             return []
         return [
-            "How numbers differ in these categories rests on the model, and no test sees a moderate error, because the "
+            "How numbers differ in these categories rests on the model: differences can come out smaller than they "
+            "are, intervals too short, and no test sees a moderate error, because the "
             f"release alone is worth fewer than {ENOUGH_OF_CATEGORY:.0f} unperturbed records for their means: "
             f"{_several(rare, 12)}. Where a result is about them, compare it with postrand estimate RELEASE --mean "
             "NUMBER --by VARIABLE."

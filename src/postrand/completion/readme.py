@@ -10,7 +10,7 @@ from typing import Any
 from postrand import formats
 from postrand.codebook.survey_design import SurveyDesign, survey_from_dict
 from postrand.completion import survey_recipes
-from postrand.estimate.evidence_variables import moved_told
+from postrand.estimate.evidence_variables import WEAKER, moved_told
 from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.support.showing import few
 
@@ -100,8 +100,8 @@ def _tests(told: Mapping[str, Any]) -> list[str]:
         moved = moved_told(told["diagnostics"]["approximated"])
         lines += ["", "Read these, too:", *numbered([*told["warnings"], *moved])]
     more = (
-        "What the release itself does not show rests on the model, such as tables of many variables. Compare important "
-        "results with estimates from the release alone: postrand estimate."
+        "What the release itself does not show rests on the model, such as tables of many variables. "
+        f"{WEAKER} Compare important results with estimates from the release alone: postrand estimate."
     )
     return [*lines, "", wrapped(more)]
 

@@ -59,5 +59,6 @@ def regression_by_model(
         method=f"Rubin's rules over {many} copies completed by a joint model",
         modelled=first.modelled,
         used=first.used,
+        unanswered=first.unanswered,
         notes=(*first.notes, *said_of(model, perturbed, alone(ask, frame, mechanism, asked) is not None)),
     )

@@ -13,6 +13,12 @@ Kind = Literal["perturbed", "categories", "bins", "ranked", "weight"]
 TAKEN_FOR_TRUE = "released values are taken for true ones"
 """The note of a column that was released by ranks."""
 
+WEAKER = (
+    "Differences between categories, of rare ones above all, can come out smaller in the copies than they are, also "
+    "where no test fails."
+)
+"""What a reader of completed files must know beside the tests."""
+
 
 def moved_told(approximated: Mapping[str, str]) -> list[str]:
     """Return what analyses of copies leave aside, if values of columns moved in rank; ``approximated``: notes by name.

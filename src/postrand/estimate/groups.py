@@ -16,7 +16,7 @@ from postrand.estimate.group_data import Measure, Records, answered, measure, re
 from postrand.estimate.group_law import GroupLaw, equation
 from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
-from postrand.estimate.regression_terms import absent_notes
+from postrand.estimate.regression_terms import absent_notes, unanswered
 from postrand.estimate.result import SHOWING, Estimate
 from postrand.estimate.survey_design import NO_TOTAL, design_of, refuse_design
 from postrand.estimate.survey_groups import surveyed_group_law
@@ -211,7 +211,7 @@ def estimate_of(
     reached: Array | None = None,
 ) -> Estimate:
     """Return the result of a group statistic, which ``what`` names; ``reached`` as for :func:`limit_warnings`."""
-    book = mechanism.codebook
+    book, hidden = mechanism.codebook, mechanism.variables
     groups = records.layout.variables
     method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
     method += "" if records.share is None else f", {SHOWING}"
@@ -224,14 +224,15 @@ def estimate_of(
         total=records.total,
         dropped=records.dropped,
         method=method,
-        perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in mechanism.variables),
+        perturbed=tuple(n for n in dict.fromkeys((*groups, *variables)) if n in hidden),
         notes=(
             *nominal_warnings(book, variables),
-            *absent_notes(book, variables),
+            *absent_notes(book, variables, hidden),
             *quantity_warnings(book, records.clear, records.schema),
             *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
         ),
         used=tuple(dict.fromkeys((*variables, *groups, *records.layout.held))),
+        unanswered=tuple(n for n in dict.fromkeys(variables) if n not in hidden and unanswered(book, n)),
     )
 
 

@@ -110,6 +110,11 @@ class Data:
         labels = self.book[self.response].code_labels if self.book is not None and self.answers.size else ()
         return tuple(text for text, is_one in zip(labels, self.answers, strict=True) if not is_one)
 
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The response, where records are left out because it is a category that means no answer; else nothing."""
+        return (self.response,) if self.left_out and self.response not in self.latent else ()
+
     def is_categorical(self, name: str) -> bool:
         """Whether the variable has categories in the codebook."""
         return self.book is not None and name in self.book

@@ -13,7 +13,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
-from postrand.estimate.result import Part, errors_include, format_rows, left_out
+from postrand.estimate.result import Part, counted, errors_include, format_rows
 from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
@@ -52,7 +52,7 @@ class Regression:
     ``perturbation`` (P, P) is then the part of the covariance that perturbing the records causes, None where it is not
     known. ``modelled`` says of which category a logistic regression models the probability, and with which one a
     multinomial regression compares the others; empty for other families. A record is left out, and counted in
-    ``dropped``, where one of the variables ``used`` is missing.
+    ``dropped``, beside ``records``, where one of the variables ``used`` is missing, or the response is ``unanswered``.
     """
 
     formula: str
@@ -72,6 +72,7 @@ class Regression:
     perturbation: Array | None = None
     modelled: str = ""
     used: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
 
     @property
     def standard_error(self) -> Array:
@@ -141,8 +142,8 @@ class Regression:
     @property
     def includes(self) -> str:
         """One sentence: what was fitted and what the standard errors include."""
-        text = f"{self.method}; {self.records:,} records{left_out(self.dropped, self.used)}"
-        return f"{text}; {errors_include(self.perturbed, self.design)}"
+        text = counted(self.records, self.dropped, self.used, self.unanswered)
+        return f"{self.method}; {text}; {errors_include(self.perturbed, self.design)}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each coefficient: ``term``, ``estimate``, ``standard_error``, ``lower``, ``upper``.
@@ -208,7 +209,7 @@ class Regression:
         head = [
             f"{self.family.capitalize()} regression: {self.formula}",
             *([f"modelled: {self.modelled}"] if self.modelled else []),
-            f"{self.records:,} records{left_out(self.dropped, self.used)}{held}",
+            counted(self.records, self.dropped, self.used, self.unanswered) + held,
             f"{self.method}{likelihood}" + (f"; survey design of {self.design}" if self.design else ""),
         ]
         foot = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -120,15 +120,29 @@ def scores_of(variable: Variable, family: str) -> NDArray[np.float64]:
     return np.nan_to_num(np.pad(np.array(numbers, dtype=np.float64), (0, variable.size - len(numbers))))
 
 
-def absent_notes(book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence for each variable with categories that mean no answer, which numbers leave out."""
-    known = [book[name] for name in names if book is not None and name in book and book[name].is_categorical]
-    absent = {v.name: [t for t, is_one in zip(v.code_labels, answered(v), strict=True) if not is_one] for v in known}
+def absent_notes(book: Codebook | None, names: Iterable[str], perturbed: Container[str]) -> tuple[str, ...]:
+    """Return a sentence for each variable with categories that mean no answer, which numbers leave out.
+
+    Who truly has no answer of a perturbed one is not known, so the records that are counted include them.
+    """
+    absent = {name: unanswered(book, name) for name in names}
     return tuple(
-        f"Who has no answer of {n} ({', '.join(t).replace('(missing)', 'missing')}) is left out."
+        f"Who has no answer of {n} ({', '.join(t).replace('(missing)', 'missing')}) is left out"
+        + (f"; {n} is perturbed, so the number of records includes them." if n in perturbed else ".")
         for n, t in absent.items()
         if t
     )
+
+
+def unanswered(book: Codebook | None, name: str) -> tuple[str, ...]:
+    """Return the labels of a variable's categories that mean no answer; none of a variable without categories.
+
+    >>> unanswered(Codebook((Variable("ill", "key", ("no", "yes", "refused"), missing_codes=("refused",)),)), "ill")
+    ('refused',)
+    """
+    if book is None or name not in book or not book[name].is_categorical:
+        return ()
+    return tuple(t for t, is_one in zip(book[name].code_labels, answered(book[name]), strict=True) if not is_one)
 
 
 def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -> tuple[str, ...]:

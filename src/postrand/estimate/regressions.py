@@ -158,6 +158,7 @@ def regression(
         notes=_nominal(data, mechanism),
         modelled=modelled(data),
         used=data.used,
+        unanswered=data.unanswered,
     )
 
 
@@ -173,7 +174,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
-    named = (*named, *absent_notes(data.book, [data.response] if data.left_out else []))
+    named = (*named, *absent_notes(data.book, [data.response] if data.left_out else [], data.latent))
     reference = (*reference, *amount_notes(data.formula, data.book))
     return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 
@@ -205,6 +206,7 @@ def _by_likelihood(
         notes=(*notes, *_nominal(data, mechanism)),
         modelled=modelled(data),
         used=data.used,
+        unanswered=data.unanswered,
     )
 
 

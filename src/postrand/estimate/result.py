@@ -51,7 +51,8 @@ class Estimate:
     variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
     would bias them (``estimate.maximum_likelihood`` never leaves the simplex). ``span`` is the length of the range of
     all possible values, 1 for shares; None where there is none. ``notes`` are warnings about what was asked. A record
-    is left out, and counted in ``dropped``, where one of the variables ``used`` is missing.
+    is left out, and counted in ``dropped``, beside ``records``, where one of the variables ``used`` is missing, or one
+    of those ``unanswered`` is a category that means no answer.
     """
 
     variables: tuple[str, ...]
@@ -66,6 +67,7 @@ class Estimate:
     span: float | Array | None = None
     notes: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
 
     @property
     def covariance(self) -> Array:
@@ -230,8 +232,8 @@ class Estimate:
     @property
     def includes(self) -> str:
         """One sentence: what was counted and what the standard errors include."""
-        text = f"{self.method}; {self.records:,} records{left_out(self.dropped, self.used or self.variables)}"
-        return f"{text}; {errors_include(self.perturbed, getattr(self.law, 'about', ''))}"
+        text = counted(self.records, self.dropped, self.used or self.variables, self.unanswered)
+        return f"{self.method}; {text}; {errors_include(self.perturbed, getattr(self.law, 'about', ''))}"
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """Return one row for each cell: the labels, ``estimate``, ``standard_error``, ``lower``, ``upper``."""
@@ -344,14 +346,26 @@ SHOWING = "of the records that show every variable"
 """Which records of a split count."""
 
 
-def left_out(dropped: int, names: Sequence[str]) -> str:
-    """Return how many records are left out because one of the variables is missing; "" where there are none.
+def counted(records: int, dropped: int, names: Sequence[str], unanswered: Sequence[str] = ()) -> str:
+    """Return how many records count, of how many, and why others are left out: a variable is missing or no answer.
 
-    >>> left_out(1_200, ["pay", "sex", "area"])
-    ', 1,200 left out (pay, sex or area is missing)'
+    >>> counted(5_000, 1_200, ["pay", "sex", "area"])
+    '5,000 of 6,200 records, 1,200 left out (pay, sex or area is missing)'
+    >>> counted(435, 45, ["ill", "sex"], ["ill"])
+    '435 of 480 records, 45 left out (ill or sex is missing, or ill is no answer)'
+    >>> counted(435, 45, ["ill"], ["ill"]), counted(480, 0, ["ill"], ["ill"])
+    ('435 of 480 records, 45 left out (ill is missing or no answer)', '480 records')
     """
-    named = " or ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
-    return f", {dropped:,} left out ({named} is missing)" if dropped else ""
+    if not dropped:
+        return f"{records:,} records"
+    why = f"{_either(names)} is missing"
+    if unanswered:
+        why += " or no answer" if [*names] == [*unanswered] else f", or {_either(unanswered)} is no answer"
+    return f"{records:,} of {records + dropped:,} records, {dropped:,} left out ({why})"
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
 
 
 def errors_include(perturbed: Sequence[str], design: str) -> str:

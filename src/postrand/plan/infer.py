@@ -399,7 +399,7 @@ class _Column:
         rare = sum(0 < self.counts[c] < least for c in self.values)
         if rare and len(categories) > 2 and self.records >= 10 * least:
             few = f"{FEW} {least:,} records: {rare}"
-            yield f"{few}; merge them with [[recodes]], if that makes sense"
+            yield f"{few}; with their labels they are published: merge them with [[recodes]], if that makes sense"
         if same_but_spelling(categories):
             yield ALIKE
         if note := missing_note(categories, self._labels(categories), self._missing_codes(categories)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from postrand.estimate.evidence_variables import moved_told
+from postrand.estimate.evidence_variables import WEAKER, moved_told
 from postrand.report import completed_pictures as pictures
 from postrand.support.worth_basis import BASES
 
@@ -40,6 +40,7 @@ def completed_view(told: Mapping[str, Any], data: str) -> dict[str, Any]:
         "further": len(pairs[MOST_RESTS:]),
         "basis": BASES["model"],
         "equal": BASES["equal"],
+        "weaker": WEAKER,
         "on_model": sum(one["on_model"] for one in pairs),
         "ratios": (min(known), max(known)) if known else None,
         "relations": _relations(found.get("relations")),

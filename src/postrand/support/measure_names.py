@@ -53,7 +53,7 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     None: which columns leave is not decided, as before a plan.
 
     >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(": ")[2]
-    'the attackers know sex, and nothing of pay, weight. Who also knows values of these can find more.'
+    'the attackers know sex, and nothing of pay, weight. If they also know these, figures are too low.'
     >>> keys_alone(["sex"], []), len(keys_alone(["sex"]))
     ((), 1)
     """
@@ -61,8 +61,8 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
         return ()
     known = f"{capital(KEYS_ALONE)}: the attackers know {', '.join(keys)}"
     if others is None:
-        return (f"{known}. Where other columns leave too, who also knows values of those can find more.",)
-    return (f"{known}, and nothing of {few(others)}. Who also knows values of these can find more.",)
+        return (f"{known}. Where other columns leave too, and they know those, figures are too low.",)
+    return (f"{known}, and nothing of {few(others)}. If they also know these, figures are too low.",)
 
 
 def of_records(text: str) -> str:

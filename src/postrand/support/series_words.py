@@ -20,7 +20,8 @@ LATER = "A later release of the same persons adds its own ε to this one."
 EARLIER = "The levels of this release are those of this release alone. With the earlier ones together, {guesses}."
 ALONE = (
     "All else that is said of guesses, households and risk is of this release alone: who also has the earlier ones "
-    "finds more, and unperturbed columns that several releases have link the records of a person in them."
+    "finds more, and unperturbed columns that several releases have link the records of a person in them. How many can "
+    "be linked is not measured."
 )
 DELTA, DISJOINT = ", δ <= {delta:up}", "; no record is in an earlier release: {reason}"
 
@@ -71,6 +72,8 @@ def total_first(entry: Mapping[str, Any] | None, size: int = 2) -> tuple[str, ..
     >>> total = {"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 10.0}}
     >>> total_first(total, 2160)[0].rpartition("; ")[2]
     'of 100 guesses among 2,160 equally likely values, 0.046 without the release and at most 91.1 with it.'
+    >>> total_first(total)[1].rpartition(". ")[2]
+    'How many can be linked is not measured.'
     >>> total_first({**total, "number": 1})
     ()
     """

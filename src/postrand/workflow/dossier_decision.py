@@ -58,7 +58,7 @@ INFORMED = "The informed attacker also has the matrices, and links a person to t
 REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
-    "unperturbed columns that both have link the records of a person."
+    "unperturbed columns that both have link the records of a person. How many can be linked is not measured."
 )
 NOTHING = Findings()
 _TABLE = "each with its limit: on the second page"

@@ -185,6 +185,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         worth = " and ".join(f"{one.name}, {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least useful tables are worth, in unperturbed records: {worth}."
     yield from (f"{_first(text)}." for text in figures.of_three)
+    yield from _fewer(figures)
     if figures.little:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
@@ -193,10 +194,8 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]
     if unanswered:
-        yield (
-            f"A value of {few(unanswered)} means no answer, so no corrected linear regression has such a variable as "
-            "its response; means by group leave such values out."
-        )
+        told = "means no answer: means, linear and Poisson regressions leave out who has it."
+        yield f"A value of {few(unanswered)} {told}"
     copies = ", or made from completed files ('postrand complete')"
     shared = any(unit_of(plan, block) != "record" for block in plan.blocks)
     if shared:
@@ -206,6 +205,19 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         f"Estimates have to be corrected for the perturbation ('postrand estimate'){copies}. The released values of a "
         "single record must not be read as true."
     )
+
+
+def _fewer(figures: PlanFigures) -> Iterator[str]:
+    """Yield of which kinds of tables more or fewer are of little use with the file's own frequencies, and why."""
+    own = {frozenset(one.variables): one for one in figures.own}
+    for kind, tables in (("one perturbed variable", figures.one_way), ("two perturbed variables", figures.pairs)):
+        both = [(one, own[frozenset(one.variables)]) for one in tables if frozenset(one.variables) in own]
+        counts = [sum(one.is_of_little_use for one in of) for of in zip(*both, strict=True)]
+        if counts and counts[0] != counts[1]:
+            yield (
+                f"Of {len(both)} tables of {kind}, {counts[1]} are of little use {BASES['file']}, and {counts[0]} "
+                f"{BASES['equal']}: other frequencies of the values make the same table worth more or less."
+            )
 
 
 def _has_no_answer(variable: Variable) -> bool:
