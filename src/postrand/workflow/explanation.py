@@ -119,7 +119,8 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     keys = ", ".join(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
     who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
-    yield from _risk(figures, "household_risk", "Of 100 households, such an attacker finds at least one member of")
+    who = "Of 100 households, such an attacker, who knows this of one person at a time,"
+    yield from _risk(figures, "household_risk", f"{who} finds at least one member of")
     who = "who knows this of all members of a household, and looks for the whole household, finds"
     yield from _risk(figures, "joint_household_risk", f"Of 100 households, an attacker {who}")
     who = "The chance of the one who looks for the whole household is above 20% for"
