@@ -191,7 +191,10 @@ def test_the_attackers_are_said_to_know_the_keys_alone_wherever_their_figures_st
 
 @UNTOLD
 def test_the_claim_of_a_household_stands_beside_that_of_a_record(tmp_path):
-    found = figures_of(pr.load_plan(made(tmp_path)))
+    plan = pr.load_plan(made(tmp_path))
+    found = figures_of(plan)
+    one = "Of 100 households, such an attacker, who knows this of one person at a time, finds at least one member of"
+    assert one in str(explain(plan, found))
     assert found.levels == ("ε of a record: 2 at most", "of all 3 members of the largest household together: 6 at most")
     dropped = (*ROLES[:-6], "--drop", "remark,hid", "--record-key", "id")
     (tmp_path / "other").mkdir()

@@ -39,6 +39,8 @@ def test_the_largest_household_is_named_and_larger_ones_are_not():
     text = members_in_words(1.0, "hid", 12)
     assert [f"{k} members have epsilon = {k} (at most" in text for k in (2, 3, 4, 12)] == [True, False, True, True]
     assert "an upper bound" in text
+    assert "worth the name" not in members_in_words(1.0, "hid", 4)
+    assert members_in_words(3.0, "hid", 6).endswith("an upper bound; 100 right is no protection worth the name.")
     assert "4 members" not in members_in_words(1.0, "hid", 2)
     assert "k members have k times epsilon" in members_in_words(1.0, "hid")
 

@@ -120,7 +120,10 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
     assert re.search(r"ε of the person with most records +at most 5 +none +5 +pass", told)
     assert "Risk that a record of a person is found, informed attacker" in told
     explained = call("explain", folder / "advice" / "plan-1.toml")
-    assert "Of 100 persons, such an attacker finds at least one record of" in explained
+    assert (
+        "Of 100 persons, such an attacker, who knows this of one record at a time, finds at least one record of"
+        in explained
+    )
     assert "finds the record of" in explained
     page = (folder / "internal" / "decision.html").read_text(encoding="utf-8")
     for words in ("Records found rightly", "Persons with a record found rightly", "Persons found rightly"):

@@ -27,7 +27,7 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.report.split_values import MAX_SUBSETS, co_appearance, separate_worth, split_view
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow import pipeline
-from postrand.workflow.dossier_split import LEVELS, WAYS, WORTH, WORTH_HEAD
+from postrand.workflow.dossier_split import LEVELS, MEAN_HEAD, WAYS, WORTH, WORTH_HEAD
 from tests.browser import browsing, faults, opened
 from tests.split_cases import covariance_trace
 
@@ -232,7 +232,7 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     data, page = run(inside, tmp_path)
     ways = {row["Way"]: row for row in data["split"][WAYS]}
     assert list(ways) == ["Separate blocks", "Joint blocks", "Split"]
-    worth = [float(row["Effective records"].replace(",", "")) for row in ways.values()]
+    worth = [float(row[MEAN_HEAD].replace(",", "")) for row in ways.values()]
     assert worth[0] <= worth[1] <= worth[2]
     assert [row["ε"] for row in data["split"][LEVELS]] == ["2", "3", "4", "5", "6"]
     assert len(data["split"][WORTH]) == 6

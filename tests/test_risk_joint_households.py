@@ -27,6 +27,7 @@ from postrand.risk.law import KeyLaw, releases
 from postrand.risk.split_law import law_of
 from postrand.risk.split_risk import register_risk
 from postrand.risk.weights import expected_inverse, household_risk
+from postrand.workflow.comparison_risk import exposure_figures
 
 SHAPE = (2, 3)
 LAW = KeyLaw.of(Mechanism({"a": randomised_response(2, 1.5), "b": randomised_response(3, 2.0)}), ("a", "b"), SHAPE)
@@ -241,6 +242,9 @@ def test_tune_meets_a_limit_as_the_policy_measures_it(measure, monkeypatch):
     after = SPREADS[measure](truth.exposure(found.mechanism))
     assert isinstance(after, Spread)
     assert after.largest <= limit
+    told = {one.code: one.measure for one in exposure_figures(truth.exposure(), None, "")}
+    is_estimate = "register attacker: an estimate, not an upper bound" in told[measure]
+    assert is_estimate == (measure == "register_joint_household_risk")
     assert after.largest == next(p.risk for p in found.points if p.level == found.level)
     assert found.points[-1].risk == before.largest
     assert policy_from_dict({"rules": [{"measure": measure, "at_most": 0.1}]}).rules[0].kind == "risk"

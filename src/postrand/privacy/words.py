@@ -18,6 +18,7 @@ MOST_TOLD = 12
 LITTLE = 8.0
 """Above this ε a claim is said to protect little: of 3,000 guesses between two values all but one can be right."""
 TOO_LARGE = "an epsilon this large is little protection"
+NONE = "; 100 right is no protection worth the name"
 MEMBERS = (2, 4)
 """The sizes of households whose levels are told, beside the largest of the file."""
 
@@ -110,7 +111,8 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     )
     more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
     between = "“Right” counts, of 100 guesses between two equally likely descriptions of all members, those that can be"
-    return f"{together}: {levels}; {more}. {between} right; 50 are without the release. This is an upper bound."
+    bound = f"This is an upper bound{NONE * ('100' in right)}."
+    return f"{together}: {levels}; {more}. {between} right; 50 are without the release. {bound}"
 
 
 def member_sizes(largest: int = 0) -> list[int]:

@@ -258,7 +258,7 @@ _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, 
     ("joint_household_risk", f"{_JOINT}, informed attacker", lambda e: e.joint, (NO_HOUSEHOLD,)),
     (
         "register_joint_household_risk",
-        f"{_JOINT}, register attacker: no upper bound",
+        f"{_JOINT}, register attacker: an estimate, not an upper bound",
         lambda e: e.register_joint,
         (NO_SHARE, NO_HOUSEHOLD),
     ),

@@ -213,9 +213,9 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     if truth.household is not None:
         yield from _households("register attacker", lambda e: (e.register_some, e.register_whole))
         meaning = "The mean of 1/F of the joint key, after perturbation times the probability that this key stayed the "
-        meaning += "same. "
-        meaning += "No upper bound: one who also uses the matrices, and picks the most probable household, finds more."
-        yield _joint("register attacker: no upper bound", lambda e: e.register_joint, meaning)
+        meaning += "same. An estimate, not an upper bound: one who also uses the matrices, and picks the most "
+        meaning += "probable household, finds more."
+        yield _joint("register attacker: an estimate, not an upper bound", lambda e: e.register_joint, meaning)
 
 
 def _households(

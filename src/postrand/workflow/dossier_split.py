@@ -34,9 +34,12 @@ CAPTIONS: Mapping[str, tuple[str, ...]] = {
         "other than randomised response are not compared.",
     ),
     LEVELS: (
-        "What a split of the same variables would be worth at other levels. “At most”: the proven bound of the design.",
+        "What a split of the same variables would be worth at other levels, by the same mean. “At most”: the proven "
+        "bound of the design.",
     ),
 }
+MEAN_HEAD = "Effective records, mean of the tables of the workload"
+"""Of a whole way: one figure, which no table has by itself."""
 WORTH_HEAD = "Effective records of another split, designed with the tables of the file"
 RISK_NOTE = (
     "In a split release the attacker also sees which variables each record shows. A class, after protection, are the "
@@ -104,7 +107,7 @@ def _way(name: str, found: FixedBlocks, records: int) -> Row:
 def _level(point: FrontierPoint, records: int) -> Row:
     return {
         "ε": format_upper(point.epsilon),
-        "Effective records": decimal(records * point.share),
+        MEAN_HEAD: decimal(records * point.share),
         "At most": decimal(records * point.bound),
         "Subsets": point.subsets,
         "Status": str(point.status),
@@ -112,7 +115,7 @@ def _level(point: FrontierPoint, records: int) -> Row:
 
 
 def _row(name: str, value: float, records: int, blocks: str) -> Row:
-    return {"Way": name, "Effective records": decimal(records / value), "Blocks": blocks}
+    return {"Way": name, MEAN_HEAD: decimal(records / value), "Blocks": blocks}
 
 
 def _subsets(design: SplitDesign) -> str:

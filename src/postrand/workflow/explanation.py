@@ -123,8 +123,8 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
     said = figures.words
-    who = said("Of 100 households, such an attacker finds at least one member of")
-    yield from _risk(figures, "household_risk", who)
+    who = said("Of 100 households, such an attacker, who knows this of one person at a time,")
+    yield from _risk(figures, "household_risk", f"{who} {said('finds at least one member of')}")
     who = said("who knows this of all members of a household, and looks for all of them together, finds")
     yield from _risk(figures, "joint_household_risk", f"{said('Of 100 households')}, an attacker {who}")
     who = "The chance of the one who looks for all of them together is above 20% for"
