@@ -17,6 +17,7 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
 from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings
+from postrand.support.measure_names import of_records
 from postrand.workflow.column_ways import WAYS as IN_WORDS
 from postrand.workflow.column_ways import ColumnWay
 from postrand.workflow.comparison import PlanFigures
@@ -183,7 +184,7 @@ def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_
 
 
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
-    of_records = figures(person="patient", keys=("sex",))
+    of_records = figures(person="patient", words=of_records, keys=("sex",))
     text = Page(report.decision_page(decision_of(of_records, None, certify(law())))).text
     assert "keys of one record Records found rightly 600 (60%) 30 (3%)" in text
     assert "Persons found" not in text

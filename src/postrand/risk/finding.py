@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from postrand.risk.reveals import SETTLED
+from postrand.risk.reveals import LIKELY, SETTLED
 from postrand.support.measure_names import KEYS_ALONE
 
 PLAN_STATES = "the plan states"
@@ -124,9 +124,10 @@ class Finding:
 
     @property
     def _settled(self) -> str:
-        """Of how many records the value is all but settled, where that is why the finding is told; "" where not."""
+        """For how many records one value is likely, where that is why the finding is told; "" where not."""
         share = max((value for name, value in self.figures.items() if name.rpartition(": ")[2] == "settled"), default=0)
-        return f"; the value of about {100 * share:.0f} of 100 records is all but settled" if share >= SETTLED else ""
+        text = f"; for about {100 * share:.0f} of 100 records one value is at least {100 * LIKELY:.0f}% likely"
+        return text if share >= SETTLED else ""
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:
