@@ -184,11 +184,11 @@ def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_
 
 
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
-    of_records = figures(person="patient", words=of_records, keys=("sex",))
-    text = Page(report.decision_page(decision_of(of_records, None, certify(law())))).text
+    counted = figures(person="patient", words=of_records, keys=("sex",))
+    text = Page(report.decision_page(decision_of(counted, None, certify(law())))).text
     assert "keys of one record Records found rightly 600 (60%) 30 (3%)" in text
     assert "Persons found" not in text
-    assert any("patient says which are one person's: no figure puts them together" in s for s in of_records.warnings)
+    assert any("patient says which are one person's: no figure puts them together" in s for s in counted.warnings)
     assert not any("one person's" in said for said in figures().warnings)
 
 
