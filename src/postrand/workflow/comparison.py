@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.certification.series import Series
-from postrand.codebook import Variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.plan.numbering import is_number_of
+from postrand.plan.numbering import may_link
 from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
@@ -396,13 +395,8 @@ def computed(
         unit_records={"household": largest, **_bounds(plan)},
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
-        may_link=tuple(v.name for v in plan.codebook.variables if _links(v) and v.name not in unit),
+        may_link=may_link(plan.codebook, unit),
     )
-
-
-def _links(variable: Variable) -> bool:
-    """Whether a column seems to number households or persons."""
-    return variable.role != "record_key" and is_number_of(variable.name, variable.categories, variable.labels)
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:
