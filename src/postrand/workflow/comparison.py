@@ -80,8 +80,8 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     if all combinations were equally frequent, ``two_left`` tables of two that are not computed, ``crossed`` the worth
     of tables of a perturbed and an unperturbed one; ``own`` that of all these tables with the file's own shares, which
-    the internal report alone shows. ``settings`` say
-    how each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    the internal report alone shows. ``settings`` say how each part of the file is treated. ``risk_leaves_out`` are
+    sentences on keys that no measure of risk has, ``uncounted`` the keys without categories.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
     before they were recoded by their codes, where they were measured too.
     ``ledger`` is what that of the plan would say of the release.
@@ -120,6 +120,7 @@ class PlanFigures:
     own: tuple[TableWorth, ...] = ()
     shared_draws: tuple[str, bool] = ("", False)
     risk_leaves_out: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
     unit_epsilon: Mapping[str, float] = field(default_factory=dict)
@@ -183,7 +184,11 @@ class PlanFigures:
     def only_keys(self) -> tuple[str, ...]:
         """That the attackers know the keys alone, where other columns leave and any risk is known."""
         is_known = any(one.before is not None for one in self.risks)
-        return keys_alone(self.keys, beside_keys(self.ways, self.keys)) if is_known and self.keys else ()
+        return (
+            keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted)))
+            if is_known and self.keys
+            else ()
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -383,6 +388,7 @@ def computed(
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
+        uncounted=tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical),
         before_is=before_of(plan),
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
