@@ -1,10 +1,15 @@
 """Advice: what is said of names that the codebook does not have, and what its codebooks propose."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
+from postrand.codebook import Codebook
 from postrand.plan.infer import load_codebook
+from postrand.workflow.advice_text import of_three
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +59,35 @@ def test_the_codebook_of_advice_has_the_comment_on_codes_for_no_answer_that_init
     assert load_codebook(path)["stress"].missing_codes == ()
     path.write_text(before + note[2:].partition(": ")[2] + after, "utf-8")  # as the comment says
     assert load_codebook(path)["stress"].missing_codes == ("9",)
+
+
+def test_right_links_are_not_known_where_a_key_has_no_categories(tmp_path):
+    """A list with years of birth finds far more than the other keys alone, which are all that is counted."""
+    rows = [f"{'fm'[i % 2]},d{i % 12:02},{1900 + i * 7 % 97}" for i in range(1200)]
+    (tmp_path / "p.csv").write_text("\n".join(["sex,district,born", *rows]) + "\n", "utf-8")
+    entries: list[dict[str, Any]] = [
+        {"name": "sex", "role": "key", "categories": ["f", "m"]},
+        {"name": "district", "role": "key", "categories": [f"d{i:02}" for i in range(12)]},
+        {"name": "born", "role": "key", "type": "int64", "missing": "error"},
+    ]
+    said = "not known: born is a key without categories, which no figure counts"
+    for role in ("key", "drop"):
+        entries[2]["role"] = role
+        Codebook.from_dict({"variables": entries}).save(tmp_path / f"{role}.toml")
+        words = ["advise", str(tmp_path / "p.csv"), "--codebook", str(tmp_path / f"{role}.toml")]
+        run = CliRunner().invoke(main, [*words, "--limit", "epsilon <= 4", "--out", str(tmp_path / role)])
+        short = run.output.partition("In short:")[2].partition("\n\n")[0]
+        assert (f"right links: {said}" in short) == (role == "key")
+        assert (f"  Risk: {said}\n" in run.output) == (role == "key")
+        assert ("matches, informed attacker, all persons: 1" in run.output) == (role == "drop")
+        assert "nothing of born" not in run.output
+        assert (" before, " in short) == (role == "drop")
+
+
+@pytest.mark.parametrize(("of_members", "shared"), [(False, False), (True, False), (False, True)])
+def test_completed_files_are_named_where_they_can_be_had(of_members, shared):
+    names = tuple("abcd")
+    subset = SimpleNamespace(variables=names, probability=1.0)
+    split = SimpleNamespace(variables=names, subsets=[subset], of_members=of_members)
+    (said,) = of_three(SimpleNamespace(split=split, shared=shared), 1_000)
+    assert said.endswith("; completed files have all together") == (not (of_members or shared))

@@ -249,6 +249,16 @@ def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
     assert found.why.startswith(f"below: {known.name}; not known: {unknown.name}: ")
 
 
+def test_a_table_that_no_record_shows_fails_with_what_to_do(figures):
+    unknown = dataclasses.replace(
+        figures.one_way[1], effective_records=None, why="a, b: no record shows all variables of the table"
+    )
+    some = dataclasses.replace(figures, one_way=(figures.one_way[0], unknown))
+    found = verdict(some, measure="effective_records", at_least=1, tables="one-way")
+    assert not found.is_met
+    assert found.step.startswith("ask for these tables in the workload of [split], or for tables of fewer variables")
+
+
 def test_tables_without_an_estimate_are_counted_and_are_no_part_of_the_mean():
     cause = "a, b: no record shows all variables of the table. Next: ask for what records show together."
     none = [TableWorth((name, "b"), None, 300, cause) for name in "acd"]

@@ -12,7 +12,7 @@ from postrand.codebook.variable import ROLES
 from postrand.errors import sentence
 from postrand.plan import free_texts
 from postrand.plan.infer import perturbs
-from postrand.plan.numbering import number_note
+from postrand.plan.numbering import described, number_note
 from postrand.support.showing import capital, few, unshown
 
 ROLE_TEXT = {
@@ -131,7 +131,7 @@ def _variable(decisions: Decisions, j: int) -> Tag:
         perturb = control(
             "input", "perturb", str(j), type="checkbox", checked=checked, **{"aria-label": f"Perturb {cut(name)}"}
         )
-    number = number_note(name) if decisions.roles[j] not in ("household", "record_key", "drop") else ""
+    number = number_note(*described(draft)) if decisions.roles[j] not in ("household", "record_key", "drop") else ""
     told = dict.fromkeys([*([number] if number else []), *draft.get("notes", ())])
     notes = [tags.span(in_words(note), class_="soft note") for note in list(told)[:2]]
     role = select("role", str(j), decisions.roles[j], [(r, ROLE_TEXT[r]) for r in ("", *ROLES)], f"Role of {cut(name)}")

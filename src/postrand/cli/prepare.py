@@ -149,7 +149,7 @@ def init(
     told_of, advice = advice_lines(source, made, needs, units, out, reading)
     lines += told_of
     names_of = ("without_role", "numbers", "undecided", "settling", "settled", "linked", "starred", "declared", "alike")
-    lists = {name: list(getattr(made, name)) for name in (*names_of, "bodies")}
+    lists = {name: list(getattr(made, name)) for name in (*names_of, "bodies", "groups")}
     data = {"codebook": str(made.codebook), "plan": str(made.plan), **lists, "settings": made.settings.to_dict()}
     return {**data, **advice, "epsilon": made.epsilon}, "\n".join(lines)
 

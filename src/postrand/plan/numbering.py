@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from postrand.codebook.codebook import Codebook
@@ -38,6 +39,22 @@ _OF_WHOM = frozenset(
     )
 )  # fmt: skip
 """Other parts of names of columns that number persons or households."""
+LEAST_ALONE = 50
+"""A column with categories, and fewer than these, is no number where its name or label is all that says so."""
+_HOUSE_WORDS = "household|family|hh|haushalt|menage|foyer|hogar|huishouden"
+_UNIT_WORDS = (
+    f"{_HOUSE_WORDS}|patient|person|individual|pupil|student|employee|client|customer|insured|respondent|interviewee"
+    "|schueler|versicherter?|befragter?|personne|eleve|assure|persona|paciente|alumno|asegurado|persoon|leerling"
+)
+_NUMBER_WORDS = "id|no|nr|num|number|identifier|identification|identification number|nummer|numero"
+_NAMED_AFTER = re.compile(f"(?P<unit>{_UNIT_WORDS})_?(id|no|nr|num|number|nummer|code)?")
+"""Names of columns that are a person or a household, alone or with a number behind; not "patients", a count."""
+_LABELLED = re.compile(
+    f"({_NUMBER_WORDS}) (of|of the|of each|der|du|de la|de l|del|van de|van het) (?P<of>{_UNIT_WORDS})"
+    f"|({_NUMBER_WORDS}) des (?P<des>{_UNIT_WORDS})(en|s)?"
+    f"|((unique|anonymous|encrypted|pseudonymised|internal) )?(?P<unit>{_UNIT_WORDS})( s)?(en|s)? ?({_NUMBER_WORDS})"
+)
+"""Labels of such columns: "Number of the patient", and not "Number of patients"."""
 _PLAIN = ("string", "large_string", "int", "uint", "halffloat", "float", "double", "dictionary")
 """How the types of numbers of households begin: no lists, records or bytes, which a source reads only to drop them."""
 NAMED = "seems to name persons: role = 'drop'"
@@ -46,19 +63,46 @@ HOUSES = "looks like a household number: set role = 'household', or 'drop'"
 """The notes on such columns, which get no role by '*'."""
 
 
-def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str] = ()) -> bool:
-    """Return whether a column is named like a number of persons or households, whose values are no quantities.
+def is_number_of(name: str, categories: Sequence[Any] = (), labels: Sequence[str] = (), label: str = "") -> bool:
+    """Return whether a column is named or labelled like a number of persons or households, no quantity.
 
-    Labelled categories, and fewer than ``LEAST_NUMBERS``, number nobody: ``PID`` can be a party.
+    Labelled categories, and fewer than ``LEAST_NUMBERS``, number nobody: ``PID`` can be a party. Nor do fewer than
+    ``LEAST_ALONE`` of a column that is just called ``household``: they can be its type or size.
 
     >>> [is_number_of(name) for name in ("ori_hid", "personID", "id", "paid", "savings")]
     [True, True, True, False, False]
     >>> is_number_of("PID", [1, 2, 3]), is_number_of("PID", [*range(50)])
     (False, True)
+    >>> is_number_of("patient"), is_number_of("patients"), is_number_of("household", [*range(6)])
+    (True, False, False)
+    >>> is_number_of("v1", label="Number of the patient"), is_number_of("v1", label="Number of patients")
+    (True, False)
     """
     if labels or 0 < len(categories) < LEAST_NUMBERS:
         return False
-    return not _NUMBERS_OF.isdisjoint(parts_of_name(name))
+    if not _NUMBERS_OF.isdisjoint(parts_of_name(name)):
+        return True
+    return not 0 < len(categories) < LEAST_ALONE and bool(_unit_word(name, label))
+
+
+def _unit_word(name: str, label: str = "") -> str:
+    """Return the word for whom a column numbers, of a name that is one or of a label that says so; "" without one.
+
+    >>> _unit_word("Patient_No"), _unit_word("ménage"), _unit_word("household_type"), _unit_word("pers_no")
+    ('patient', 'menage', '', '')
+    >>> _unit_word("v1", "Household number"), _unit_word("v1", "Number of persons")
+    ('household', '')
+    """
+    if named := _NAMED_AFTER.fullmatch(_folded(name).replace(" ", "_")):
+        return "" if numbers_members(name) else named["unit"]
+    said = _LABELLED.fullmatch(_folded(re.split("[,;:(]", label)[0]))
+    return "" if said is None else said["of"] or said["des"] or said["unit"]
+
+
+def _folded(text: str) -> str:
+    """Return a text in small letters without accents, its words with one blank between."""
+    letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", " ", letters).strip()
 
 
 def is_name_of(name: str) -> bool:
@@ -74,18 +118,27 @@ def is_name_of(name: str) -> bool:
 def dropped_household(codebook: Codebook) -> tuple[str, Literal["households", "persons"]] | None:
     """Return a column that is not released and is named like a number of households, else of persons; and of whom."""
     dropped = [v for v in codebook.with_role("drop") if v.type.startswith(_PLAIN)]
-    found = [v.name for v in dropped if is_number_of(v.name, v.categories or (), v.labels or ())]
-    name = min(filter(_is_of_persons, found), key=lambda name: not numbers_households(name), default=None)
-    return None if name is None else (name, "households" if numbers_households(name) else "persons")
+    found = [v for v in dropped if is_number_of(v.name, v.categories, v.labels, v.label)]
+    houses = {v.name: _is_of_households(v.name, v.label) for v in found if _is_of_persons(v.name, v.label)}
+    name = min(houses, key=lambda name: not houses[name], default=None)
+    return None if name is None else (name, "households" if houses[name] else "persons")
 
 
-def _is_of_persons(name: str) -> bool:
+def may_link(codebook: Codebook, named: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the columns that seem to number households or persons, but for record keys and those ``named``."""
+    held = [v for v in codebook.variables if v.role != "record_key" and v.name not in named]
+    return tuple(v.name for v in held if is_number_of(v.name, v.categories, v.labels, v.label))
+
+
+def _is_of_persons(name: str, label: str = "") -> bool:
     """Return whether a number is one of persons, households or records, and not of interviewers or schools.
 
     >>> [_is_of_persons(name) for name in ("ori_hid", "id", "person_id", "ori_pid", "interviewer_id", "id_school")]
     [True, True, True, True, False, False]
     """
     parts = {*parts_of_name(name)}
+    if _unit_word(name, label):
+        return True
     return not parts.isdisjoint(_NUMBERS_OF - _OF_ANYTHING) or parts - {""} <= _OF_ANYTHING | _OF_WHOM | _HOUSE
 
 
@@ -108,6 +161,10 @@ def numbers_households(name: str) -> bool:
     return not _HOUSES.isdisjoint(parts) or not (_HOUSE.isdisjoint(parts) or _NUMBERS_OF.isdisjoint(parts))
 
 
+def _is_of_households(name: str, label: str) -> bool:
+    return numbers_households(name) or re.fullmatch(_HOUSE_WORDS, _unit_word(name, label)) is not None
+
+
 def numbers_members(name: str) -> bool:
     """Return whether a column is named like a number of the members of a household, which begins again in each.
 
@@ -118,15 +175,17 @@ def numbers_members(name: str) -> bool:
     return not _MEMBERS.isdisjoint(parts) or not (_MEMBER.isdisjoint(parts) or _COUNTS.isdisjoint(parts))
 
 
-def number_note(name: str) -> str:
-    """Return what is said of a column that is named like a number of persons or households; empty of others.
+def number_note(name: str, categories: Sequence[Any] = (), labels: Sequence[str] = (), label: str = "") -> str:
+    """Return what is said of a column that seems to number or name persons or households; empty of others.
 
     >>> number_note("ori_hid"), number_note("caseid") == NUMBERS, number_note("paid")
     ("looks like a household number: set role = 'household', or 'drop'", True, '')
     """
     if is_name_of(name):
         return NAMED
-    return (HOUSES if numbers_households(name) else NUMBERS) if is_number_of(name) else ""
+    if not is_number_of(name, categories, labels, label):
+        return ""
+    return HOUSES if _is_of_households(name, label) else NUMBERS
 
 
 def parts_of_name(name: str) -> list[str]:
@@ -138,4 +197,9 @@ def numbers_persons(draft: Mapping[str, Any]) -> bool:
     """Return whether the column of a draft seems to number or name persons or households."""
     if is_name_of(draft["name"]) and not 0 < len(draft.get("categories", ())) < LEAST_NUMBERS:
         return True
-    return is_number_of(draft["name"], draft.get("categories", ()), draft.get("labels", ()))
+    return is_number_of(*described(draft))
+
+
+def described(draft: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str], str]:
+    """Return what a draft says of its column, as :func:`is_number_of` takes it: name, categories, labels and label."""
+    return draft["name"], draft.get("categories", ()), draft.get("labels", ()), draft.get("label", "")

@@ -148,7 +148,7 @@ def _not_ruled(book: Codebook, joint: Sequence[Names]) -> tuple[Names, ...]:
 
 def _is_number(variable: Variable) -> bool:
     """Return whether the values are quantities, which can move in rank: numbers of households cannot."""
-    if is_number_of(variable.name):
+    if is_number_of(variable.name, label=variable.label):
         return False
     return not variable.is_categorical and variable.type.startswith(_NUMBERS)
 

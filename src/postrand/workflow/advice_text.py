@@ -33,6 +33,7 @@ from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import keys_not_counted
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 BOTH = 2
@@ -191,7 +192,9 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
-        if (links := figures.risk("correct_matches")) is not None and links.before is not None:
+        if uncounted := keys_not_counted(figures.uncounted):
+            told.append(f"right links: not known: {uncounted}")
+        elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
             told.append(f"right links: {', '.join(sides)}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
@@ -265,9 +268,11 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     yield from (f"  Claim: {text}" for text in (*members, *household_claim(trial)))
     yield from (f"  {text}" for text in above_bound(epsilon))
     for one in sorted(figures.risks, key=lambda one: one.code not in _REGISTER):
-        if one.code in _RISKS and one.before is not None:
+        if one.code in _RISKS and one.before is not None and not figures.uncounted:
             *told, last = (f"{value} {where}" for value, where in figures.sides(one.code))
             yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
+    if figures.uncounted:
+        yield f"  Risk: not known: {keys_not_counted(figures.uncounted)}"
     yield from (f"  Risk: {text}" for text in figures.warnings)
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.certification.series import Series
-from postrand.codebook import Variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
-from postrand.plan.numbering import is_number_of
+from postrand.plan.numbering import may_link
 from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
@@ -80,8 +79,8 @@ class PlanFigures:
     the same measures before and after. ``one_way`` and ``two_way`` are the worth of the tables of perturbed variables,
     if all combinations were equally frequent, ``two_left`` tables of two that are not computed, ``crossed`` the worth
     of tables of a perturbed and an unperturbed one; ``own`` that of all these tables with the file's own shares, which
-    the internal report alone shows. ``settings`` say
-    how each part of the file is treated. ``risk_leaves_out`` are sentences on keys that no measure of risk has.
+    the internal report alone shows. ``settings`` say how each part of the file is treated. ``risk_leaves_out`` are
+    sentences on keys that no measure of risk has, ``uncounted`` the keys without categories.
     ``before_is`` says of which file the risks before are: as it is, or with its keys recoded. ``as_is`` has those
     before they were recoded by their codes, where they were measured too.
     ``ledger`` is what that of the plan would say of the release.
@@ -123,6 +122,7 @@ class PlanFigures:
     own: tuple[TableWorth, ...] = ()
     shared_draws: tuple[str, bool] = ("", False)
     risk_leaves_out: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     largest_household: int = 0
     unit_epsilon: Mapping[str, float] = field(default_factory=dict)
@@ -188,7 +188,11 @@ class PlanFigures:
     def only_keys(self) -> tuple[str, ...]:
         """That the attackers know the keys alone, where other columns leave and any risk is known."""
         is_known = any(one.before is not None for one in self.risks)
-        return keys_alone(self.keys, beside_keys(self.ways, self.keys)) if is_known and self.keys else ()
+        return (
+            keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted)))
+            if is_known and self.keys
+            else ()
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -390,6 +394,7 @@ def computed(
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
+        uncounted=tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical),
         before_is=before_of(plan),
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
@@ -402,13 +407,8 @@ def computed(
         unit_records={"household": largest, **bounds_of(plan)},
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
-        may_link=tuple(v.name for v in plan.codebook.variables if _links(v) and v.name not in unit),
+        may_link=may_link(plan.codebook, unit),
     )
-
-
-def _links(variable: Variable) -> bool:
-    """Whether a column seems to number households or persons."""
-    return variable.role != "record_key" and is_number_of(variable.name, variable.categories, variable.labels)
 
 
 def _claims(certificate: Certificate, mechanism: Mechanism, largest: int, moves: Sequence[str]) -> tuple[str, ...]:

@@ -68,6 +68,18 @@ def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str
     return tuple(f"the risk leaves out {', '.join(names)}: {way}; {known}" for way, names in ways if names)
 
 
+def keys_not_counted(names: Sequence[str]) -> str:
+    """Return why the risk is not known where keys have no categories; "" where all have them.
+
+    An attacker who knows such a key, released as it is or moved in rank, can find far more than is counted.
+
+    >>> keys_not_counted(["born"]), keys_not_counted([])
+    ('born is a key without categories, which no figure counts', '')
+    """
+    they = "is a key" if len(names) == 1 else "are keys"
+    return f"{few(names)} {they} without categories, which no figure counts" if names else ""
+
+
 def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
 

@@ -56,6 +56,7 @@ from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.named_keys import named_keys
 from postrand.workflow.proposal import Proposal, Way, proposed
+from postrand.workflow.repeated_values import repeated, with_repeated
 from postrand.workflow.started import Started
 from postrand.workflow.swallowed import all_told, in_quantities, with_notes
 from postrand.workflow.tuning import tune_plan
@@ -180,6 +181,8 @@ def start(
     singling = singled_alone(sample, left)
     drafts = [left_open(draft, singling, named) for draft in with_texts(sample.table, drafts)]
     numbers = with_numbers(sample, source, drafts)
+    groups = {} if units.person or "household" in assigned.values() else repeated(numbers, drafts)
+    drafts = with_repeated(drafts, groups, named)
     held = {n: numbers.table.column(n) for n in numbers.table.column_names}
     codes = in_quantities(held, drafts, known.asked, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
@@ -227,7 +230,7 @@ def start(
         settled=tuple(settled_lines(settles)),
         alike=look.words,
         declared=known.words,
-        **noted(drafts),
+        **noted(drafts, groups),
         contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},

@@ -161,7 +161,7 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     ):
         return {**draft, "role": "drop"}
     if draft["name"] not in named and draft["role"] != "drop" and numbering.numbers_persons(draft):
-        draft = {**draft, "role": "", "notes": [*draft["notes"], numbering.number_note(draft["name"])]}
+        draft = {**draft, "role": "", "notes": [*draft["notes"], numbering.number_note(*numbering.described(draft))]}
     if draft["name"] not in named and free_texts.NOTE in draft["notes"]:
         draft = {**draft, "role": ""}
     share = singling.get(draft["name"])
@@ -173,10 +173,14 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
 
 
-def noted(drafts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the notes of drafts say that a person is told at once: arguments of :class:`.Started`."""
+def noted(drafts: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what the notes of drafts say that a person is told at once: arguments of :class:`.Started`.
+
+    ``groups``: what :func:`.repeated` found.
+    """
     return {
         "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
+        "groups": {name: tuple(same) for name, same in groups.items()},
         "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
         "silent": tuple(f"{d['name']} ({meant})" for d in drafts if (meant := _meant(d))),
         "repeating": tuple(d["name"] for d in drafts if infer.REPEATED in d["notes"]),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from postrand.plan.numbering import household_among, is_name_of, is_number_of
+from postrand.plan.numbering import household_among, is_name_of, numbers_persons
 from postrand.plan.weighing import looks_carried
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
@@ -87,7 +87,7 @@ def set_aside(drafts: Iterable[Draft]) -> list[str]:
     Every variable of a household follows from its number, which is released with new numbers, or not at all.
     """
     open_ = {draft["name"]: draft for draft in drafts if not draft["role"]}
-    return [name for name, own in open_.items() if looks_carried(own) or is_number_of(name) or is_name_of(name)]
+    return [name for name, own in open_.items() if looks_carried(own) or numbers_persons(own) or is_name_of(name)]
 
 
 def _household(drafts: Iterable[Draft]) -> str | None:

@@ -54,7 +54,7 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     shown_by, some_by_none = shown_together(split, MANY, records)
     shown_by = words_of(mechanism.units)(shown_by)
     refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
-    completed = "" if split.of_members else "; completed files have all together"
+    completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
     return (f"three perturbed variables together are shown by {shown_by}{refused}{completed}",)
 
 

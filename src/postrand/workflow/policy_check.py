@@ -37,6 +37,7 @@ NO_UNIT = "the plan does not say which column numbers {unit}s"
 NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
+NOT_SHOWN = "no record shows all variables of the table"
 NO_ESTIMATE = "they cannot be estimated"
 FOUND = "Besides the rules, found in what leaves"
 AT_MOST = " at most"
@@ -401,6 +402,7 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
         BELOW_ONE: "correct the weight; where it is recoded, choose a smaller rounding, or a bottom code of 1 or more",
         NO_HOUSEHOLD: _household_step(figures),
         DOUBTED: "make keys coarser, so that fewer records are alone with them, or perturb more",
+        NOT_SHOWN: "ask for these tables in the workload of [split], or for tables of fewer variables in the rule",
         NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
         **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
         **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),

@@ -19,6 +19,7 @@ from postrand.report.table_worth import TOO_FEW
 from postrand.support.showing import few, unshown
 from postrand.workflow.advice_needs import USES
 from postrand.workflow.design_refusals import refused
+from postrand.workflow.repeated_values import words_of
 
 MOST_LINES = 4
 """Links, and settled variables, that are said at once."""
@@ -36,7 +37,7 @@ class Started:
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
     releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons
-    or households.
+    or households; ``groups`` those that do by their values, with the columns that stay the same in one of them.
     ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
     codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
     only by spaces or capital letters, with those that many records have. ``bodies``: columns
@@ -59,6 +60,7 @@ class Started:
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     swallowed: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
@@ -90,11 +92,12 @@ class Started:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
         lines += self._dropped(given)
-        if self.numbers:
-            what = f"no role, because it seems to number or name persons or households: {few(self.numbers, NAMES)}"
+        if numbers := [name for name in self.numbers if name not in self.groups]:
+            what = f"no role, because it seems to number or name persons or households: {few(numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
             fix += "are one person's is given as --person"
             lines.append(sentence(what, fix=fix))
+        lines += [words_of(name, same) for name, same in self.groups.items()]
         if self.texts:
             fix = f"set role = 'drop' in {self.codebook}"
             what = f"{HOLDING}: {few([*self.texts], NAMES)}"
