@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from postrand.cli import main
 from postrand.codebook import Codebook
 from postrand.plan.infer import load_codebook
-from postrand.workflow.advice_text import of_three
+from postrand.workflow.plan_settings import of_three
 
 
 @pytest.fixture(scope="module")

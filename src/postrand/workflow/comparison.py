@@ -52,6 +52,7 @@ from postrand.workflow.comparison_risk import (
     before_of,
     following,
     left_out,
+    not_counted,
     shared_draws,
 )
 from postrand.workflow.design_blocks import check_sizes, design_blocks
@@ -370,6 +371,8 @@ def computed(
     moves = tuple(f"{one.sentence}." for one in moved)
     unit = () if plan.unit is None else (plan.unit.household, plan.unit.person)
     words, person = persons_of(plan)
+    uncounted = tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical)
+    risks = not_counted(risks, uncounted)
     return PlanFigures(
         name=name or plan.source.name,
         records=records,
@@ -394,11 +397,11 @@ def computed(
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
-        uncounted=tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical),
+        uncounted=uncounted,
         before_is=before_of(plan),
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
-        as_is=as_is,
+        as_is={} if uncounted else as_is,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         merged=tuple(said_of(plan.codebook, known.table).values()),

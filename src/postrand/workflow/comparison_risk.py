@@ -80,6 +80,14 @@ def keys_not_counted(names: Sequence[str]) -> str:
     return f"{few(names)} {they} without categories, which no figure counts" if names else ""
 
 
+def not_counted(risks: Sequence[RiskFigure], names: Sequence[str]) -> tuple[RiskFigure, ...]:
+    """Return the figures; where keys have no categories none is known: who knows these too can find far more."""
+    why = keys_not_counted(names)
+    if not why:
+        return tuple(risks)
+    return tuple(replace(one, before=None, after=None, shares=(), bound=None, why=why) for one in risks)
+
+
 def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
 
