@@ -169,6 +169,6 @@ def test_a_response_without_numbers_is_refused_with_the_way_out() -> None:
     frame = pa.table({"hours": [*hours.categories] * 30, "sex": ["F", "M", "M", "F", "F"] * 18})
     with pytest.raises(DataError, match="categories of hours are no numbers") as error:
         estimate.regression("hours ~ sex", frame, law, "linear")
-    assert "use family 'multinomial', or ask for means by group" in str(error.value)
-    with pytest.raises(DataError, match=r"categories of sex are no numbers.*use family 'logistic', or ask for means"):
+    assert "use family 'multinomial', or ask for a table" in str(error.value)
+    with pytest.raises(DataError, match=r"categories of sex are no numbers.*use family 'logistic', or ask for a table"):
         estimate.regression("sex ~ hours", frame, law, "linear")

@@ -91,7 +91,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
         "the attackers know <b>age</b>, and nothing of job, weight, income. If they "
         "also know these, figures are too low.",
-        "Informed attacker, who knows the keys of one person Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
+        "Informed attacker, who knows the keys of each person, and looks for one at a time Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
         "chance above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
@@ -186,7 +186,7 @@ def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
     counted = figures(person="patient", words=of_records, keys=("sex",))
     text = Page(report.decision_page(decision_of(counted, None, certify(law())))).text
-    assert "keys of one record Records found rightly 600 (60%) 30 (3%)" in text
+    assert "keys of each record, and looks for one at a time Records found rightly 600 (60%) 30 (3%)" in text
     assert "Persons found" not in text
     assert any("patient says which are one person's: no figure puts them together" in s for s in counted.warnings)
     assert not any("one person's" in said for said in figures().warnings)

@@ -134,6 +134,28 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
         assert "one record of each person" in text or "One random record of each person" in text
 
 
+def test_files_of_the_release_speak_of_records_and_persons(bundle):
+    for name in ("README.txt", "report.html", "ddi.xml", "croissant.json"):
+        text = (bundle / name).read_text(encoding="utf-8")
+        text = text.replace("Persons and households", "").replace("one person or household", "")
+        assert "one random record of each person" in text.lower(), name
+        assert not re.search(r"household|member", text.replace("Of several persons of one household", "")), name
+
+
+def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp_path):
+    """One person has five records, all others two: the number that is released finds this one."""
+    pid = np.r_[np.repeat(np.arange(300), 2), np.full(5, 300)]
+    rng = np.random.default_rng(2)
+    columns = {"pid": pid, **{n: np.array(["a", "b"])[rng.integers(0, 2, pid.size)] for n in ("sex", "job", "way")}}
+    pyarrow.csv.write_csv(pa.table(columns), tmp_path / "s.csv")
+    keys = ("--keys", "sex,job,way", "--household", "pid", "--person", "pid", "--most-records", "5")
+    limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "acquaintance")
+    said = call("advise", tmp_path / "s.csv", *keys, *limits, "--out", tmp_path / "advice")
+    assert "NOT joint_household_risk <= 0.2 (1)" in said
+    assert "A person that is alone with its number of records is found at any epsilon" in said
+    assert "repeat with --look" not in said
+
+
 def test_what_a_page_counts_is_what_the_file_has(folder):
     """Persons alone with the keys of all their records, by brute force: the informed attacker finds these before."""
     plan = load_plan(folder / "advice" / "plan-1.toml")

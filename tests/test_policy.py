@@ -123,6 +123,8 @@ def test_what_no_rule_is_about_is_said_where_the_release_has_it(figures):
     clear = dataclasses.replace(figures, unperturbed=("pay",), findings=("pay singles out records",))
     assert left(clear, epsilon=few) == f"No rule is about households, unperturbed columns or {later}."
     assert left(clear, household_epsilon=few, unperturbed=never) == f"No rule is about {later}."
+    joint = f"No rule is about attackers who know the keys of all members of a household or {later}."
+    assert left(clear, household_risk={"at_most": 0.5}, unperturbed=never) == joint
     assert left(clear, joint_household_risk={"at_most": 0.5}, unperturbed=never, total_epsilon=few) == ""
     alone = dataclasses.replace(figures, risks=(), ways=(), unperturbed=())
     assert left(alone, epsilon=few) == f"No rule is about {later}."
@@ -188,7 +190,7 @@ def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
     gone = dataclasses.replace(known, after=None, shares=((bound, share, None),))
     risks = tuple(gone if one is known else one for one in figures.risks)
     found = verdict(dataclasses.replace(figures, risks=risks), measure="individual_risk", at_most=bound)
-    assert found.before.endswith("% above")
+    assert found.before.endswith("% are above it")
     assert found.after == "not known"
 
 

@@ -127,7 +127,7 @@ print.postrand_estimate <- function(x, digits = 4, ...) {
   }
   print(shown, digits = digits, row.names = FALSE)
   noise <- if (length(x$perturbed)) paste(" and the perturbation of", paste(x$perturbed, collapse = ", "))
-  cat(x$what, if (x$split) ", of the records that show every variable", "; ", counted(x), sep = "")
+  cat(x$what, if (x$split) ", from the records that show every variable", "; ", counted(x), sep = "")
   cat("; standard errors include sampling", noise, sep = "")
   if (!is.null(x$freedom)) cat(", by a survey design with", x$freedom, "degrees of freedom")
   cat(".\n")

@@ -220,7 +220,8 @@ def advice_lines(
     protected = {name: getattr(units, name) for name in UNITS}
     again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in protected.items() if v}})
     if needs is None:
-        assumed = f"epsilon = {made.epsilon:g} for a record, attackers with a list of the keys, tables"
+        several = " (k records of a person or household together: at most k times as much)" * any(protected.values())
+        assumed = f"epsilon = {made.epsilon:g} for a record{several}, attackers with a list of the keys, tables"
         return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} other plans: {again}"], {}
     if made.is_open:
         asked = f"{again} {needs.typed}" if isinstance(source, Path) else again

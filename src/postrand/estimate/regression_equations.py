@@ -33,7 +33,7 @@ LEVERAGE = 0.9
 """A record's share of its own Jacobian counts as at most this."""
 WAY_OUT = (
     "use fewer perturbed covariates, ask for a release with a higher ε, "
-    "or the method 'likelihood' if the family is plausible"
+    "or the method 'likelihood' if the family is plausible (not where one member of each household shows the variables)"
 )
 
 

@@ -114,7 +114,7 @@ def scores_of(variable: Variable, family: str) -> NDArray[np.float64]:
         return np.where(np.arange(variable.size) == order[1], 1.0, 0.0)
     numbers = category_numbers(variable)
     if not numbers:
-        fix = f"use family '{'logistic' if held.sum() == 2 else 'multinomial'}', or ask for means by group"
+        fix = f"use family '{'logistic' if held.sum() == 2 else 'multinomial'}', or ask for a table"
         what = f"categories of {variable.name} are no numbers, so it cannot be the response of this family"
         raise DataError(sentence(what, where=variable.name, wanted="categories that are all numbers", fix=fix))
     return np.nan_to_num(np.pad(np.array(numbers, dtype=np.float64), (0, variable.size - len(numbers))))

@@ -342,7 +342,7 @@ class _Scaled:
         return getattr(self.law, "effect", None)
 
 
-SHOWING = "of the records that show every variable"
+SHOWING = "from the records that show every variable"
 """Which records of a split count."""
 
 

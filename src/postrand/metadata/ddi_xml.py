@@ -19,6 +19,7 @@ from postrand.codebook.variable import Scalar
 from postrand.errors import SpecificationError, sentence
 from postrand.mechanism import Mechanism
 from postrand.mechanism.one_member import kept_rules
+from postrand.mechanism.units import words_of
 from postrand.metadata.description import Described, Description, packed
 from postrand.support.inputs import read_bytes
 
@@ -137,7 +138,7 @@ def not_shown(mechanism: Mechanism) -> tuple[str, ...]:
     """Return what a value that is not released means, nothing without a split."""
     if mechanism.split is None:
         return ()
-    return (ONE_MEMBER if mechanism.split.of_members else NOT_SHOWN,)
+    return (words_of(mechanism.units)(ONE_MEMBER) if mechanism.split.of_members else NOT_SHOWN,)
 
 
 def _attributes(variable: Variable, number: int, book: Codebook) -> dict[str, str]:

@@ -11,6 +11,7 @@ from postrand.codebook.not_released import NOT_RELEASED
 from postrand.completion.readme import file_list, heading, how_to, named, wrapped
 from postrand.mechanism import Mechanism
 from postrand.mechanism.one_member import kept_rules
+from postrand.mechanism.units import words_of
 from postrand.report.text import cut, one_line
 from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
@@ -101,12 +102,12 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
     if example := _example(found):
         yield example
     for unit, shared in mechanism.shared.items():
-        yield wordings.limit({"code": f"shared_{unit}", "variables": shared})
+        yield words_of(mechanism.units)(wordings.limit({"code": f"shared_{unit}", "variables": shared}))
     yield from kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     if mechanism.partly:
         yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
     if mechanism.split is not None and mechanism.split.of_members:
-        yield wordings.limit({"code": "one_member", "variables": mechanism.partly})
+        yield words_of(mechanism.units)(wordings.limit({"code": "one_member", "variables": mechanism.partly}))
 
 
 def _example(found: Values) -> str:
@@ -169,7 +170,7 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
         lines.append(f"  and {len(found.variables) - MAX_LISTED} more variables: see report.html")
     if split := mechanism.split:
         chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
-        who = "members who were chosen" if split.of_members else "records"
+        who = words_of(mechanism.units)("members who were chosen") if split.of_members else "records"
         shown = f"of the {who} show it, with values changed at random"
         lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
         if len(chances) > MAX_LISTED:
@@ -178,7 +179,7 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
     treated = {*mechanism.variables, *(column.variable for column in mechanism.numerical)}
     recodes = mechanism.require_codebook().recodes
     done = treated | {recode.variable for recode in recodes} | {name for limit in fresh for name in limit["variables"]}
-    lines += [wrapped(wordings.limit(limit)) for limit in fresh]
+    lines += [wrapped(words_of(mechanism.units)(wordings.limit(limit))) for limit in fresh]
     clear = [_name(name) for name in mechanism.require_codebook().names if name not in done]
     lines += [wrapped(f"Not changed: {named(clear)}.")] if clear else []
     if recodes:

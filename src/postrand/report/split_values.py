@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from postrand.estimate import Estimate, from_tally
 from postrand.estimate.split_counts import from_split_counts
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.split_data import pair_of
+from postrand.mechanism.units import words_of
 from postrand.report.table_worth import EQUAL, table_worth
 from postrand.support.worth_basis import BASES
 
@@ -98,6 +99,7 @@ class SplitView:
     mean: tuple[float, float | None] | None
     tables: tuple[Estimate, ...]
     of_members: bool = False
+    words: Callable[[str], str] = str
 
     @property
     def basis(self) -> str:
@@ -145,6 +147,7 @@ def split_view(mechanism: Mechanism, summary: Summary) -> SplitView | None:
         _means(pairs) if len(pairs) == covered else None,
         tuple(tables),
         split.of_members,
+        words_of(mechanism.units),
     )
 
 

@@ -21,6 +21,8 @@ PUBLISHED_FIX = (
 """What a plan is refused for, and what to do about values that are published, before the option that lists them."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
+MUCH = 0.1
+"""For so many records one value is likely that it is told beside how good guesses are."""
 MOST_BRIEF = 3
 """So many combinations of columns are named in a line or two, those that single out most."""
 
@@ -95,7 +97,7 @@ class Finding:
             verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
             text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
             text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
-            text += self._settled if f"{100 * best[0]:.0f}" == f"{100 * best[1]:.0f}" else ""
+            text += self._settled(MUCH if f"{100 * best[0]:.0f}" != f"{100 * best[1]:.0f}" else SETTLED)
             kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
             return "; ".join([text, *kept])
         if self.code == "household-size":
@@ -122,12 +124,11 @@ class Finding:
             rest = [*rest[: MOST_BRIEF - 1], f"{left} more combination{'s' * (left > 1)}"]
         return "; ".join([first, *rest])
 
-    @property
-    def _settled(self) -> str:
-        """For how many records one value is likely, where that is why the finding is told; "" where not."""
+    def _settled(self, least: float) -> str:
+        """For how many records one value is likely; "" where these are fewer than the share ``least``."""
         share = max((value for name, value in self.figures.items() if name.rpartition(": ")[2] == "settled"), default=0)
         text = f"; for about {100 * share:.0f} of 100 records one value is at least {100 * LIKELY:.0f}% likely"
-        return text if share >= SETTLED else ""
+        return text if share >= least else ""
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:

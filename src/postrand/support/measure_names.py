@@ -34,13 +34,24 @@ LEARNS = (
     "after the plan are no upper bound."
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
+_LINKED = (
+    "Right links are counted in simulated releases; risks and chances are those that the attacker computes, whose mean "
+    "can differ from the links. Largest risks vary by chance. Who assigns all records together may find more than who "
+    "looks for each person by itself: this is not computed."
+)
 OF_TWO = (
-    "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
-    "are, the release tells, or the keys of all persons: the larger of both figures stands after the plan. Who matches "
-    "all at once may find more. Largest risks vary by chance."
+    "The informed attacker knows the keys of a person, and that the person is in the file. How frequent combinations "
+    "of keys are, one attacker learns from the release, and another one knows, having the keys of all persons: after "
+    f"the plan each figure is the larger of the two attackers'. {_LINKED}"
 )
 """The same where both knowledges were tried."""
 
+BY_SIZE = (
+    "A household that is alone with its number of members is found at any epsilon, because the release shows this "
+    "number: where the largest risk of a household is 100%, this can be the reason. Leave records out until no number "
+    "is rare, or do not release which records are one household."
+)
+"""Why no epsilon can make the largest risk of a household small."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"

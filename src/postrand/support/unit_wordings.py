@@ -71,6 +71,7 @@ INSTEAD = {"presence": "presence_of_persons", "several_household": "several_pers
 _AS_PERSONS = {
     "records are one household": "records are one person's",
     "in a household": "of a person",
+    "members who": "records that",
     "its size": "the number of its records",
     "household": "person",
     "households": "persons",

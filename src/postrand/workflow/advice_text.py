@@ -43,8 +43,8 @@ WITH_FILE = (
 )
 WITH_SIZES = (
     "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
-    "what was asked. The codebook's categories must be public: where they were read from the file, compare them with "
-    "the questionnaire."
+    "what was asked. The codebook's categories and recodes must be public: where categories were read from the file, "
+    "compare them with the questionnaire; where counts led to a recode, mark it confidential."
 )
 RECODED = (
     "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen. Of "
@@ -196,7 +196,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"right links: not known: {uncounted}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
-            told.append(f"right links: {', '.join(sides)}")
+            told.append(f"right links of the informed attacker: {', '.join(sides)}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
@@ -303,7 +303,8 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
             "Next: at this epsilon no table is of use in any plan: allow a larger one (docs/choosing-epsilon.md), name "
             "fewer keys, or release nothing."
         )
-    failed = {one.text for plan in plans for one in plan.asked if one.after is not None and not one.is_met}
+    missed = [one for plan in plans for one in plan.asked if one.after is not None and not one.is_met]
+    failed = {one.text for one in missed if not (one.text.startswith("joint_household_risk") and one.after == 1.0)}
     if not needs.look and failed & {str(limit) for limit in needs.of_file}:
         stated = next((f" --limit '{limit}'" for limit in needs.limits if limit.measure == "epsilon"), "")
         yield (

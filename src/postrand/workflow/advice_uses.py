@@ -94,7 +94,10 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
     shown = ["of perturbed variables a formula can have those that one record shows"] * (plan.split is not None)
-    return Verdict("models", not moved, "; ".join([*why, *can, *shown]), tuple(moved))
+    precise = (
+        "whether one can be fitted, and how precise it is, is not known before the release: rare outcomes need more"
+    )
+    return Verdict("models", not moved, "; ".join([*why, *can, *shown, precise]), tuple(moved))
 
 
 def _family(variable: Variable) -> str:

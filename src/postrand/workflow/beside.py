@@ -26,7 +26,10 @@ from postrand.workflow.known import Known
 from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 
-NOT_MEASURED = "of a file with suppressed values, neither households nor τ are measured"
+NOT_MEASURED = (
+    "of a file with suppressed values, neither households nor τ are measured, nor who is found of the persons that are "
+    "alone with their keys before"
+)
 NO_RECORD = "no record shows all of its variables"
 BIASED = (
     "Worth of its tables: of the records in which no value of the table is suppressed. The further their "
@@ -164,7 +167,8 @@ class _Beside:
 def _risks(released: TrueFile) -> tuple[RiskFigure, ...]:
     """Return what attackers find in a file as it is: of a class with f records, each with chance 1 / f."""
     found = released.exposure()
-    return (*exposure_figures(found, found, ""), *class_figures(released.keys, [released.keys], ""))
+    figures = (*exposure_figures(found, found, ""), *class_figures(released.keys, [released.keys], ""))
+    return tuple(one for one in figures if one.code != "correct_matches_uniques")  # of the file's own uniques
 
 
 def _with_after(one: RiskFigure, found: RiskFigure | None) -> RiskFigure:

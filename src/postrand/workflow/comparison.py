@@ -41,7 +41,7 @@ from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support.exact import format_upper
-from postrand.support.measure_names import keys_alone, several_of
+from postrand.support.measure_names import BY_SIZE, keys_alone, several_of
 from postrand.support.showing import few
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -182,8 +182,12 @@ class PlanFigures:
 
     @property
     def knowledge(self) -> tuple[str, ...]:
-        """Which side the figures of the informed attacker are on."""
-        return attackers(self.risks) if self.is_perturbed else ()
+        """Which side the figures of the informed attacker are on, and why one can be certain."""
+        if not self.is_perturbed:
+            return ()
+        whole = self.risk("joint_household_risk_largest")
+        is_sure = whole is not None and whole.after is not None and whole.after >= 1
+        return (*attackers(self.risks), *[self.words(BY_SIZE)] * is_sure)
 
     @property
     def only_keys(self) -> tuple[str, ...]:
@@ -313,6 +317,7 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
     check_sizes(plan)
     plan = solved(plan) if known is None else plan
     known = Known.of(plan, dossier=True) if known is None else known
+    known.check_units()
     mechanism = mechanism_of(plan, design_blocks(plan, known), known)
     certificate = certified(known, mechanism)
     ledger = outlook_of(plan, mechanism, certificate, name)

@@ -49,8 +49,8 @@ MEASURES = {
     "tau2": "Records unique in the file and found rightly (τ2)",
 }
 """The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
-ONE = "informed attacker, who knows the keys of one person"
-MEMBERS = "informed attacker, who knows the keys of all members of a household"
+ONE = "informed attacker, who knows the keys of each person, and looks for one at a time"
+MEMBERS = "informed attacker, who knows the keys of all members of a household together"
 LISTS = "register attacker, who does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
@@ -61,6 +61,7 @@ RISK_ALONE = (
     "unperturbed columns that both have link the records of a person. How many can be linked is not measured."
 )
 NOTHING = Findings()
+NOT_ENFORCED = "The policy is not enforced (enforce = false): else no release would be made that does not meet a rule."
 _TABLE = "each with its limit: on the second page"
 
 
@@ -214,11 +215,10 @@ def _kind(code: str) -> str:
 
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
-    yield from worth_line("tables of one perturbed variable", figures.one_way)
-    yield from worth_line("tables of two", figures.pairs)
-    if (least := figures.least_own(figures.one_way)) is not None:
-        worth = shown(least.effective_records)
-        yield f"{capital(BASES['file'])} the least useful table of one, {least.name}, is worth {worth} records"
+    for what, worths in (("tables of one perturbed variable", figures.one_way), ("tables of two", figures.pairs)):
+        least = figures.least_own(worths)
+        own = "" if least is None else f"; {BASES['file']} {shown(least.effective_records)} at least, {least.name}"
+        yield from (f"{line}{own}" for line in worth_line(what, worths))
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:
@@ -232,6 +232,7 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE})."
+        yield from [NOT_ENFORCED] * (not policy.enforce)
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
         yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."

@@ -352,7 +352,9 @@ def assess(file: Path | formats.File, keys: Sequence[str], codebook: Path | None
     Without ``keys``, the variables with this role in the codebook are taken; UsageError where there are none.
     """
     book = None if codebook is None else infer.load_codebook(codebook)
-    chosen = choices if book is None else _weighted(book, choices)
+    chosen = dict(choices) if book is None else _weighted(book, choices)
+    if not (choices.get("household") or chosen.get("weight") or chosen.get("sampling_fraction")):
+        chosen.pop("household", None)  # its risk needs the share of the population
     return risk.assess(open_records(file, book), named_keys(keys, book), codebook=book, **chosen)
 
 

@@ -79,7 +79,10 @@ def alone_with(frame: pa.Table, changed: Sequence[str], keys: Sequence[str] = ()
     sample = sampled(TableSource(frame), frame.column_names, ())
     share = singled_by_all({name: sample.codes(name) for name in frame.column_names})
     few = "" if sample.is_whole else f", in a sample of {sample.table.num_rows:,} records"
-    said = f"With the columns that are released as they are, {share_text(share)} of the records are alone with their"
+    said = (
+        f"With these and the columns that are released as they are, all together, {share_text(share)} of the records "
+    )
+    said += "are alone with their"
     return (f"{said} values{few}: the classes are those of {', '.join(keys or changed)} only.",) if share else ()
 
 

@@ -43,6 +43,12 @@ FOUND = "Besides the rules, found in what leaves"
 AT_MOST = " at most"
 BOTH = ", which both worths must reach"
 """What follows the limit of a rule on worth where it is told under equal frequencies and under those of the file."""
+CHANGES = {
+    NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
+    "larger epsilon",
+    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer of them"),
+}
+"""What changes a measure, by the beginning of its name, where a rule on it is not met."""
 _NAMED = 5
 
 
@@ -205,7 +211,12 @@ def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
     has_households = any(one.way == "new numbers" for one in figures.ways) or (
         known is not None and known.before is not None
     )
-    left = ["households"] * (has_households and not any("household" in measure for measure in ruled))
+    whole = "the risk of persons with several records" if figures.words("household") == "person" else "households"
+    left = [whole] * (has_households and not any("household" in measure for measure in ruled))
+    joint = figures.risk("joint_household_risk")
+    has_joint = "household_risk" in ruled and joint is not None and joint.before is not None
+    said = figures.words("attackers who know the keys of all members of a household")
+    left += [said] * (has_joint and not any("joint" in measure for measure in ruled))
     left += ["unperturbed columns"] * bool(figures.unperturbed and figures.findings and "unperturbed" not in ruled)
     left += ["other releases of the same persons"] * ("total_epsilon" not in ruled)
     return f"No rule is about {listed(left, 'or')}." if left else ""
@@ -273,7 +284,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    word = "below" if below else "above"
+    word = "of the records below it" if below else "are above it"
     if found is None or held is None or held[2] is None or figures.risk_leaves_out:
         before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
         return _not_known(rule, limit, found, figures, before)
@@ -408,6 +419,8 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
         **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
     }
     found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
+    if not found and not one.is_met:
+        found = [step for name, step in CHANGES.items() if one.rule.startswith(name)]
     return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))
 
 
