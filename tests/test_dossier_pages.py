@@ -91,12 +91,13 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
         "the attackers know <b>age</b>, and nothing of job, weight, income. If they "
         "also know these, figures are too low.",
-        "Informed attacker, who knows the keys of each person, and looks for one at a time Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
+        "Informed attacker, who knows the keys of each person, and looks for one at a time "
+        "Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
         "chance above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
-        "the keys of all members of a household Households found with a chance above 20% 99% 74% 21%",
+        "the keys of all members of a household together Households found with a chance above 20% 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "The office's policy: 1 of 2 rules is not met (each with its limit: on the second page).",
         "Not met: Records alone; at most 1%, before 46%, after 97%. No rule is about households.",

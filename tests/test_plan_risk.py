@@ -73,7 +73,8 @@ def test_a_run_takes_the_risk_that_the_check_showed(
     checking.prepared(own, check.made, latest)
     page = str(check_view.risk_view(shown))
     figures = {one["code"]: one for one in json.loads(wanted[0])["figures"]["risk"]}
-    assert shown.rows[0].named == "Persons found rightly, informed attacker, who knows the keys of one person"
+    who = "informed attacker, who knows the keys of each person, and looks for one at a time"
+    assert shown.rows[0].named == f"Persons found rightly, {who}"
     assert shown.rows[0].after.startswith(decimal(figures["correct_matches"]["after"]))
     assert all(html_escape(cell) in page for row in shown.rows for cell in (row.measure, row.before, row.after))
 
