@@ -148,6 +148,8 @@ def test_it_is_said_how_the_columns_beside_the_keys_leave(folder, found, tmp_pat
     beside = "Released as in the file, with no protection of their own: health, pay, w."
     for part in ("Released with some values suppressed: sex, area; age (recoded first).", beside):
         assert f"- {part}" in str(found)
+    claims = str(found).partition("\nKeys that the attackers know")[0]
+    assert claims.count("Released as in the file, with no protection of their own: ") == len(found.plans)
     assert "nothing of health, pay, w." in "".join(found.plans[1].attackers)
     frame = records().assign(hours=np.arange(N) % 5 * 12)
     frame.to_csv(tmp_path / "people.csv", index=False)

@@ -11,6 +11,7 @@ from postrand.errors import UsageError, sentence
 from postrand.report.table_worth import LITTLE, TableWorth, mean_cell, more_in_two, shown
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, MEAN, Basis
+from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.larger import coarser_larger, why_larger
@@ -51,7 +52,7 @@ class PlanComparison:
     def __str__(self) -> str:
         """Return the comparison as text: internal."""
         names = [plan.name for plan in self.plans]
-        claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in plan.claims))]
+        claims = [line for plan in self.plans for line in (plan.name, *(f"- {text}" for text in _claimed(plan)))]
         (_, one), (_, two), _ = self._kinds
         heads = ("Risk", *(head for head, _ in self._sides_before()), *names)
         return "\n".join(
@@ -244,6 +245,12 @@ def worth_cell(one: TableWorth) -> str:
     if one.has_no_estimate:
         return "no estimate"
     return shown(one.effective_records, one.records) + (" (of little use)" if one.is_of_little_use else "")
+
+
+def _claimed(plan: PlanFigures) -> tuple[str, ...]:
+    """Return the claims, and what leaves without protection: the claims of suppressed files have it already."""
+    clear = [f"{text}." for text in all_in_words(one for one in plan.ways if one.is_clear)]
+    return tuple(dict.fromkeys((*plan.claims, *clear)))
 
 
 def _setting(name: str, plans: Sequence[str], texts: Sequence[str]) -> list[str]:
