@@ -100,6 +100,12 @@ def test_init_writes_both_and_drops_nothing(folder):
     assert plan.codebook["pid"].role == "household"
 
 
+def test_a_person_column_may_be_named_among_those_that_are_dropped(folder, tmp_path):
+    words = ("--keys", "sex,area", "--drop", "pid,ward,outcome", *ASKED, "--out", tmp_path / "look")
+    call("init", folder / "stays.csv", *words)
+    assert load_plan(tmp_path / "look" / "plan.toml").codebook["pid"].role == "drop"
+
+
 def test_advice_keeps_a_limit_on_the_person_by_one_record_of_each(folder):
     said = (folder / "said.txt").read_text(encoding="utf-8")
     assert "Plan 1 (split, one record of each person): epsilon = 5 for a record; of a person with up to 6" in said

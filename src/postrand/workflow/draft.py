@@ -153,7 +153,7 @@ def start(
     if ddi is not None and isinstance(file, Table):
         raise UsageError(sentence("a DDI document describes a file, not a table", fix="leave --ddi out"))
     units = units or Needs()
-    if units.person and units.person not in roles.get("household", ()):
+    if units.person and units.person not in (*roles.get("household", ()), *roles.get("drop", ())):
         roles = {**roles, "drop": [*roles.get("drop", ()), units.person]}
     entries, settings = entries_of(recode), settings or formats.ReadSettings()
     read_as = settings if isinstance(file, Table) else formats.detected(file, settings)
