@@ -121,6 +121,8 @@ WHOLE = {
         "{work}",
         "--ledger",
         "{counted}",
+        "--policy",
+        "{policy}",
         "--sign",
         "{office}",
     ],
@@ -170,7 +172,7 @@ def state(folder):
 def test_the_table_of_commands_is_whole():
     assert set(WHOLE) == set(main.commands) - {"demo", "app"}
     paths = {n: sum(isinstance(p.type, click.Path) for p in main.commands[n].params) for n in WHOLE}
-    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 8
+    assert paths["protect"] == sum(name == "protect" for name, _ in PLACES) == 9
 
 
 @pytest.mark.parametrize("name", WHOLE)
