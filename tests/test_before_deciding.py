@@ -186,7 +186,8 @@ def test_the_attackers_are_said_to_know_the_keys_alone_wherever_their_figures_st
             call("assess", tmp_path / "people.parquet", "--keys", "sex,roof", "--measure", "suda"),
         )
     assert [text.count(f"{said}: the attackers know") for text in shown] == [1] * len(shown)
-    assert "the attackers know age, sex, roof, and nothing of pay, water, hours, weight. If they also know these, figures are too low." in shown[0]
+    known = "the attackers know age, sex, roof, and nothing of pay, water, hours, weight"
+    assert f"{known}. If they also know these, figures are too low." in shown[0]
 
 
 @UNTOLD

@@ -42,8 +42,8 @@ UNIT_WORDINGS: Mapping[str, str] = {
     "limit.presence": (
         "Not covered: that a person or a household is in the file, who lives together, and how many records each has."
     ),
-    "limit.presence_of_persons": "Not covered: that a person is in the file, and how many records each has.",
-    "limit.several_persons": (
+    "unit.presence": "Not covered: that a person is in the file, and how many records each has.",
+    "unit.several": (
         "Of several persons of one household nothing is certified but that a person's ε counts once for each of them."
     ),
     **_of("person", "Persons"),
@@ -66,7 +66,7 @@ UNIT_WORDINGS: Mapping[str, str] = {
 
 OF_UNIT = ("shared_household", "settled_household", "one_member", "fresh_numbers")
 """What is said of households, and so of persons where they are the households."""
-INSTEAD = {"presence": "presence_of_persons", "several_household": "several_persons"}
+INSTEAD = {"presence": "unit.presence", "several_household": "unit.several"}
 """What is said in the place of a limit, where the households are persons."""
 _AS_PERSONS = {
     "records are one household": "records are one person's",

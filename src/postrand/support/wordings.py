@@ -300,10 +300,10 @@ def limit(entry: Entry, units: Entry = MappingProxyType({})) -> str:
     whole = [unit for unit, told in told_units(units).items() if "levels" in told]
     if entry["code"] == "covers" and whole:
         return say("unit.covers", whole=" and of a ".join(whole), variables=entry["variables"])
+    code, text = entry["code"], say_entry("limit", entry)
     if not are_persons(units):
-        return say_entry("limit", entry)
-    text = say_entry("limit", {**entry, "code": INSTEAD.get(entry["code"], entry["code"])})
-    return of_persons(text) if entry["code"] in OF_UNIT else text
+        return text
+    return say(INSTEAD[code]) if code in INSTEAD else of_persons(text) if code in OF_UNIT else text
 
 
 def say_entry(kind: str, entry: Entry) -> str:
