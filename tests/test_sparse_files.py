@@ -112,6 +112,8 @@ def test_the_upper_bound_of_a_doubted_figure_is_above_what_a_register_finds(spar
     assert most >= true * after / before  # the share that a release leaves right is that of both
     assert after < most
     assert register.to_dict()["after_at_most"] == most
+    again = RiskFigure.from_dict(json.loads(json.dumps(register.to_dict())))  # as the workbench reads a dossier
+    assert (again.to_dict(), again.bound.after) == (register.to_dict(), most)
     links = figures_of(load_plan(path)).risk("correct_matches")
     assert links is not None
     assert links.bound is None

@@ -346,7 +346,7 @@ def as_it_came(plain: Decisions | None) -> risk.RiskReport | None:
 
 def attacks(made: release.Release) -> tuple[RiskFigure, ...]:
     """Return what attackers find before and after, as the internal report beside a release has it; () without one."""
-    return tuple(RiskFigure(**one) for one in _dossier(made).get("figures", {}).get("risk", []))
+    return tuple(RiskFigure.from_dict(one) for one in _dossier(made).get("figures", {}).get("risk", []))
 
 
 def _dossier(made: release.Release) -> Any:

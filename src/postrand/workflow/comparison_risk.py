@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -136,6 +136,17 @@ class RiskFigure:
         more = {name: value for name in ("why", "of_two", "households") if (value := getattr(self, name))}
         bound = {} if self.bound is None else {"after_at_most": self.bound.after}
         return {name: getattr(self, name) for name in names} | more | bound
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RiskFigure:
+        """Return the measure of plain data, such as those of a dossier.
+
+        >>> RiskFigure.from_dict({"code": "k", "measure": "k", "before": 1, "after": 2, "unit": "", "after_at_most": 3})
+        RiskFigure(code='k', measure='k', before=1, after=2, unit='', why='', of_two=False, households=0)
+        """
+        found = cls(**{name: value for name, value in data.items() if name != "after_at_most"})
+        most = data.get("after_at_most")
+        return found if most is None else replace(found, bound=replace(found, after=most))
 
 
 def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
