@@ -32,7 +32,7 @@ from postrand.support.options import to_dict
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
 from postrand.workflow.advice_choice import designed, frontier
-from postrand.workflow.advice_needs import MEANINGS, Needs, needs_from
+from postrand.workflow.advice_needs import MEANINGS, WORTH, Needs, needs_from
 from postrand.workflow.advice_refusals import require_possible
 from postrand.workflow.advice_text import _all_known
 from postrand.workflow.comparison_risk import RiskFigure
@@ -182,7 +182,7 @@ def test_bands_are_proposed_with_the_gain_where_nothing_remains(tmp_path):
         "  Warning: little is left for tables: 2 of 2 tables of one variable are of little use (less than 100"
         in done.output
     )
-    assert re.search(r"^Plan 1 .*limits: 1 of 1 met; \d of \d tables of little use$", done.output, re.MULTILINE)
+    assert re.search(r"^Plan 1 .*limits asked: 1 of 1 met; \d of \d tables of little use$", done.output, re.MULTILINE)
     risk = "all persons: ([0-9.]+) in the file as it is; ([0-9.]+) recoded, not perturbed, ([0-9.]+) after"
     as_is, recoded, after = map(float, re.search(risk, done.output).groups())
     assert as_is > recoded > after
@@ -317,7 +317,7 @@ def test_limits_have_several_spellings(text, measure, bound):
 
 
 def test_a_limit_a_search_and_a_policy_know_the_same_measures_of_risk():
-    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon", "household_epsilon", "person_epsilon"}
+    assert {*RISK_MEANINGS} == {*MEANINGS} - {"epsilon", "household_epsilon", "person_epsilon", WORTH}
     assert {*MEANINGS} <= {*MEASURES}
     assert {*RISK_MEANINGS} <= {*MEASURES}
     assert {*SEARCHED} <= {*RISK_MEANINGS}

@@ -44,7 +44,7 @@ def test_a_plan_that_misses_a_limit_does_not_stand_before_one_that_keeps_all(fol
     assert least < first
     bound = f"{(first + least) / 2:.4g}"
     told = advised(folder, "bound", "--limit", f"correct_matches <= {bound}")
-    short = re.findall(r"^Plan (\d) \((.+?)\): .*limits: (.+)$", told, re.MULTILINE)
+    short = re.findall(r"^Plan (\d) \((.+?)\): .*limits asked: (.+)$", told, re.MULTILINE)
     assert [number for number, _, _ in short] == [str(n) for n in range(1, len(short) + 1)]
     kept = ["NOT" not in limits for _, _, limits in short]
     assert kept == sorted(kept, reverse=True)

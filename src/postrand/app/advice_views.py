@@ -19,6 +19,7 @@ from postrand.workflow.advice import Advice
 from postrand.workflow.advice_choice import LEFT_OUT
 from postrand.workflow.advice_needs import ATTACKERS, USES
 from postrand.workflow.advice_plan import Advised
+from postrand.workflow.advice_policy import rules_met
 from postrand.workflow.advice_text import next_steps, plan_lines, record_claim
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.epsilon import DEFAULT_EPSILON
@@ -130,6 +131,8 @@ def _beside(plans: Sequence[Advised]) -> Tag:
     asked = [one.text for one in plans[0].asked] if plans else []
     for k, text in enumerate(asked):
         rows.append(_row(f"Asked: {_said(text)}", [plan.asked[k].verdict.lower() for plan in plans]))
+    if plans and plans[0].checked is not None:
+        rows.append(_row("Policy", [_said(rules_met(one.checked)) if one.checked else "" for one in plans]))
     rows.append(_row("Why", [_why(plan) for plan in plans]))
     take = tags.tr(tags.th("", scope="row"), *(tags.td(_take(k), class_="text") for k, _ in _each(plans)))
     table = tags.table(tags.thead(tags.tr(*head)), tags.tbody(*rows, take))

@@ -12,6 +12,7 @@ from typing import get_args
 from postrand.app import documents, plans
 from postrand.app.decisions import Decisions
 from postrand.errors import UsageError, sentence
+from postrand.plan.policy import Policy, columns_of, policy_of
 from postrand.workflow.advice import Advice, advise
 from postrand.workflow.advice_needs import Attacker, Needs, Precision, Use, needs_from
 from postrand.workflow.epsilon import DEFAULT_EPSILON
@@ -31,8 +32,8 @@ def typed(decisions: Decisions) -> dict[str, str]:
     return {k.removeprefix(PREFIX): v.strip() for k, v in decisions.texts.items() if k.startswith(PREFIX)}
 
 
-def needs_of(texts: Mapping[str, str]) -> Needs:
-    """Return what the form asks.
+def needs_of(texts: Mapping[str, str], policy: Policy | None = None) -> Needs:
+    """Return what the form asks, and the ``policy`` of the opened plan.
 
     >>> [str(one) for one in needs_of({"epsilon": "2", "tau2": "5", "points": "3", "first": "sex"}).limits]
     ['epsilon <= 2', 'tau2 <= 5']
@@ -46,7 +47,7 @@ def needs_of(texts: Mapping[str, str]) -> Needs:
     limits += [f"{name} <= {texts[name]}" for name in LIMITS if texts.get(name)]
     uses = [use for use in get_args(Use) if texts.get(f"use.{use}", "true" if use == "tables" else "") == "true"]
     attacker = texts.get("attacker", get_args(Attacker)[0])
-    found = needs_from(attacker, limits, uses, look=texts.get("look") == "true")
+    found = needs_from(attacker, limits, uses, look=texts.get("look") == "true", policy=policy)
     table = tuple(dict.fromkeys(texts[name] for name in ("first", "second") if texts.get(name)))
     if not texts.get("points") or not table:
         return found
@@ -71,7 +72,9 @@ def advised(decisions: Decisions, folder: Path) -> Advice:
     assert decisions.opened is not None
     if decisions.unset:
         raise UsageError(sentence("some variables have no role", fix="choose a role for each on the first screen"))
-    needs, book = needs_of(typed(decisions)), documents.codebook_of(decisions)
+    book = documents.codebook_of(decisions)
+    section = decisions.kept.get("policy")
+    needs = needs_of(typed(decisions), policy_of(section, folder, "the opened plan [policy]", columns_of(book)))
     for old in folder.glob(".advice-*"):
         shutil.rmtree(old, ignore_errors=True)
     out = folder / f".advice-{secrets.token_hex(4)}"
@@ -79,7 +82,7 @@ def advised(decisions: Decisions, folder: Path) -> Advice:
 
 
 def taken(decisions: Decisions, found: Advice, number: int, folder: Path) -> Decisions:
-    """Return the decisions of one of the plans, from 1; the file, its share of the population and texts stay.
+    """Return the decisions of one of the plans, from 1; the file, its share, the policy and texts stay.
 
     Raises
     ------
@@ -92,4 +95,6 @@ def taken(decisions: Decisions, found: Advice, number: int, folder: Path) -> Dec
     made = plans.open_plan(found.plans[number - 1].path, folder)
     assert made.opened is not None
     opened = dataclasses.replace(made.opened, name=decisions.opened.name, is_demo=decisions.opened.is_demo)
-    return dataclasses.replace(made, opened=opened, fraction=decisions.fraction, texts=decisions.texts)
+    rules = {"policy": decisions.kept["policy"]} if "policy" in decisions.kept else {}
+    kept = {**made.kept, **rules}
+    return dataclasses.replace(made, opened=opened, fraction=decisions.fraction, texts=decisions.texts, kept=kept)

@@ -39,7 +39,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="LIMIT",
             help="What must stay within a number, such as 'epsilon <= 4', 'tau2 <= 1', "
-            "'correct_matches <= 5' or 'individual_risk <= 0.1'; can be repeated. "
+            "'correct_matches <= 5', 'individual_risk <= 0.1' or 'effective_records >= 200'; can be repeated. "
             "Default of the plans that are recommended: 'epsilon <= 4', which stays beside limits on risk unless the "
             "records may choose (advise --look).",
         ),
@@ -100,6 +100,12 @@ def unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--sampling-fraction", "fraction", type=float, help="Share of the population that is in the file.")
 @needs_options
 @click.option(
+    "--policy",
+    type=FILE,
+    help="policy.toml of the office: its rules on epsilon and risk are limits too, all are checked for every plan, and "
+    "the plans that meet most of them come first.",
+)
+@click.option(
     "--look",
     is_flag=True,
     help="Let the records choose blocks and levels too; the guarantee does not cover this choice, and the certificate "
@@ -122,6 +128,7 @@ def advise(
     limits: tuple[str, ...],
     uses: tuple[str, ...],
     precisions: tuple[str, ...],
+    policy: Path | None,
     look: bool,
     largest_household: int | None,
     household_variables: str | None,
@@ -139,16 +146,18 @@ def advise(
     released as they are single out persons or all but settle perturbed values, and need your decision first. The answer
     is computed from the confidential file: keep it internal.
 
-    Without --attacker, --limit, --use and --precision, advise offers at a terminal to ask for them; elsewhere, and
-    where you press Enter, it states its defaults and uses them.
+    Without --attacker, --limit, --use, --precision and --policy, advise offers at a terminal to ask for them;
+    elsewhere, and where you press Enter, it states its defaults and uses them.
 
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
     postrand advise survey.csv --codebook codebook.toml \\
         --attacker acquaintance --limit "individual_risk <= 0.1" --look
+    postrand advise survey.csv --codebook codebook.toml --policy policy.toml
     postrand advise survey.csv --keys age,sex,region \\
         --precision "2 points for sex x region" --all
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.plan.policy import columns_of, load_policy
     from postrand.workflow.advice import advise as advised
     from postrand.workflow.advice_codebook import codebook_for
     from postrand.workflow.advice_needs import needs_from
@@ -158,7 +167,8 @@ def advise(
         fix = "set the roles in the codebook, or leave --codebook out"
         raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
     place, book, told = codebook_for(file, codebook, given, reading)
-    needs = asked_for(attacker, limits, uses, precisions, look=look) or needs_from(look=look)
+    ruled = None if policy is None else load_policy(policy, columns_of(book))
+    needs = asked_for(attacker, limits, uses, precisions, look=look, policy=ruled) or needs_from(look=look)
     shared = names(household_variables) if household_variables else ()
     needs = replace(needs, largest_household=largest_household or 0, household_variables=tuple(shared))
     needs = replace(needs, person=person or "", most_records=most_records or 0)
@@ -175,9 +185,10 @@ def asked_for(
     precisions: tuple[str, ...],
     *,
     look: bool = False,
+    policy: Any = None,
 ) -> Any:
     """Return the needs, None if no option says any of them and, at a terminal, nobody wants to be asked for them."""
-    if attacker is None and not (limits or uses or precisions):
+    if attacker is None and policy is None and not (limits or uses or precisions):
         if not can_ask():
             return None
         with paused():
@@ -186,7 +197,7 @@ def asked_for(
             attacker, limits, uses, precisions = _answers()
     from postrand.workflow.advice_needs import needs_from
 
-    return needs_from(attacker, limits, uses, precisions, look=look)
+    return needs_from(attacker, limits, uses, precisions, look=look, policy=policy)
 
 
 def _wants_questions() -> bool:

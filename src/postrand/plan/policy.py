@@ -79,6 +79,11 @@ class Policy:
     title: str = ""
     enforce: bool = True
 
+    @property
+    def named(self) -> str:
+        """The title in quotes, or what stands for it."""
+        return f"'{self.title}'" if self.title else "the policy"
+
 
 def load_policy(path: str | Path, columns: Collection[str] | None = None) -> Policy:
     """Read ``policy.toml``; ``columns`` are those that its rules can name, None where they are not known.

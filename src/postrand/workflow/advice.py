@@ -2,7 +2,7 @@
 
 The plans follow from the numbers of categories, the number of records and what is asked. What else the file shows
 chooses nothing unless the curator lets it (``look``); plans that were chosen so say it, and their certificates too.
-What is measured orders them: those that keep every limit come first.
+What is measured orders them: those that meet most rules of a policy, and keep every limit, come first.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
+from postrand.workflow.advice_policy import helped, worth_asked
 from postrand.workflow.advice_rare import merged
-from postrand.workflow.advice_refusals import not_drawn, require_measures, require_possible
+from postrand.workflow.advice_refusals import answerable, not_drawn, require_measures, require_possible
 from postrand.workflow.advice_risk import LEVELS, Risks, is_bound, values, why_unknown, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
@@ -60,6 +61,7 @@ from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
+from postrand.workflow.policy_check import check_policy
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""
@@ -129,6 +131,7 @@ def advise(
     require_one_share(book, fraction)
     needs = completed(roles_of(book), needs)
     require_measures(book, needs, fraction)
+    needs = answerable(book, needs, fraction)
     require_unit(book, needs)
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs, named)
@@ -145,6 +148,7 @@ def advise(
         chosen, left = made.choose()
         plans = made.written(chosen)
         more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
+        more += helped(needs, plans, made.at)
     notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
@@ -232,9 +236,9 @@ class _Maker:
         return self.tried[place]
 
     def written(self, chosen: Sequence[Trial]) -> list[Advised]:
-        """Write the plans, those first that keep every limit, and return them in this order with their figures."""
+        """Write the plans, first those that meet most rules, then those that keep every limit, and return them."""
         plans = [self._measured(trial, chosen) for trial in chosen]
-        plans.sort(key=lambda plan: plan.is_beyond)
+        plans.sort(key=lambda plan: (plan.unmet, plan.is_beyond))
         return [self._numbered(number, plan) for number, plan in enumerate(plans, 1)]
 
     def _measured(self, trial: Trial, chosen: Sequence[Trial]) -> Advised:
@@ -244,8 +248,9 @@ class _Maker:
         figures, told = self.risks.figures(load_plan(path), trial, path.stem)
         path.unlink()
         asked = tuple(self._asked(trial, figures))
-        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, asked, figures)))
-        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses)
+        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
+        checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
+        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses, checked)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""
@@ -259,7 +264,7 @@ class _Maker:
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return dataclasses.replace(plan, path=self.out / path.name, figures=figures)
 
-    def _checked(self, trial: Trial, asked: Sequence[Asked], figures: PlanFigures) -> Checked | None:
+    def _checked(self, trial: Trial, figures: PlanFigures) -> Checked | None:
         """Return whether a plan whose ε the records chose keeps the limits on risk as it is written; None of others.
 
         The search leaves out what rank laws do, and keys without categories; the figures of the whole plan decide.
@@ -268,8 +273,8 @@ class _Maker:
             return None
         if figures.risk_leaves_out:
             return "unknown"
-        limits = {str(limit) for limit in self.needs.of_file}
-        return "kept" if all(one.is_met for one in asked if one.text in limits) else "broken"
+        kept = (limit.meets(values(limit, figures.risks)[1]) for limit in self.needs.of_file)
+        return "kept" if all(kept) else "broken"
 
     def more(self, first: Trial, asked: Sequence[Asked]) -> list[str]:
         """Return what more ε would buy for the first plan, and what the precision that is asked needs: by sizes alone.
@@ -314,7 +319,10 @@ class _Maker:
         return self.drawn.of_members if trial.candidate.of_members else self.drawn
 
     def _asked(self, trial: Trial, figures: PlanFigures) -> Iterator[Asked]:
-        for limit in self.needs.limits:
+        for limit in self.needs.asked:
+            if limit.is_worth:
+                yield worth_asked(limit, figures)
+                continue
             before, after = values(limit, figures.risks) if limit.reads_file else (None, _level(limit, figures))
             why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
             before, after = (None, None) if why else (before, after)

@@ -16,7 +16,7 @@ from postrand.designers.split.candidates import Candidates as SplitCandidates
 from postrand.designers.split.candidates import candidates_of
 from postrand.designers.split.comparison import SEARCHED
 from postrand.designers.split.fixed_blocks import Blocks, FixedBlocks
-from postrand.designers.split.splitting import MAX_CELLS
+from postrand.designers.split.splitting import MAX_CELLS, split_design
 from postrand.errors import PostrandError
 from postrand.ranks.laws import usual_width
 from postrand.support.column_wordings import relations_lost
@@ -35,9 +35,21 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
-SPLITS = SPLIT, OF_MEMBERS = ("split", "split, one member of each household")
+SPLIT, POOR_FIRST, POOREST, OF_RULES = (
+    "split",
+    "split, poorer tables first",
+    "split for the poorest table",
+    "split for the tables of the rules",
+)
+MEMBERS = ", one member of each household"
+OF_MEMBERS = SPLIT + MEMBERS
+SPLITS = tuple(way + end for way in (SPLIT, POOR_FIRST, POOREST, OF_RULES) for end in ("", MEMBERS))
 WHOLE = ("one joint block", *SPLITS, "recognition")
 """Ways in which linked variables need no block of their own."""
+SPLIT_IN_WORDS = (
+    "A split release: each record shows a random subset of the variables, perturbed jointly with the whole epsilon;"
+    " epsilons do not add up, but most values of a record are not released."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +134,13 @@ class Subject:
         each = self.emphasis(len(named))
         return [{"table": list(t), "weight": each if t in named else 1.0} for t in dict.fromkeys([*named, *pairs])]
 
+    @property
+    def ruled(self) -> list[Names]:
+        """The tables of perturbed variables that rules on worth name."""
+        tables = [table for rule in self.needs.worth if not isinstance(rule.tables, str) for table in rule.tables]
+        held = (tuple(name for name in self.perturbed if name in table) for table in tables)
+        return list(dict.fromkeys(table for table in held if table))
+
 
 def candidates(subject: Subject) -> Iterator[Candidate]:
     """Yield every way that the variables allow; a way that a plan refuses is found out when the plan is read."""
@@ -139,6 +158,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
                 yield _several(subject, "joint blocks by association", "file", dict(subject.associations))
         if many > 2:
             yield split_release(subject)
+            yield from ruled_splits(subject)
         bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
         if subject.needs.look and not bounded and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
             yield _recognition(subject)
@@ -187,20 +207,40 @@ def _several(subject: Subject, way: str, basis: Basis, weights: dict[Names, floa
 
 def split_release(subject: Subject) -> Candidate:
     """Return a split of all variables, designed for the tables that matter."""
-
-    def sections(epsilon: float) -> dict[str, Any]:
-        split = {"variables": list(subject.perturbed), "epsilon": epsilon, "workload": subject.workload}
-        return {"privacy": {"model": "differential", "epsilon": epsilon}, "split": split}
-
-    what = (
-        "A split release: each record shows a random subset of the variables, perturbed jointly with the whole epsilon;"
-        " epsilons do not add up, but most values of a record are not released."
-    )
+    what = SPLIT_IN_WORDS
     if subject.named and (each := subject.emphasis(len(subject.named))) > 1:
         tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
         counts = f"counts {each:.3g} times as much as another table of two variables"
         what += f" In its design each table for which a precision is asked ({tables}) {counts}."
-    return _way(subject, SPLIT, what, sections)
+    return _way(subject, SPLIT, what, lambda e: _split_of(subject.perturbed, e, subject.workload))
+
+
+def ruled_splits(subject: Subject) -> Iterator[Candidate]:
+    """Yield splits that are designed for what rules ask of the worth of tables: by the sizes, as another one is."""
+    names, rules = subject.perturbed, subject.needs.worth
+    if any(rule.tables in ("two-way", "all") for rule in rules):
+        what = f"{SPLIT_IN_WORDS} A table of two variables counts the more in its design, the less it is worth."
+        yield _way(subject, POOR_FIRST, what, lambda epsilon: _split_of(names, epsilon, _poor_first(subject, epsilon)))
+        what = f"{SPLIT_IN_WORDS} It is designed for the table of two variables that is worth least."
+        yield _way(subject, POOREST, what, lambda epsilon: _split_of(names, epsilon, "worst"))
+    elif tables := subject.ruled:
+        alone = [(name,) for name in names if not any(name in table for table in tables)]
+        workload = [{"table": list(table)} for table in (*tables, *alone)]
+        listed = " and ".join(" x ".join(table) for table in tables)
+        what = f"{SPLIT_IN_WORDS} It is designed for {listed}, and for each other variable by itself: of other tables "
+        yield _way(subject, OF_RULES, f"{what}little or nothing is left.", lambda e: _split_of(names, e, workload))
+
+
+def _poor_first(subject: Subject, epsilon: float) -> list[dict[str, Any]]:
+    """Return all tables of two variables, each with what the poorest is worth over what it is worth."""
+    tables = split_design(subject.book, subject.perturbed, epsilon).tables
+    least = min(one.share for one in tables)
+    return [{"table": list(one.variables), "weight": float(f"{least / one.share:.3g}")} for one in tables]
+
+
+def _split_of(names: Names, epsilon: float, workload: Any) -> dict[str, Any]:
+    split = {"variables": list(names), "epsilon": epsilon, "workload": workload}
+    return {"privacy": {"model": "differential", "epsilon": epsilon}, "split": split}
 
 
 def _recognition(subject: Subject) -> Candidate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
+from postrand.plan.policy import Rule
 from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, little_use, pairs_of, shown, table_worth
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
@@ -79,6 +80,11 @@ class Trial:
         records = self.one_way[0].records if self.one_way else 0
         return little_use(self.two, records) and little_use(self.one, records)
 
+    @property
+    def worths(self) -> dict[frozenset[str], float | None]:
+        """The effective records of every table, None where they are not known."""
+        return {frozenset(one.variables): one.effective_records for one in (*self.one_way, *self.two_way)}
+
     def meets(self, needs: Needs) -> bool:
         """Return whether every precision that is asked is kept, whatever the true shares; see ``Drawn``."""
         return self._keeps(needs, "most")
@@ -122,6 +128,23 @@ def tried(
         drawn = drawn.of_members if candidate.of_members else drawn
         widths = tuple(half_width(mechanism, wanted, n, drawn) for wanted in needs.precisions)
     return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism, apart)
+
+
+def worth_met(rule: Rule, worths: Mapping[frozenset[str], float | None]) -> bool:
+    """Return whether tables of these worths meet a rule on worth; one that is named and not among them counts not.
+
+    >>> rule = Rule("effective_records", 200.0, tables="two-way")
+    >>> pair = frozenset({"sex", "area"})
+    >>> worth_met(rule, {pair: 250.0, frozenset({"sex"}): 90.0}), worth_met(rule, {pair: None})
+    (True, False)
+    """
+    sizes = {"one-way": (1,), "two-way": (2,), "all": (1, 2)}
+    if isinstance(rule.tables, str):
+        held = [worth for names, worth in worths.items() if len(names) in sizes[rule.tables]]
+    else:
+        held = [worths[names] for names in map(frozenset, rule.tables) if names in worths]
+    poor = sum(worth is None or worth < rule.limit for worth in held)
+    return poor <= rule.share * len(held)
 
 
 def designed(plan: Plan) -> Mechanism:
@@ -182,9 +205,11 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     held = list(trials)
     left: list[tuple[Trial, str]] = []
     useful = [trial for trial in held if not trial.is_useless]
+    missed = {id(trial): _missed(trial, needs) for trial in held}
     kept = []
     for trial in held:
-        winner = next((other for other in useful or held if other is not trial and beats(other, trial)), None)
+        others = [one for one in useful or held if one is not trial and missed[id(one)] <= missed[id(trial)]]
+        winner = next((other for other in others if beats(other, trial)), None)
         if winner is not None:
             left.append(
                 (trial, f"worse than '{winner.candidate.name}' in {_worse(trial, winner)}, and better in nothing")
@@ -200,6 +225,11 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     return kept[:MOST], left
 
 
+def _missed(trial: Trial, needs: Needs) -> int:
+    """Return how many rules on worth a trial does not meet if every combination were equally frequent."""
+    return sum(not worth_met(rule, trial.worths) for rule in needs.worth)
+
+
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
-    """Return what plans are ordered by: precisions that are kept, and worth."""
-    return (trial.is_useless, not trial.meets(needs), -trial.two, -trial.one)
+    """Return what plans are ordered by: rules on worth that are met, precisions that are kept, and worth."""
+    return (trial.is_useless, _missed(trial, needs), not trial.meets(needs), -trial.two, -trial.one)

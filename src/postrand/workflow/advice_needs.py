@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.plan.policy import Policy, Rule
 from postrand.support.measure_names import RISK_MEANINGS, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
@@ -26,13 +27,15 @@ USES: dict[str, str] = {
     "means": "means and totals of groups",
     "models": "regressions, and tables of three and more variables",
 }
+WORTH = "effective_records"
 MEANINGS: dict[str, str] = {
     "epsilon": "no released value is more than e^epsilon times as likely under one true record as under another",
     "household_epsilon": "the epsilon of what the largest household releases together, with --largest-household",
     "person_epsilon": "the epsilon of what the person with the most records releases together, with --most-records",
     **RISK_MEANINGS,
+    WORTH: "the unperturbed records that every table of two variables is worth, which are to be at least so many",
 }
-"""The measures that a limit can name, each to be at most the bound; all but those of epsilon need records.
+"""The measures that a limit can name; all but those of epsilon need records. Worth is to be at least the bound.
 
 A policy and ``postrand tune`` have the same names.
 """
@@ -52,15 +55,25 @@ _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Hold what is to be at most a number."""
+    """Hold what is to be at most a number; of worth, at least.
+
+    ``share`` of the persons or households may be beyond it. ``is_rule``: a rule of the policy asks for it.
+    """
 
     measure: str
     bound: float
+    share: float = 0.0
+    is_rule: bool = False
 
     @property
     def reads_file(self) -> bool:
         """Whether the measure needs the records: a level that is chosen by it is chosen with the file."""
         return not self.measure.endswith("epsilon")
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether tables are to be worth at least so many records."""
+        return self.measure == WORTH
 
     @property
     def is_probability(self) -> bool:
@@ -71,10 +84,11 @@ class Limit:
         """Return whether a value is certainly within the limit; one that is not known is not."""
         if value is None or math.isnan(value):
             return False
-        return value <= self.bound
+        return value >= self.bound if self.is_worth else value <= (self.share or self.bound)
 
     def __str__(self) -> str:
-        return f"{self.measure} <= {self.bound:g}"
+        but = f" for all but {100 * self.share:g}%" if self.share else ""
+        return f"{self.measure} {'>=' if self.is_worth else '<='} {self.bound:g}{but}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,8 @@ class Needs:
     ``largest_household``: the most members of a household, a public bound, where households are protected too; 0: they
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
-    ``are_persons``: the households are these persons.
+    ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
+    ``limits``.
     """
 
     attacker: Attacker = "list"
@@ -108,6 +123,7 @@ class Needs:
     person: str = ""
     most_records: int = 0
     are_persons: bool = False
+    policy: Policy | None = None
 
     @property
     def epsilon(self) -> float:
@@ -134,8 +150,19 @@ class Needs:
 
     @property
     def of_file(self) -> tuple[Limit, ...]:
-        """The limits that need the records."""
-        return tuple(limit for limit in self.limits if limit.reads_file)
+        """The limits on risk, which need the records."""
+        return tuple(limit for limit in self.limits if limit.reads_file and not limit.is_worth)
+
+    @property
+    def asked(self) -> tuple[Limit, ...]:
+        """The limits that are asked beside the rules of the policy."""
+        return tuple(limit for limit in self.limits if not limit.is_rule)
+
+    @property
+    def worth(self) -> tuple[Rule, ...]:
+        """The rules on what tables are worth: of the policy, and of limits."""
+        rules = () if self.policy is None else self.policy.rules
+        return (*(one for one in rules if one.kind == "worth"), *(_worth(one) for one in self.limits if one.is_worth))
 
     @property
     def typed(self) -> str:
@@ -144,14 +171,17 @@ class Needs:
         >>> Needs("acquaintance", (Limit("tau2", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
         "--attacker acquaintance --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
         """
-        parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.limits)]
+        parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.asked)]
         parts += [*(("use", one) for one in self.uses), *(("precision", str(one)) for one in self.precisions)]
         return " ".join(f"--{name} {shlex.quote(text)}" for name, text in parts)
 
     def lines(self) -> list[str]:
         """Return what is asked, as lines of text."""
-        limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.limits]
+        limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.asked]
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
+        if self.policy is not None:
+            many = len(self.policy.rules)
+            told.append(("policy", f"{self.policy.named}: {many} rule{'s' * (many > 1)}"))
         told += [("use", f"{use}: {USES[use]}") for use in self.uses]
         told += [("precision", f"± {wanted}: {JUDGED}") for wanted in self.precisions]
         if self.largest_household and not self.are_persons:
@@ -169,11 +199,13 @@ def needs_from(
     precisions: Sequence[str] = (),
     *,
     look: bool = False,
+    policy: Policy | None = None,
 ) -> Needs:
     """Return what is asked in short texts; what is not said has its default.
 
     A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``). One
-    on the ε of a household or person is one.
+    on the ε of a household or person is one. The rules of a ``policy`` that are about ε or risk are limits too: of two
+    on the same measure, plans keep the stricter one.
 
     Raises
     ------
@@ -197,9 +229,28 @@ def needs_from(
     raise_all(UsageError, problems)
     ordered: tuple[Use, ...] = tuple(use for use in get_args(Use) if use in named)
     chosen: Attacker = next(one for one in get_args(Attacker) if one == who)
-    if not held or not (look or any(limit.measure.endswith("epsilon") for limit in held)):
+    held += [] if policy is None else limits_of(policy)
+    bounding = [limit for limit in held if not limit.is_worth]
+    if not bounding or not (look or any(limit.measure.endswith("epsilon") for limit in held)):
         held = [*Needs().limits, *held]
-    return Needs(chosen, tuple(held), ordered, tuple(wanted), look)
+    return Needs(chosen, tuple(held), ordered, tuple(wanted), look, policy=policy)
+
+
+def limits_of(policy: Policy) -> list[Limit]:
+    """Return the rules of a policy that a limit can say: those on ε and on risk.
+
+    >>> from postrand.plan.policy import policy_from_dict
+    >>> rules = [{"measure": "tau2", "at_most": 5}, {"measure": "k", "at_least": 3}]
+    >>> [str(one) for one in limits_of(policy_from_dict({"rules": rules}))]
+    ['tau2 <= 5']
+    """
+    said = (one for one in policy.rules if one.measure in MEANINGS and one.kind in ("most", "risk") and one.limit > 0)
+    return [Limit(one.measure, one.limit, one.share, is_rule=True) for one in said]
+
+
+def _worth(limit: Limit) -> Rule:
+    """Return a limit on worth as a rule."""
+    return Rule(WORTH, limit.bound, tables="two-way")
 
 
 def _unknown(what: str, given: Iterable[str], known: Mapping[str, str]) -> list[str]:
@@ -213,7 +264,7 @@ def _unknown(what: str, given: Iterable[str], known: Mapping[str, str]) -> list[
 
 def _limit(text: str, problems: list[str]) -> Limit | None:
     found = _LIMIT.fullmatch(text)
-    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'correct_matches <= 5' or 'individual_risk <= 0.1'"
+    wanted = "for example 'epsilon <= 4', 'tau2 <= 1', 'correct_matches <= 5' or 'effective_records >= 200'"
     if found is None:
         fix = "write a share of 10% as 0.1" if "%" in text else "write the number with a point" if "," in text else ""
         problems.append(sentence("a limit is not of the form that is wanted", got=repr(text), wanted=wanted, fix=fix))
@@ -233,8 +284,10 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
     except ValueError:
         bound = math.nan
     limit = Limit(name, bound)
-    if found[2] != "<=" or not bound > 0 or not math.isfinite(bound):
-        problems.append(sentence("a limit cannot be this", got=repr(text), wanted=f"'{name} <=' and a number above 0"))
+    sign = ">=" if limit.is_worth else "<="
+    if found[2] != sign or not bound > 0 or not math.isfinite(bound):
+        wanted = f"'{name} {sign}' and a number above 0"
+        problems.append(sentence("a limit cannot be this", got=repr(text), wanted=wanted))
         return None
     if limit.is_probability and bound >= 1:
         fix = f"state less than 1: '{name} <= 0.1'"

@@ -11,6 +11,7 @@ from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_uses import Verdict, verdicts
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.half_widths import Drawn
+from postrand.workflow.policy_check import PolicyCheck
 
 
 class Asked(NamedTuple):
@@ -58,6 +59,12 @@ class Advised:
     asked: tuple[Asked, ...]
     findings: tuple[tuple[str, str], ...] = ()  # a heading and a sentence
     uses: tuple[str, ...] = ()
+    checked: PolicyCheck | None = None  # against the policy that is asked
+
+    @property
+    def unmet(self) -> int:
+        """The number of rules of the policy that the plan does not meet."""
+        return 0 if self.checked is None else len(self.checked.failed)
 
     @property
     def is_beyond(self) -> bool:
@@ -86,5 +93,6 @@ class Advised:
             "reasons": list(self.reasons),
             "asked": limits,
             "findings": [text for _, text in self.findings],
+            **({} if self.checked is None else {"policy": self.checked.to_dict()}),
             "figures": self.figures.to_dict(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -9,7 +10,7 @@ from collections.abc import Collection, Iterator
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.workflow import asked_units
-from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_needs import Limit, Needs
 
 RELEASED = ("key", "sensitive", "other")
 Z95 = 1.959964
@@ -18,12 +19,24 @@ _WEIGHT = "name the weight with --weight, or state the share of the population i
 
 def require_measures(book: Codebook, needs: Needs, fraction: float | None) -> None:
     """Raise UsageError with every limit whose measure this file cannot have, before a record is read."""
-    raise_all(UsageError, [*_not_bounded(needs), *_not_measured(book, needs, fraction)])
+    raise_all(UsageError, [problem for one in needs.asked for problem in _unanswered(one, book, needs, fraction)])
+
+
+def answerable(book: Codebook, needs: Needs, fraction: float | None) -> Needs:
+    """Return the needs without limits of the policy that this file, or these needs, cannot have.
+
+    Such a rule is checked like those that no limit can say: the policy tells what it means for the file.
+    """
+    gone = [one for one in needs.limits if one.is_rule and any(_unanswered(one, book, needs, fraction))]
+    held = tuple(one for one in needs.limits if one not in gone)
+    if any(not one.reads_file for one in gone) and all(one.reads_file for one in held):
+        held = (*Needs().limits, *held)
+    return dataclasses.replace(needs, limits=held)
 
 
 def require_bounded(needs: Needs) -> None:
     """Raise UsageError with every limit on the ε of a household or person whose records have no bound."""
-    raise_all(UsageError, list(_not_bounded(needs)))
+    raise_all(UsageError, [problem for one in needs.asked for problem in _not_bounded(one, needs)])
 
 
 def require_known(book: Codebook, needs: Needs) -> None:
@@ -75,7 +88,7 @@ def require_possible(needs: Needs, records: int) -> None:
     Half of the records in a cell have a 95% interval of ``z/(2 √n)`` to either side without any perturbation.
     """
     problems = []
-    for limit in needs.limits:
+    for limit in needs.asked:
         if limit.is_probability and not limit.measure.startswith("register") and limit.bound * records < 1 - 1e-9:
             problems.append(_impossible(f"the limit '{limit}'", f"above one over the number of records, {records:,}"))
     least = 100 * Z95 * math.sqrt(0.25 / records)
@@ -103,24 +116,25 @@ def _up(number: float) -> str:
     return f"{math.ceil(number * 10**digits) / 10**digits:.{max(digits, 0)}f}"
 
 
-def _not_bounded(needs: Needs) -> Iterator[str]:
-    for limit in needs.limits:
-        where = f"the limit '{limit}'"
-        if limit.measure == "household_epsilon" and not needs.largest_household:
-            yield sentence("how large a household can be is not said", where=where, fix=f"add {asked_units.BOUND}")
-        if limit.measure == "person_epsilon" and not needs.most_records:
-            yield sentence(
-                "how many records a person can have is not said", where=where, fix=f"add {asked_units.RECORDS}"
-            )
+def _unanswered(limit: Limit, book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:
+    yield from _not_bounded(limit, needs)
+    yield from _not_measured(limit, book, fraction)
 
 
-def _not_measured(book: Codebook, needs: Needs, fraction: float | None) -> Iterator[str]:
-    for limit in needs.limits:
-        where = f"the limit '{limit}'"
-        needs_share = limit.measure in ("tau1", "tau2") or limit.measure.startswith("register")
-        if needs_share and fraction is None and not book.with_role("weight"):
-            what = f"{limit.measure} cannot be computed: it needs a sampling weight or a sampling fraction"
-            yield sentence(what, where=where, fix=_WEIGHT)
-        if "household" in limit.measure and not book.with_role("household"):
-            what = "the risk of households cannot be computed: no variable has household numbers"
-            yield sentence(what, where=where, fix="name the column of household numbers: --household")
+def _not_bounded(limit: Limit, needs: Needs) -> Iterator[str]:
+    where = f"the limit '{limit}'"
+    if limit.measure == "household_epsilon" and not needs.largest_household:
+        yield sentence("how large a household can be is not said", where=where, fix=f"add {asked_units.BOUND}")
+    if limit.measure == "person_epsilon" and not needs.most_records:
+        yield sentence("how many records a person can have is not said", where=where, fix=f"add {asked_units.RECORDS}")
+
+
+def _not_measured(limit: Limit, book: Codebook, fraction: float | None) -> Iterator[str]:
+    where = f"the limit '{limit}'"
+    needs_share = limit.measure in ("tau1", "tau2") or limit.measure.startswith("register")
+    if needs_share and fraction is None and not book.with_role("weight"):
+        what = f"{limit.measure} cannot be computed: it needs a sampling weight or a sampling fraction"
+        yield sentence(what, where=where, fix=_WEIGHT)
+    if "household" in limit.measure and not book.with_role("household"):
+        what = "the risk of households cannot be computed: no variable has household numbers"
+        yield sentence(what, where=where, fix="name the column of household numbers: --household")

@@ -20,7 +20,7 @@ from postrand.workflow.comparison import PlanFigures, certified, computed
 from postrand.workflow.comparison_risk import RiskFigure, many_alone, risk_figures
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
-from postrand.workflow.doubted import DOUBTED, certain
+from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.known import Known
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.unperturbed import findings
@@ -33,9 +33,15 @@ NOT_ASKED = "no limit names it; 'postrand explain' computes it"
 
 
 def values(limit: Limit, risks: Sequence[RiskFigure]) -> tuple[float | None, float | None]:
-    """Return a limit's measure before and after protection; None where it is not known, or decides nothing."""
+    """Return a limit's measure before and after protection; None where it is not known, or decides nothing.
+
+    Where a share may be beyond the limit, the measure is the share that is.
+    """
     found = _named(limit, risks)
-    return (None, None) if found is None else (found.before, certain(found, limit.bound))
+    if found is None or not limit.share:
+        return (None, None) if found is None else (found.before, certain(found, limit.bound))
+    before = next((share for at, share, _ in found.shares if at == limit.bound), None)
+    return before, certain_share(found, limit.bound, limit.share)
 
 
 def why_unknown(limit: Limit, risks: Sequence[RiskFigure]) -> str:
@@ -53,7 +59,7 @@ def is_bound(limit: Limit, risks: Sequence[RiskFigure]) -> bool:
 
 
 def _named(limit: Limit, risks: Sequence[RiskFigure]) -> RiskFigure | None:
-    code = limit.measure + "_largest" * limit.is_probability
+    code = limit.measure + "_largest" * (limit.is_probability and not limit.share)
     return next((one for one in risks if one.code == code), None)
 
 

@@ -30,6 +30,7 @@ from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
+from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_words
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
@@ -203,6 +204,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             told.append(f"worth {unknown}")
+        told += [] if plan.checked is None else [rules_met(plan.checked)]
         told += _kept(plan.asked)
         told += [little] if (little := of_little_use((*figures.one_way, *figures.pairs))) else []
         told += [f"{one.title}: NOT met" for one in plan.verdicts if not one.is_met]
@@ -236,7 +238,7 @@ def _kept(asked: Sequence[Asked]) -> Iterator[str]:
     if limits:
         missed = [f", NOT {one.text} ({_after(one)})" for one in limits if one.after is not None and not one.is_met]
         left = [f", not known: {one.text}" for one in limits if one.after is None]
-        yield f"limits: {sum(one.is_met for one in limits)} of {len(limits)} met{''.join([*missed, *left])}"
+        yield f"limits asked: {sum(one.is_met for one in limits)} of {len(limits)} met{''.join([*missed, *left])}"
     precise = [one for one in asked if one.is_precision]
     if len(precise) == 1:
         yield f"precision: {precise[0].verdict}"
@@ -282,6 +284,7 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
     yield from (f"  Asked: {verdict}" for verdict in plan.verdicts)
+    yield from () if plan.checked is None else (f"  Rule not met: {text}" for text in unmet_in_words(plan.checked))
     yield from (line for line in _leaving(plan) if line not in elsewhere)
     if elsewhere:
         yield f"  {SAME}"
@@ -305,8 +308,9 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
         )
     missed = [one for plan in plans for one in plan.asked if one.after is not None and not one.is_met]
     failed = {one.text for one in missed if not (one.text.startswith("joint_household_risk") and one.after == 1.0)}
-    if not needs.look and failed & {str(limit) for limit in needs.of_file}:
-        stated = next((f" --limit '{limit}'" for limit in needs.limits if limit.measure == "epsilon"), "")
+    asked = {str(limit) for limit in needs.of_file if not limit.is_rule}
+    if not needs.look and (failed & asked or is_risk_broken(needs, plans)):
+        stated = next((f" --limit '{limit}'" for limit in needs.asked if limit.measure == "epsilon"), "")
         yield (
             f"Next: for a limit on risk that is not met, repeat with --look{stated}: it finds the largest epsilon that "
             f"meets every limit, to within {NARROW:.0%}; the records then choose it, and the certificate says so. For "

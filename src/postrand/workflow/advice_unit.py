@@ -11,11 +11,14 @@ from postrand.codebook import Codebook
 from postrand.errors import UsageError, raise_all, sentence
 from postrand.workflow import asked_units
 from postrand.workflow.advice_candidates import (
-    OF_MEMBERS,
+    MEMBERS,
+    SPLIT,
+    SPLIT_IN_WORDS,
     Candidate,
     Names,
     Subject,
     candidates,
+    ruled_splits,
     separate,
     split_release,
 )
@@ -62,7 +65,8 @@ def for_units(subject: Subject) -> Iterator[Candidate]:
         if candidate.has_epsilon:  # security against recognition takes all draws as independent
             yield _with_unit(candidate, subject, own, own)
     if subject.needs.largest_household and len(subject.perturbed) > 1:
-        yield _of_members(subject)
+        yield _of_members(split_release(subject), subject)
+        yield from (_of_members(made, subject) for made in ruled_splits(subject))
 
 
 def advised_unit(book: Codebook, needs: Needs, shared: Iterable[str]) -> Iterator[str]:
@@ -90,9 +94,8 @@ def without_effect(needs: Needs, of_members: Sequence[bool]) -> Iterator[str]:
         yield f"--household-variables has no effect in {which}: {why}."
 
 
-def _of_members(subject: Subject) -> Candidate:
-    """Return the split that one random member of each household shows: what all share is shown once anyway."""
-    made = split_release(subject)
+def _of_members(made: Candidate, subject: Subject) -> Candidate:
+    """Return a split that one random member of each household shows: what all share is shown once anyway."""
     unit = asked_units.section(asked_units.roles_of(subject.book), subject.needs)
 
     def sections(epsilon: float) -> dict[str, Any]:
@@ -100,7 +103,9 @@ def _of_members(subject: Subject) -> Candidate:
         return {**held, "unit": unit, "split": {**held["split"], "unit": "household"}}
 
     note = "likelihoods and completed files ('postrand complete') cannot be had of such a release"
-    return replace(made, way=OF_MEMBERS, what=ONE_MEMBER, sections=sections, notes=(*made.notes, note), of_members=True)
+    way = made.way + MEMBERS
+    what = ONE_MEMBER if made.way == SPLIT else ONE_MEMBER + made.what.removeprefix(SPLIT_IN_WORDS)
+    return replace(made, way=way, what=what, sections=sections, notes=(*made.notes, note), of_members=True)
 
 
 def _with_unit(candidate: Candidate, subject: Subject, added: Names, own: Names) -> Candidate:

@@ -303,12 +303,10 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     if isinstance(rule.tables, str):
         chosen += figures.one_way if rule.tables in ("one-way", "all") else ()
         chosen += figures.pairs if rule.tables in ("two-way", "all") else ()
-        about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
     else:
         known = {frozenset(one.variables): one for one in (*figures.tables, *figures.two_left)}
         missing = {frozenset(names): _not_computed(names, figures) for names in rule.tables}
         chosen += [(missing | known)[frozenset(names)] for names in rule.tables]
-        about = ", ".join(" × ".join(names) for names in rule.tables)
     values = [one.effective_records for one in chosen if one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
     poor = len(chosen) - sum(v >= rule.limit for v in values)
@@ -321,11 +319,23 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     why = [f"below: {few(below, _NAMED)}"] * bool(below)
     why += [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less)
     why += [*_unknown(chosen), *[NO_TABLE] * (not chosen)]
-    name = f"{NAMES['effective_records']}: {about}"
     least_own = figures.least_own(held)
     limit += BOTH if values and _is_other(least_own, min(values)) else ""
     after = _worth_after(rule, values, least_own, len(chosen))
-    return Verdict(name, limit, f"{figures.records:,}", after, met, "; ".join(why))
+    return Verdict(name_of_worth(rule), limit, f"{figures.records:,}", after, met, "; ".join(why))
+
+
+def name_of_worth(rule: Rule) -> str:
+    """Return what a rule on worth is about, as it stands on a page.
+
+    >>> name_of_worth(Rule("effective_records", 50.0, tables=(("sex", "age"),)))
+    'Unperturbed records that a table is worth: sex × age'
+    """
+    if isinstance(rule.tables, str):
+        about = f"{rule.tables} tables".replace("all tables", "all tables of one or two")
+    else:
+        about = ", ".join(" × ".join(names) for names in rule.tables)
+    return f"{NAMES['effective_records']}: {about}"
 
 
 def _worth_after(rule: Rule, values: Sequence[float], own: TableWorth | None, tables: int) -> str:

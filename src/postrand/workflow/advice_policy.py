@@ -1,0 +1,132 @@
+"""The rules of an office in advice: which of them a plan meets, and what would help where none meets one on worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from postrand.codebook import Codebook, Variable
+from postrand.designers.split.workload import workload_of
+from postrand.errors import PostrandError
+from postrand.plan.policy import Policy, Rule
+from postrand.report.table_worth import EQUAL, MAX_PAIRED, table_worth
+from postrand.support.worth_basis import BASES
+from postrand.workflow.advice_candidates import Candidate
+from postrand.workflow.advice_choice import Trial, designed, worth_met
+from postrand.workflow.advice_needs import Limit, Needs
+from postrand.workflow.advice_plan import Advised, Asked
+from postrand.workflow.advice_risk import LEVELS, values
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.policy_check import PolicyCheck, check_policy, name_of_worth
+
+At = Callable[[Candidate, float], Trial | None]
+_MOST_WITHOUT = 2
+"""So many variables are named, each of which could be left out."""
+
+
+def rules_met(checked: PolicyCheck) -> str:
+    """Return how many rules of a policy a plan meets, and which it does not, with what it has and the limit."""
+    many = len(checked.verdicts)
+    missed = "; ".join(f"{one.rule} (has: {one.after}; limit: {one.limit})" for one in checked.failed)
+    named = Policy((), checked.title).named
+    of = f"rules of {named}" if many > 1 else f"rule of {named}"
+    return f"meets {many - len(checked.failed)} of {many} {of}" + f"; not met: {missed}" * bool(missed)
+
+
+def unmet_in_words(checked: PolicyCheck) -> Iterator[str]:
+    """Yield each rule that a plan does not meet, with the reason and the next step."""
+    for one in checked.failed:
+        step = f". Next: {one.step}" if one.step else ""
+        yield f"{one.rule}: {one.why or f'has {one.after}; limit: {one.limit}'}{step}"
+
+
+def worth_asked(limit: Limit, figures: PlanFigures) -> Asked:
+    """Return what a plan has of a limit on worth, by the rule of a policy: the least of both worths decides."""
+    rule = Rule(limit.measure, limit.bound, tables="two-way")
+    (verdict,) = check_policy(figures, Policy((rule,))).verdicts
+    pairs = figures.pairs
+    held = [one.effective_records for one in (*pairs, *filter(None, [figures.least_own(pairs)]))]
+    after = None if not held or None in held else min(worth for worth in held if worth is not None)
+    return Asked(str(limit), None, after, verdict.is_met, why=verdict.why, bound=limit.bound)
+
+
+def is_risk_broken(needs: Needs, plans: Sequence[Advised]) -> bool:
+    """Return whether a plan is known not to keep a limit on risk that a rule of the policy asks for."""
+    rules = [limit for limit in needs.of_file if limit.is_rule]
+    known = [(one, values(one, plan.figures.risks)[1]) for plan in plans for one in rules]
+    return any(after is not None and not limit.meets(after) for limit, after in known)
+
+
+def helped(needs: Needs, plans: Sequence[Advised], at: At) -> Iterator[str]:
+    """Yield for each rule on worth that no plan meets what would: computed from the sizes, without the records."""
+    for rule in needs.worth:
+        met = [check_policy(plan.figures, Policy((rule,))).is_met for plan in plans]
+        if any(met):
+            continue
+        ways = [*_levels(rule, plans, needs, at), *_fewer(rule, plans)]
+        what = f"No plan meets: {name_of_worth(rule)}, at least {rule.limit:g}."
+        if ways:
+            yield f"{what} By the sizes alone ({BASES[EQUAL.basis]}) this would: {'; or '.join(ways)}."
+        else:
+            yield f"{what} No larger epsilon, fewer variables or coarser categories that were tried would do."
+
+
+def _levels(rule: Rule, plans: Sequence[Advised], needs: Needs, at: At) -> Iterator[str]:
+    """Yield the least level that was tried at which the way of a plan meets a rule, of all plans."""
+    found: dict[float, int] = {}
+    for number, plan in enumerate(plans, 1):
+        trial = plan.trial
+        for level in (level for level in LEVELS if trial.candidate.has_epsilon and level > trial.epsilon):
+            higher = _made(at, trial.candidate, level)
+            if higher is not None and worth_met(rule, higher.worths):
+                found.setdefault(level, number)
+                break
+    for level in sorted(found)[:1]:
+        number = found[level]
+        most = needs.epsilon_once if plans[number - 1].trial.candidate.of_members else needs.epsilon
+        allowed = f", above the {most:g} that is allowed" if level > most else ""
+        yield f"epsilon = {level:g} for plan {number}{allowed}"
+
+
+def _fewer(rule: Rule, plans: Sequence[Advised]) -> Iterator[str]:
+    """Yield which variables to leave out, and how many categories the largest may have, for a split that meets it."""
+    split = next((p.trial for p in plans if p.trial.plan.split is not None and not p.trial.candidate.of_members), None)
+    if split is None or len(split.plan.perturbed) > MAX_PAIRED or split.plan.split is None:
+        return
+    book, names = split.plan.codebook, split.plan.split.variables
+    sizes = {name: book[name].size for name in names}
+    by_size = sorted(names, key=lambda name: -sizes[name])
+    gone = [name for name in by_size if len(names) > 2 and _would(rule, split, {**sizes, name: 0})]
+    if gone:
+        yield f"a split without {' or '.join(gone[:_MOST_WITHOUT])}"
+    most = by_size[0]
+    enough = (size for size in range(sizes[most] - 1, 1, -1) if _would(rule, split, {**sizes, most: size}))
+    if (size := next(enough, None)) is not None:
+        yield f"a split with {most} in {size} categories, in place of {sizes[most]}"
+
+
+def _would(rule: Rule, trial: Trial, sizes: Mapping[str, int]) -> bool:
+    """Return whether a split of variables of these sizes, designed for the worst table, meets a rule; 0: left out."""
+    names = [name for name, size in sizes.items() if size]
+    if not isinstance(rule.tables, str) and not all({*table} <= {*names} for table in rule.tables):
+        return False
+    book = Codebook(tuple(Variable(name, role="key", categories=tuple(map(str, range(sizes[name])))) for name in names))
+    split = trial.plan.split
+    assert split is not None
+    made = dataclasses.replace(split, variables=tuple(names), workload=workload_of("worst", names))
+    try:
+        plan = dataclasses.replace(trial.plan, codebook=book, split=made, unit=None, blocks=(), numerical=())
+        mechanism = designed(plan)
+    except PostrandError:
+        return False
+    tables = [*((name,) for name in names), *itertools.combinations(names, 2)]
+    found = table_worth(mechanism, tables, trial.one_way[0].records, EQUAL)
+    return worth_met(rule, {frozenset(one.variables): one.effective_records for one in found})
+
+
+def _made(at: At, candidate: Candidate, level: float) -> Trial | None:
+    try:
+        return at(candidate, level)
+    except PostrandError:
+        return None

@@ -1,0 +1,139 @@
+"""``postrand advise --policy``: the rules of an office are limits, and every plan is checked against them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from postrand.app import advice_views, advising
+from postrand.app.plans import open_plan
+from postrand.cli import main
+from postrand.errors import UsageError
+from postrand.plan import load_plan
+from postrand.plan.policy import policy_from_dict
+from postrand.workflow.advice_needs import needs_from
+
+SIZES = {"region": 11, "sex": 2, "age": 7, "nation": 6, "work": 9}
+WORTH = {"measure": "effective_records", "at_least": 200, "tables": "two-way"}
+EPSILON = {"measure": "epsilon", "at_most": 5}
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def written(path: Path, *rules: dict[str, Any]) -> Path:
+    entries = ("".join(f"{name} = {json.dumps(value)}\n" for name, value in rule.items()) for rule in rules)
+    path.write_text('title = "Rules"\n' + "".join(f"[[rules]]\n{entry}" for entry in entries), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made, rng, n = tmp_path_factory.mktemp("ruled"), np.random.default_rng(3), 4000
+    held = {name: [f"{v:02}" for v in rng.integers(0, size, n)] for name, size in SIZES.items()}
+    pq.write_table(pa.table(held), made / "s.parquet")
+    return made
+
+
+def advised(folder: Path, out: str, *more: object) -> Result:
+    done = call("advise", folder / "s.parquet", "--keys", ",".join(SIZES), *more, "--out", folder / out)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_every_plan_has_the_verdict_of_check_and_those_that_meet_most_rules_come_first(folder: Path) -> None:
+    matches = {"measure": "correct_matches", "at_most": 150}
+    share = {"measure": "individual_risk", "at_most": 0.05, "share_above": 0.01}
+    policy = written(folder / "policy.toml", EPSILON, matches, share, {"measure": "k", "at_least": 2}, WORTH)
+    told = json.loads(advised(folder, "same", "--policy", policy, "--json").stdout)
+    failed = []
+    for plan in told["plans"]:
+        checked = json.loads(call("check", "--plan", plan["plan"], "--policy", policy, "--json").stdout)
+        assert [one["is_met"] for one in checked["rules"]] == [one["is_met"] for one in plan["policy"]["rules"]]
+        assert [one["after"] for one in checked["rules"]] == [one["after"] for one in plan["policy"]["rules"]]
+        failed.append(sum(not one["is_met"] for one in checked["rules"]))
+        claim: Any = load_plan(plan["plan"]).privacy
+        assert claim.epsilon == 5
+    assert failed == sorted(failed)
+    assert failed[-1] > failed[0]
+
+
+def test_a_split_in_which_poorer_tables_count_more_meets_a_rule_that_the_usual_one_does_not(folder: Path) -> None:
+    usual = json.loads(advised(folder, "usual", "--limit", "epsilon <= 5", "--json").stdout)["plans"][0]
+    least = usual["figures"]["worth"]["two_way"]["least"]
+    asked = written(folder / "more.toml", EPSILON, {**WORTH, "at_least": round(1.05 * least)})
+    told = advised(folder, "more", "--policy", asked).output
+    assert usual["way"] == "split"
+    assert re.search(r"^Plan 1 \(split.*table.*\).*meets 2 of 2 rules of 'Rules'$", told, re.MULTILINE)
+    assert re.search(r"\(split\): .*meets 1 of 2 rules of 'Rules'; not met: Unperturbed .*limit: at least", told)
+    assert "limits asked" not in told
+
+
+def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path) -> None:
+    told = advised(folder, "none", "--limit", "epsilon <= 5", "--limit", "effective_records >= 330").output
+    (line,) = re.findall(r"^No plan meets: .*two-way tables, at least 330\. .*$", told, re.MULTILINE)
+    assert "limits asked: 1 of 2 met, NOT effective_records >= 330" in told
+    level = re.search(r"epsilon = (\d+) for plan 1, above the 5 that is allowed", line)
+    fewer = re.search(r"a split with region in (\d+) categories, in place of 11", line)
+    without = re.search(r"a split without (\w+)", line)
+    assert level
+    assert fewer
+    assert without
+    again = advised(
+        folder, "level", "--limit", f"epsilon <= {level[1]}", "--limit", "effective_records >= 330", "--json"
+    )
+    assert min(json.loads(again.stdout)["plans"][0]["figures"]["worth"]["two_way"]["least"], 330) == 330
+    kept = ",".join(name for name in SIZES if name != without[1])
+    asked = ("--limit", "epsilon <= 5", "--limit", "effective_records >= 330", "--json")
+    less = call("advise", folder / "s.parquet", "--keys", kept, *asked, "--out", folder / "less")
+    assert json.loads(less.stdout)["plans"][0]["figures"]["worth"]["two_way"]["least"] >= 330
+
+
+def test_of_a_rule_and_a_limit_on_one_measure_the_stricter_counts() -> None:
+    policy = policy_from_dict({"rules": [{"measure": "epsilon", "at_most": 6}]})
+    assert needs_from(policy=policy).epsilon == 6
+    assert needs_from(limits=["epsilon <= 3"], policy=policy).epsilon == 3
+    assert needs_from(limits=["epsilon <= 8"], policy=policy).epsilon == 6
+    assert needs_from(policy=policy_from_dict({"rules": [WORTH]})).epsilon == 4
+    assert [str(one) for one in needs_from(limits=["epsilon <= 8"], policy=policy).asked] == ["epsilon <= 8"]
+
+
+@pytest.mark.parametrize("text", ["effective_records <= 200", "effective_records >= 0"])
+def test_worth_is_at_least_a_number(text: str) -> None:
+    with pytest.raises(UsageError, match="'effective_records >=' and a number above 0"):
+        needs_from(limits=[text])
+
+
+def test_rules_that_a_file_cannot_answer_refuse_nothing(folder: Path) -> None:
+    rules = ({"measure": "household_epsilon", "at_most": 2}, {"measure": "register_matches", "at_most": 2})
+    told = advised(folder, "unknown", "--policy", written(folder / "unknown.toml", *rules)).output
+    assert re.search(
+        r"^Plan 1 .*epsilon = 4 for a record.*meets 1 of 2 rules of 'Rules'; not met: ", told, re.MULTILINE
+    )
+    assert "limits asked: 1 of 1 met" in told
+
+
+def test_a_share_that_may_be_beyond_a_risk_is_looked_for(folder: Path) -> None:
+    share = {"measure": "individual_risk", "at_most": 0.01, "share_above": 0.05}
+    policy = written(folder / "share.toml", {"measure": "epsilon", "at_most": 12}, share)
+    told = json.loads(advised(folder, "share", "--policy", policy, "--look", "--json").stdout)
+    assert told["plans"][0]["policy"]["met"]
+    assert told["plans"][0]["chosen_with"] == "file"
+
+
+def test_the_workbench_asks_for_plans_by_the_policy_of_the_opened_plan(folder: Path, tmp_path: Path) -> None:
+    advised(folder, "opened", "--limit", "epsilon <= 5")
+    plan = folder / "opened" / "plan-1.toml"
+    written(plan.parent / "policy.toml", EPSILON, WORTH)
+    plan.write_text(plan.read_text("utf-8") + '\n[policy]\nfile = "policy.toml"\n', encoding="utf-8")
+    decisions = open_plan(plan, tmp_path)
+    found = advising.advised(decisions, tmp_path)
+    assert "meets 1 of 2 rules of 'Rules'" in str(advice_views.advice(found, waiting=False))
+    assert "policy" in advising.taken(decisions, found, 1, tmp_path).kept
