@@ -15,7 +15,7 @@ from postrand.certification.series import Level, Series
 from postrand.cli import main
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
-from postrand.plan.policy import CLASS_SIZES, MEASURES, load_policy, policy_from_dict
+from postrand.plan.policy import CLASS_SIZES, MEANS, MEASURES, load_policy, policy_from_dict
 from postrand.report.table_worth import SHARED, TableWorth, mean_cell, two_way_lines, worth_line, worth_rows
 from postrand.risk.informed import LEVELS
 from postrand.workflow.comparison import figures_of
@@ -102,13 +102,33 @@ def test_every_measure_of_a_policy_is_known_of_a_plan(figures):
     place = Series("p", 2, "wave", "0" * 64, Level(1.0), Level(6.0))
     known = dataclasses.replace(figures, unit_epsilon={**figures.unit_epsilon, "person": 2.0}, series=place)
     for measure, kind in MEASURES.items():
-        found = verdict(known, measure=measure, **options.get(kind, {"at_most": 1e9}))
+        found = verdict(known, measure=measure, **options.get(kind, {"at_most": 1.0 if measure in MEANS else 1e9}))
         assert found.after != "not known", measure
     assert "of this release alone; with the earlier ones, ε = 6" in verdict(known, measure="epsilon", at_most=5).why
     assert not verdict(known, measure="total_epsilon", at_most=5).is_met
     alone = verdict(figures, measure="total_epsilon", at_most=5)
     assert not alone.is_met
     assert "[ledger]" in alone.step
+
+
+def test_a_share_of_all_records_is_a_measure_and_a_number_below_one_names_it(figures):
+    matches, mean = figures.risk("correct_matches"), figures.risk("household_risk")
+    share = matches.after / N
+    found = verdict(figures, measure="correct_matches_share", at_most=round(share + 0.01, 3))
+    assert found.is_met
+    assert found.rule == "Expected correct matches, informed attacker: share of all records"
+    assert float(found.after) == pytest.approx(share, rel=0.01)
+    assert float(found.before) == pytest.approx(matches.before / N, rel=0.01)
+    assert not verdict(figures, measure="correct_matches_share", at_most=round(share - 0.001, 4)).is_met
+    assert "name the measure 'correct_matches_share'" in verdict(figures, measure="correct_matches", at_most=0.02).step
+    assert "correct_matches_share" not in verdict(figures, measure="correct_matches", at_most=1).step
+    assert verdict(figures, measure="household_risk_mean", at_most=round(mean.after + 0.001, 4)).is_met
+    assert not verdict(figures, measure="household_risk_mean", at_most=round(mean.after - 0.001, 4)).is_met
+    checked = check_policy(figures, policy_from_dict({"rules": [{"measure": "correct_matches_share", "at_most": 0.1}]}))
+    assert any("The informed attacker knows" in note for note in checked.notes)
+    for measure in MEANS:
+        with pytest.raises(SpecificationError, match=r"is not a share.*0\.02 for 2%"):
+            policy_from_dict({"rules": [{"measure": measure, "at_most": 2}]})
 
 
 def test_what_no_rule_is_about_is_said_where_the_release_has_it(figures):

@@ -22,6 +22,7 @@ TABLES = ("one-way", "two-way", "all")
 
 MEASURES: Mapping[str, Kind] = {
     "correct_matches": "most",
+    "correct_matches_share": "most",
     "correct_matches_uniques": "most",
     "register_matches": "most",
     "tau1": "most",
@@ -32,6 +33,7 @@ MEASURES: Mapping[str, Kind] = {
     "person_epsilon": "most",
     "individual_risk": "risk",
     "household_risk": "risk",
+    "household_risk_mean": "most",
     "register_risk": "risk",
     "register_household_risk": "risk",
     "joint_household_risk": "risk",
@@ -41,6 +43,9 @@ MEASURES: Mapping[str, Kind] = {
     "unperturbed": "never",
 }
 """What a rule can be about; of each measure, the options that it has."""
+
+MEANS = ("correct_matches_share", "household_risk_mean")
+"""The measures that are one share of a whole file, from 0 to 1."""
 
 OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "most": ("at_most",),
@@ -194,7 +199,7 @@ def _rule_problems(entry: Mapping[str, Any], where: str) -> Iterator[str]:
     if first not in entry:
         yield sentence(f"{first!r} is missing", where=where, fix=f"say {first} for {measure!r}")
         return
-    yield from _limit_problems(entry, MEASURES[measure], where)
+    yield from _limit_problems({**entry, "measure": measure}, MEASURES[measure], where)
     for name in ("share_above", "share_below"):
         if name in entry and not 0 <= finite(entry[name]) <= 1:
             yield sentence(f"{name!r} is not a share", where=where, got=shown(entry[name], repr), wanted="0 to 1")
@@ -213,6 +218,8 @@ def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterato
     elif kind == "class" and not (is_whole(value, 2) and value in CLASS_SIZES):
         wanted = f"a whole number from 2 to {CLASS_SIZES[-1]}"
         yield sentence("'at_least' is not a number of records in a class", where=where, got=got, wanted=wanted)
+    elif entry["measure"] in MEANS and not 0 <= finite(value) <= 1:
+        yield sentence("'at_most' is not a share", where=where, got=got, wanted="0 to 1, such as 0.02 for 2%")
     elif kind in ("most", "worth") and not finite(value) >= 0:
         yield sentence(f"{OPTIONS[kind][0]!r} is not a number >= 0", where=where, got=got)
     if kind == "worth":

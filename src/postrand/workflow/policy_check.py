@@ -49,7 +49,9 @@ CHANGES = {
     **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer of them"),
 }
 """What changes a measure, by the beginning of its name, where a rule on it is not met."""
+A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
 _NAMED = 5
+_FROM = {"correct_matches_share": "correct_matches", "household_risk_mean": "household_risk"}
 
 
 class PolicyWarning(UserWarning):
@@ -193,9 +195,9 @@ class PolicyCheck:
 def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     """Return which rules of a policy a plan meets. A measure that is not known meets no rule: the page says why."""
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
-    verdicts = tuple(_with_step(made[rule.kind](rule, figures), figures) for rule in policy.rules)
-    larger = reasons(rule.measure for rule in policy.rules if _is_larger(rule, figures))
-    ruled = {rule.measure for rule in policy.rules}
+    verdicts = tuple(_with_step(made[rule.kind](rule, figures), rule, figures) for rule in policy.rules)
+    larger = reasons(_FROM.get(rule.measure, rule.measure) for rule in policy.rules if _is_larger(rule, figures))
+    ruled = {_FROM.get(rule.measure, rule.measure) for rule in policy.rules}
     about = attackers([one for one in figures.risks if one.code in ruled])
     about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
@@ -224,7 +226,7 @@ def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
 
 def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
     """Whether what a rule is about is worse after the plan than before it."""
-    found = figures.risk(rule.measure)
+    found = _measured(rule.measure, figures)
     if found is None or rule.kind not in ("risk", "class"):
         return found is not None and is_larger(found)
     held = next((s for s in found.shares if s[0] == rule.limit), None)
@@ -240,7 +242,7 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
         return _total(limit, rule.limit, figures)
     if rule.measure in UNITS:
         return _unit_level(rule, limit, figures)
-    found = figures.risk(rule.measure)
+    found = _measured(rule.measure, figures)
     if found is None or found.after is None or figures.risk_leaves_out:
         return _not_known(rule, limit, found, figures)
     decides = certain(found, rule.limit)
@@ -248,6 +250,17 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
         return _not_known(rule, limit, dataclasses.replace(found, why=DOUBTED), figures)
     after = beside_limit(decides, rule.limit) + AT_MOST * (decides > found.after)
     return Verdict(found.measure, limit, _number(found.before), after, decides <= rule.limit)
+
+
+def _measured(measure: str, figures: PlanFigures) -> RiskFigure | None:
+    """Return a measure of risk of a plan; a share of all records, or a mean, is made of another one."""
+    found = figures.risk(_FROM.get(measure, measure))
+    if found is None or measure != "correct_matches_share":
+        return found
+    whole = max(figures.records, 1)
+    before, after = (None if value is None else value / whole for value in (found.before, found.after))
+    name = "Expected correct matches, informed attacker: share of all records"
+    return dataclasses.replace(found, measure=name, before=before, after=after)
 
 
 def _of_this_alone(figures: PlanFigures) -> str:
@@ -416,7 +429,7 @@ def _not_known(
     return Verdict(name, limit, before, "not known", False, why)
 
 
-def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
+def _with_step(one: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     """Return a verdict with the next step where a measure is not known: what is missing is named."""
     steps = {
         NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
@@ -431,6 +444,8 @@ def _with_step(one: Verdict, figures: PlanFigures) -> Verdict:
     found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
     if not found and not one.is_met:
         found = [step for name, step in CHANGES.items() if one.rule.startswith(name)]
+    if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not one.is_met:
+        found = [A_NUMBER, *found]
     return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))
 
 
