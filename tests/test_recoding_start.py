@@ -245,6 +245,18 @@ def test_a_recode_that_fails_has_the_exit_code_of_data(file, tmp_path):
     assert failed.exit_code == 4
 
 
+def test_init_names_the_values_that_a_hierarchy_lacks_where_many_records_have_them(file, tmp_path):
+    (tmp_path / "jobs.csv").write_text("nurse;care\n")
+    told = call("init", file, "--out", tmp_path / "work", "--recode", f"job=hierarchy:{tmp_path / 'jobs.csv'}@1").stderr
+    assert "no place in its hierarchy; got fewer than 5 of them, in 150 of the records read" in told
+    assert "add a line for each of these values to the CSV file" in told
+    assert told.rstrip().endswith("Of these, 20 records or more have each: 'cook'.")
+    (tmp_path / "jobs.csv").write_text("nurse;care\ncook;kitchen\n")
+    told = call("init", file, "--out", tmp_path / "work", "--recode", f"job=hierarchy:{tmp_path / 'jobs.csv'}@1").stderr
+    assert told.rstrip().endswith("None of them is that of 20 records or more; rarer ones are not named.")
+    assert "diver" not in told
+
+
 def test_another_file_does_not_change_what_is_merged(file, tmp_path):
     book = tmp_path / "codebook.toml"
     book.write_text(HAND)

@@ -24,7 +24,7 @@ TRIED = 200
 _UNDATED = "correct them in the file, or list codes for no answer: missing = ['unknown']"
 _FORM = "correct them in the file, or the format here; or list codes for no answer: missing = ['unknown']"
 _BLANKS = "some begin or end with a blank: take it out of the file first;"
-_WHICH = "'postrand recode', with the codebook and the file, names those that many records have"
+WHICH = "'postrand recode', with the codebook and the file, names those that many records have"
 
 
 def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collection[Scalar], where: str) -> pa.Array:
@@ -62,7 +62,7 @@ def _refusal(
         wanted = f"days that exist, as the format says: {form!r}" if form else "days that exist, such as 2020-01-31"
         fix = _FORM if form else f"{_dates(given)} {_UNDATED}"
     blank = _has_blanks(given.filter(from_truths(lost)))
-    fix = "; ".join(filter(None, (f"{_BLANKS} {fix}" if blank else fix, _WHICH)))
+    fix = "; ".join(filter(None, (f"{_BLANKS} {fix}" if blank else fix, WHICH)))
     return sentence(what, where=where, got=_unplaced(held, of, lost), wanted=wanted or None, fix=fix)
 
 

@@ -33,7 +33,7 @@ class Hierarchy:
     name: ClassVar[str] = "hierarchy"
     marks: ClassVar[tuple[str, ...]] = ("hierarchy",)
     confidential: ClassVar[bool] = False
-    remedy: ClassVar[str] = "add a row for the value to the hierarchy"
+    remedy: ClassVar[str] = "add a line for each of these values to the CSV file of the hierarchy"
     hierarchy: str
     level: int
     table: tuple[tuple[str, str], ...]

@@ -15,7 +15,7 @@ from postrand.codebook.coding import arrow_type
 from postrand.codebook.no_answer import file_codes, file_list
 from postrand.codebook.quantity_codes import is_number
 from postrand.engines.database import Table
-from postrand.errors import UsageError
+from postrand.errors import DataError, UsageError
 from postrand.formats import File, Source
 from postrand.metadata.description import Described
 from postrand.plan import infer
@@ -114,7 +114,11 @@ def _described(source: Source, texts: Described) -> Source:
 
 
 def _drafts(start: Start, roles: Mapping[str, str]) -> list[dict[str, Any]]:
-    read = infer.infer(start.made.of(_described(start.plain, start.texts)), roles=roles)
+    try:
+        read = infer.infer(start.made.of(_described(start.plain, start.texts)), roles=roles)
+    except DataError as error:
+        made = start.made.recodes
+        raise recodes.unplaced(error, made, recodes.counted(start.plain, {one.source for one in made})) from None
     return with_notes(start.made.drafted(read), start.told)
 
 

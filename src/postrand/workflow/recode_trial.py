@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import tomlkit
 import tomlkit.items
 
@@ -28,16 +27,13 @@ from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import published, too_few
 from postrand.support import saving
 from postrand.support.inputs import read_toml
-from postrand.support.showing import capital, few, unshown
+from postrand.support.showing import capital, unshown
 from postrand.workflow import draft_decisions
-from postrand.workflow.recodes import Prepared, counted, prepared, reopened, without_missing
+from postrand.workflow.recodes import MAX_SHOWN, NAMED, Prepared, counted, prepared, reopened, unplaced, without_missing
 from postrand.workflow.swallowed import swallowed, with_notes
 
 STEPS = (1, 5, 20, 100, 1000)
 """How many records a category has is told by these steps, and never exactly."""
-MAX_SHOWN = 40
-NAMED = STEPS[2]
-"""Records that have a value, from which on it is named where values are those of the file."""
 BANDS = 5
 """Bands in which numbers of the file are told."""
 _STALE = (
@@ -366,7 +362,7 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     try:
         made = counted(recoded(source, [recode]), [recode.variable])[recode.variable]
     except DataError as error:
-        return Trial(recode, before, {}, " ".join([*error.problems, *_named(recode, counts)]))
+        return Trial(recode, before, {}, " ".join(unplaced(error, [recode], {recode.source: counts}).problems))
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
@@ -390,24 +386,6 @@ def _unreached(recode: Recode, counts: Mapping[Any, int]) -> str:
         if not any(value > limit if word == "more" else value < limit for value in held)
     ]
     return capital("; ".join(idle)) + "." * bool(idle)
-
-
-def _named(recode: Recode, counts: Mapping[Any, int]) -> Iterator[str]:
-    """Yield which values have no place, as far as so many records have them that they tell of nobody."""
-    often = sorted((value for value, n in without_missing(recode, counts).items() if n >= NAMED), key=key_of)
-    lost = [key_of(value) for value in often if not _has_place(recode, value)]
-    if lost:
-        yield f"Of these, {NAMED} records or more have each: {few([repr(name) for name in lost], MAX_SHOWN)}."
-    else:
-        yield f"None of them is that of {NAMED} records or more; rarer ones are not named."
-
-
-def _has_place(recode: Recode, value: Any) -> bool:
-    try:
-        recode.apply(pa.array([value]))
-    except DataError:
-        return False
-    return True
 
 
 def _note(recode: Recode, counts: Mapping[Any, int], after: Mapping[str, int]) -> str:

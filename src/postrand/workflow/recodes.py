@@ -23,13 +23,18 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, PostrandError, SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode, Recoding
+from postrand.recoding.apply import WHICH
 from postrand.recoding.bands import Bands
 from postrand.recoding.base import is_settled, key_of, steps_of
 from postrand.recoding.recode import recodes_from
 from postrand.recoding.steps import settled as settled_kind
 from postrand.recoding.steps import with_found
+from postrand.support.showing import few
 
 _FILES = ("hierarchy", "table")
+MAX_SHOWN = 40
+NAMED = 20
+"""Records that have a value, from which on it is named where values are those of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,37 @@ def without_missing(recode: Recode, counts: Mapping[Any, int]) -> dict[Any, int]
     """Return the numbers of records of the values that a recode does not take for missing."""
     absent = {key_of(value) for value in recode.missing}
     return {value: n for value, n in counts.items() if key_of(value) not in absent}
+
+
+def unplaced(error: DataError, recodes: Sequence[Recode], counts: Mapping[str, Mapping[Any, int]]) -> DataError:
+    """Return the error of a value without a place, with those named that so many records have that they tell of nobody.
+
+    ``counts`` are the numbers of records of each value, by the column that a recode reads.
+    """
+    lost = {recode: _without_place(recode, counts[recode.source]) for recode in recodes}
+    failed = {recode: values for recode, values in lost.items() if values}
+    if not failed:
+        return error
+    often = [key for recode, values in failed.items() for key, n in values.items() if n >= NAMED]
+    named = f"None of them is that of {NAMED} records or more; rarer ones are not named."
+    if often:
+        named = f"Of these, {NAMED} records or more have each: {few([repr(key) for key in sorted(often)], MAX_SHOWN)}."
+    told = " ".join(text.replace(f"; {WHICH}", "") for text in error.problems)
+    return DataError(f"{told} {named}")
+
+
+def _without_place(recode: Recode, counts: Mapping[Any, int]) -> dict[str, int]:
+    """Return the values that have no place in a recode, with their numbers of records."""
+    held = without_missing(recode, counts)
+    return {key_of(value): n for value, n in held.items() if not _has_place(recode, value)}
+
+
+def _has_place(recode: Recode, value: Any) -> bool:
+    try:
+        recode.apply(pa.array([value]))
+    except DataError:
+        return False
+    return True
 
 
 def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
