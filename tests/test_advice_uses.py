@@ -95,6 +95,16 @@ def test_totals_of_a_split_are_not_promised_beside_a_survey_design(tmp_path: Pat
     assert [*verdicts(made, ["tables"])] == []
 
 
+def test_a_mean_of_bands_is_said_to_be_that_of_their_numbers(tmp_path: Path) -> None:
+    bands = '[[recodes]]\nvariable = "kids"\nbands = [0, 1]\nlabels = ["0", "2"]\n'
+    whole = 'type = "int64"\ncategories = [0, 1, 2]'
+    made = plan(tmp_path, SPLIT, codebook=CODEBOOK.replace(whole, 'categories = ["0", "2"]') + bands)
+    (means,) = verdicts(made, ["means"])
+    said = "; of kids a mean is that of the numbers of its bands or groups, not of the values of the file; "
+    assert said in str(means)
+    assert "bands" not in str(next(iter(verdicts(plan(tmp_path, SPLIT), ["means"]))))
+
+
 ASKED: dict[str, Callable[..., Any]] = {
     "tables": lambda frame, law, design: estimate.table(frame, ["sex", "ward"], law, design=design).interval(),
     "means": lambda frame, law, design: estimate.mean(frame, "pay", law, by="sex", design=design).interval(),

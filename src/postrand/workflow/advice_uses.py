@@ -11,7 +11,7 @@ from postrand.estimate.nominal import names_only
 from postrand.estimate.regression_terms import answered
 from postrand.mechanism.split import Split
 from postrand.plan import Plan
-from postrand.support.column_wordings import NUMBERED_BANDS
+from postrand.support.column_wordings import NUMBERED_BANDS, OF_BANDS
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
@@ -79,8 +79,12 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
         return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
     if not with_means:
         return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
-    why = f"of {few(with_means)}; no number is moved or averaged. How precise means by perturbed variables are is not "
-    return Verdict("means", True, f"{why}known before the release")
+    made = {recode.variable for recode in plan.codebook.recodes if recode.kind.categories()}
+    coarse = [name for name in with_means if name in made]
+    apart = f"; {OF_BANDS.format(names=few(coarse))}" if coarse else ""
+    why = f"of {few(with_means)}{apart}; no number is moved or averaged"
+    later = "How precise means by perturbed variables are is not known before the release"
+    return Verdict("means", True, f"{why}. {later}")
 
 
 def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
