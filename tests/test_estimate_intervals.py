@@ -209,6 +209,28 @@ def test_likelihood_intervals_meet_the_unbiased_ones_and_fall_back(monkeypatch):
     assert high[0] > risen[0]
 
 
+def test_cells_whose_standard_errors_are_too_small_are_counted():
+    """Rare cells: ± 2 standard errors would exclude the true shares, the intervals hold them."""
+    law = randomised_response(6, 3.0)
+    rng = np.random.default_rng(1)
+    truth = np.array([0.7, 0.2, 0.0985, 0.0005, 0.0005, 0.0005])
+    shares = [
+        estimate.from_tally(estimate.from_counts(rng.multinomial(60, truth @ law.array), [law])) for _ in range(300)
+    ]
+    told = [any("Use the intervals" in text for text in found.warnings) for found in shares]
+    missed = [abs(found.value - truth)[3:].max() > 1.96 * found.standard_error[3:].max() for found in shares]
+    held = [((low <= truth) & (truth <= high))[3:].mean() for low, high in (found.interval() for found in shares)]
+    assert np.mean(held) > 0.92
+    assert {told[i] for i, one in enumerate(missed) if one and (shares[i].value[3:] < 0).all()} == {True}
+    few = next(found for found, one in zip(shares, told, strict=True) if one)
+    assert few.counts().warnings == few.warnings
+    assert f"of {few.value.size} cells" in str(few)
+    many = estimate.from_tally(estimate.from_counts(4_000 * np.full(6, 1 / 6), [law]))
+    assert many.warnings == ()
+    clear = estimate.from_tally(estimate.from_counts([60.0, 1.0], [None]))
+    assert clear.warnings == ()
+
+
 AGE = Codebook((Variable("age", role="key", categories=("young", "middle", "old")),))
 
 

@@ -307,6 +307,8 @@ def test_a_split_takes_a_design_where_its_variance_is_known():
         _ = estimate.table(frame, ["sex"], split, design=design).sampling
     with pytest.raises(UsageError, match="a total of a split does not take a survey design"):
         estimate.total(frame, "pay", split, by="sex", design=design)
+    with pytest.raises(UsageError, match="a total of a split does not take a survey design"):  # with numbers, too
+        estimate.total(frame, "sex", split, design=design)
 
 
 @pytest.mark.parametrize(

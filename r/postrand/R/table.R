@@ -98,13 +98,15 @@ vcov.postrand_estimate <- function(object, ...) {
   object$covariance
 }
 
+TOO_LITTLE <- "plus or minus two standard errors covers too little"
+BY_COMMAND <- "use 'postrand estimate release --table ...'"
+
 confint.postrand_estimate <- function(object, parm = object$names, level = 0.95, ...) {
   if (!is.numeric(level) || length(level) != 1 || is.na(level) || level <= 0 || level >= 1) {
     refuse("the level is not between 0 and 1", "use for example level = 0.95")
   }
   if (isFALSE(object$interval)) {
-    refuse("this package has no intervals for shares: plus or minus two standard errors covers too little",
-           "use 'postrand estimate release --table ...', which inverts a test")
+    refuse(paste0("this package has no intervals for shares: ", TOO_LITTLE), paste0(BY_COMMAND, ", which inverts a test"))
   }
   if (is.null(object$interval)) {
     half <- stats::qt((1 + level) / 2, object$freedom) * object$table$standard_error
@@ -131,6 +133,7 @@ print.postrand_estimate <- function(x, digits = 4, ...) {
   cat("; standard errors include sampling", noise, sep = "")
   if (!is.null(x$freedom)) cat(", by a survey design with", x$freedom, "degrees of freedom")
   cat(".\n")
+  if (isFALSE(x$interval)) cat("Of rare cells, ", TOO_LITTLE, ": for intervals ", BY_COMMAND, ".\n", sep = "")
   for (text in x$warnings) cat("Warning: ", text, "\n", sep = "")
   invisible(x)
 }

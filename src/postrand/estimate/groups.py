@@ -124,9 +124,10 @@ def total(
         design_of(design, weights, strata, "model", mechanism)
         asked = {"variable": variable, "by": by, "weights": weights, "strata": strata}
         return by_model(what, total, frame, mechanism, model, **asked)
+    if {variable, *((by,) if isinstance(by, str) else by or ())} & {*mechanism.partly}:
+        refuse_design(design, "a total of a split", NO_TOTAL)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     if records.share is not None:
-        refuse_design(design, "a total of a split", NO_TOTAL)
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
     return _result(records, measure(records, variable), None, mechanism, (variable,), what)
 

@@ -13,7 +13,8 @@
 # Of the variables of a split, the records count that show all that are asked (r_split.csv has the subsets).
 #
 # Rows of a matrix are the true categories, columns the released ones. Estimates are unbiased, so they can lie outside
-# [0, 1]. Standard errors include sampling and perturbation.
+# [0, 1]. Standard errors include sampling and perturbation. Of rare cells, plus or minus two of them covers too little:
+# 'postrand estimate' has intervals.
 
 # Variables of which all records of a person or of a household share one draw, with what that does to standard errors.
 postrand_shared <- @shared@

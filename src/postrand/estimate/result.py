@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
 
 from postrand.errors import EstimationError, UsageError, nearest, sentence
@@ -24,6 +25,9 @@ MAX_NAMED = 5
 
 BLANK = 0.9
 """An interval this long, the range of all possible values being 1, says nothing."""
+
+LOPSIDED = 1.5
+"""An end of the interval this many times as far from the value as the normal law has it: rare cells, seen by chance."""
 
 
 class Law(Protocol):
@@ -114,12 +118,14 @@ class Estimate:
 
         What the estimator's own law says comes first. A cell is named when its 95% interval is at least 0.9 times as
         long as the range of all possible values (for shares [0, 1]): as long as if there were three or four unperturbed
-        records.
+        records. Cells of perturbed shares are counted in which ± 2 standard errors covers too little: an end of the
+        interval is 1.5 times as far away as they are, or no possible share is between them.
         """
         said = (*self.notes, *getattr(self.law, "warnings", ()))
         if self.span is None:
             return said
         low, high = self.interval()
+        said += self._of_errors(low, high)
         length, span = (high - low).ravel(), np.broadcast_to(self.span, self.value.shape).ravel()
         blank = np.flatnonzero((length >= BLANK * span) & (span > 0))
         if not blank.size:
@@ -132,6 +138,19 @@ class Estimate:
             *said,
             f"The 95% interval is almost as wide as all possible values: {which}. Do not use these numbers: {fix}.",
         )
+
+    def _of_errors(self, low: Array, high: Array) -> tuple[str, ...]:
+        """Return in how many cells of perturbed shares, or counts, ± 2 standard errors covers too little."""
+        if not self.perturbed or not isinstance(self.span, float):
+            return ()
+        half = float(scipy.special.stdtrit(self.degrees_of_freedom, 0.975)) * self.standard_error
+        reach = np.maximum(high - self.value, self.value - low)
+        few = np.isfinite(reach) & (reach > 0) & (reach >= LOPSIDED * half)
+        few |= (self.value + half < 0) | (self.value - half > self.span)
+        cells = int(few.sum())
+        if not cells:
+            return ()
+        return (f"Use the intervals: ± 2 standard errors covers too little in {cells:,} of {few.size:,} cells.",)
 
     def _named(self, cells: NDArray[np.intp]) -> str:
         """Return the labels of the first few cells, and how many others there are."""
