@@ -215,7 +215,7 @@ def _way(trial: Trial) -> str:
 
 
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield what a reader must know of the informed attacker, once, or with the numbers of the plans where it differs.
+    """Yield what a reader must know of the attackers, once, or with the numbers of the plans where it differs.
 
     Of some plans one knowledge is tried, of others two: their right links are then no fair comparison.
     """
