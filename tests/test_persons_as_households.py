@@ -155,7 +155,7 @@ def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp
     columns = {"pid": pid, **{n: np.array(["a", "b"])[rng.integers(0, 2, pid.size)] for n in ("sex", "job", "way")}}
     pyarrow.csv.write_csv(pa.table(columns), tmp_path / "s.csv")
     keys = ("--keys", "sex,job,way", "--household", "pid", "--person", "pid", "--most-records", "5")
-    limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "acquaintance")
+    limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "informed")
     said = call("advise", tmp_path / "s.csv", *keys, *limits, "--out", tmp_path / "advice")
     assert "NOT joint_household_risk <= 0.2 (1)" in said
     assert "A person that is alone with its number of records is found at any epsilon" in said

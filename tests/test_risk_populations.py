@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from postrand import Codebook, Mechanism, Variable, randomised_response, risk
 from postrand.cli import main
-from postrand.risk import populations
+from postrand.risk import loglinear, populations
 from postrand.risk.cells import KeyCodes
 from postrand.risk.exposure import TrueFile
 from postrand.risk.household_limits import HouseholdLimit
@@ -88,7 +88,7 @@ def test_assess_has_the_figures_of_the_other_pages(survey, tmp_path):
 
 def test_where_the_model_is_too_large_the_weights_stand_alone_and_it_is_said(survey, monkeypatch):
     keys, weights, home = survey
-    monkeypatch.setattr(populations.loglinear, "MAX_BYTES", 100)
+    monkeypatch.setattr(loglinear, "MAX_BYTES", 100)
     found = TrueFile(keys, weights, home).exposure()
     assert found.register == Spread.of(populations.by_weights(keys, weights))
     assert not found.of_estimates

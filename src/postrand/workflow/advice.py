@@ -147,7 +147,7 @@ def advise(
         more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
     notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
-    if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
+    if needs.attacker == "register" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     notes += attackers_of(plans)
     if fraction is not None:

@@ -59,13 +59,13 @@ BANDS = (
 )
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
-    "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
+    "sampling fraction is given (--weight, --sampling-fraction). For the register attacker it is an upper figure."
 )
 UNFAVOURABLE = (
     "The least favourable shares have about half of the records or more in one combination of the table; where the "
     "records are spread over several, its intervals are narrower."
 )
-FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
+FRACTION = "A plan does not keep the sampling fraction; without it, the register attacker's risk is not known."
 SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
