@@ -40,7 +40,7 @@ _LINKED = (
     "Right links are counted in simulated releases; risks and chances are those that the attacker computes, whose mean "
     "can differ from the links. Largest risks vary by chance, and are rather too high: who learns from the release "
     "takes some rare combinations for rarer than they are, the more so the fewer records show them, as where one "
-    "member of each household does. Who assigns all records together may find more than who looks for each person by "
+    "record stands for several. Who assigns all records together may find more than who looks for each person by "
     "itself: this is not computed."
 )
 OF_TWO = (

@@ -27,8 +27,8 @@ from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 
 NOT_MEASURED = (
-    "of a file with suppressed values, neither households nor τ are measured, nor who is found of the persons that are "
-    "alone with their keys before"
+    "of a file with suppressed values, households are not measured, nor who is found of the persons that are alone "
+    "with their keys before"
 )
 NO_RECORD = "no record shows all of its variables"
 BIASED = (
@@ -168,7 +168,10 @@ def _risks(released: TrueFile) -> tuple[RiskFigure, ...]:
     """Return what attackers find in a file as it is: of a class with f records, each with chance 1 / f."""
     found = released.exposure()
     figures = (*exposure_figures(found, found, ""), *class_figures(released.keys, [released.keys], ""))
-    return tuple(one for one in figures if one.code != "correct_matches_uniques")  # of the file's own uniques
+    held = tuple(one for one in figures if one.code != "correct_matches_uniques")  # of the file's own uniques
+    is_alone = next(one.before == 1 for one in held if one.code == "k")
+    none = () if is_alone else tuple(RiskFigure(code, "", 0.0, 0.0, "records") for code in ("tau1", "tau2"))
+    return (*held, *none)  # both count links to records that are alone in what is released
 
 
 def _with_after(one: RiskFigure, found: RiskFigure | None) -> RiskFigure:
