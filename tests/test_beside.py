@@ -19,6 +19,7 @@ from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support import warned
+from postrand.support.measure_names import OF_ESTIMATES
 from postrand.workflow.alternative_files import microaggregate_file, suppress_file
 from postrand.workflow.beside import compared
 
@@ -245,3 +246,10 @@ def test_the_least_share_of_suppressed_values_is_called_a_proven_bound():
         "5% of the key values are suppressed; no smaller share than 4% can reach these claims (a proven lower bound)."
     )
     assert "fewer are not enough for these claims (proven)" in Claims(**made, at_least=0.05).losses[0]
+
+
+def test_what_the_register_s_figures_rest_on_is_said_once_of_plans_and_folders(found):
+    text = str(found)
+    assert text.count(OF_ESTIMATES) == 1
+    assert f"  {OF_ESTIMATES}" in text.splitlines()
+    assert "a suppressed value counts as a value of its own" in text

@@ -38,7 +38,7 @@ BIASED = (
 NOT_ALL = f"What else is not claimed: {WORDS} in its folder."
 KNOWN = (
     "Its risks are those of attackers who can tell in which class a person's record is, and not which record of the "
-    "class it is."
+    "class it is. Those of the register attacker are rather too high: a suppressed value counts as a value of its own."
 )
 
 
@@ -178,7 +178,7 @@ def _with_after(one: RiskFigure, found: RiskFigure | None) -> RiskFigure:
     """Return a measure of the plan's file with the side after of a file with suppressed values."""
     if found is None or found.after is None:
         return replace(one, after=None, why=one.why if one.before is None else NOT_MEASURED, shares=(), of_two=False)
-    return replace(one, after=found.after, why="", shares=(), of_two=False)
+    return replace(one, after=found.after, why="", shares=(), of_two=found.of_two)
 
 
 def _worth(true: KeyCodes, released: KeyCodes, names: tuple[str, ...], codebook: Codebook) -> TableWorth:
