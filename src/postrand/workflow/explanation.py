@@ -136,7 +136,8 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "tau2", who)
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
-    yield from figures.attackers
+    yield from figures.only_keys
+    yield from [" ".join(figures.knowledge)] * bool(figures.knowledge)
     yield (
         "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
         "on links are for these attackers only."
