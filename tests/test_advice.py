@@ -403,12 +403,12 @@ def test_questions_are_asked_at_a_terminal_with_their_defaults(tmp_path, monkeyp
     monkeypatch.setattr("postrand.cli.advise.can_ask", lambda: True)
     file = write(tmp_path / "s.parquet", records=100)
     named = ["--keys", "sex,area", "--out", str(tmp_path / "advice")]
-    done = CliRunner().invoke(main, ["advise", str(file), *named], input="y\nacquaintance\nepsilon <= 2\n\n\n")
+    done = CliRunner().invoke(main, ["advise", str(file), *named], input="y\ninformed\nepsilon <= 2\n\n\n")
     assert done.exit_code == 0, done.output
     assert "What must stay within which limit? (several: separate them by commas) [epsilon <= 4]" in done.stderr
     assert "the informed attacker, who knows the keys of a person" in done.stdout
     assert all(level(path) <= 2 for path in plans(tmp_path))
-    assert asked_for(None, ("epsilon <= 2",), (), ()).attacker == "list"  # one option is given: nothing is asked
+    assert asked_for(None, ("epsilon <= 2",), (), ()).attacker == "register"  # one option is given: nothing is asked
 
 
 def test_epsilon_as_an_option_says_how_it_is_asked_for():
@@ -535,13 +535,18 @@ def test_the_smallest_epsilon_is_said_of_the_smallest_only(tmp_path):
     assert any("does not keep every limit" in " ".join(plan["reasons"]) for plan in found)
 
 
-def test_the_attacker_with_a_list_is_measured_where_a_weight_is_known(tmp_path):
-    for number, asked in enumerate(((), ("--sampling-fraction", "0.1"), ("--attacker", "acquaintance"))):
+def test_earlier_names_of_attackers_are_read():
+    assert [needs_from(name).attacker for name in ("list", "acquaintance")] == ["register", "informed"]
+    assert needs_from("acquaintance").typed.startswith("--attacker informed")
+
+
+def test_the_register_attacker_is_measured_where_a_weight_is_known(tmp_path):
+    for number, asked in enumerate(((), ("--sampling-fraction", "0.1"), ("--attacker", "informed"))):
         folder = tmp_path / str(number)
         folder.mkdir()
         done = advise(folder, *asked, keys=("sex", "area"), records=100)
         assert done.exit_code == 0, done.output
-        assert ("For somebody with a list it is an upper figure" in done.output) == (number == 0)
+        assert ("For the register attacker it is an upper figure" in done.output) == (number == 0)
         assert ("Risk of a person, register attacker: mean" in done.output) == (number == 1)
         assert (
             "Next: add --sampling-fraction 0.1 to 'postrand explain', 'postrand compare', 'postrand check'"

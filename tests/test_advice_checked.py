@@ -30,7 +30,7 @@ def found(tmp_path):
     def of(keys):
         file = write(tmp_path / "s.parquet", records=150)
         place, book, _ = codebook_for(file, None, {"key": keys}, ReadSettings())
-        needs = needs_from("acquaintance", ["epsilon <= 8", f"individual <= {BOUND}"], look=True)
+        needs = needs_from("informed", ["epsilon <= 8", f"individual <= {BOUND}"], look=True)
         return advise(place, book, needs, tmp_path / "advice", named=keys)
 
     return of
@@ -74,7 +74,7 @@ def test_a_way_that_is_another_one_at_a_lower_level_keeps_its_blocks_there():
     assert _same_blocks(trial)(2.0) == {"privacy": {"epsilon": 2.0}, "blocks": blocks(1.5, 0.5)}
 
 
-@pytest.mark.parametrize("attacker", ["list", "anyone"])
+@pytest.mark.parametrize("attacker", ["register", "anyone"])
 def test_plans_keep_the_survey_design_of_the_codebook(tmp_path, attacker):
     """Its columns stay as they are: also replicate weights, which are numbers that single out every record."""
     random, n = np.random.default_rng(2), 400

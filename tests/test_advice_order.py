@@ -15,7 +15,7 @@ from postrand.cli import main
 from postrand.plan import load_plan
 
 KEYS = {"age": 9, "area": 8, "job": 6, "sex": 2, "school": 5}
-ASKED = ("--attacker", "acquaintance", "--limit", "epsilon <= 5")
+ASKED = ("--attacker", "informed", "--limit", "epsilon <= 5")
 
 
 def advised(folder: Path, out: str, *more: str) -> str:

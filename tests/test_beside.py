@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import nbinom
 
+from postrand.alternatives.claims import Claims
 from postrand.cli import main
 from postrand.codebook import Variable
 from postrand.errors import DataError, ReleaseError, UsageError
@@ -18,6 +19,7 @@ from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.support import warned
+from postrand.support.measure_names import OF_ESTIMATES
 from postrand.workflow.alternative_files import microaggregate_file, suppress_file
 from postrand.workflow.beside import compared
 
@@ -92,8 +94,10 @@ def test_risks_are_those_of_the_classes_that_are_released(found, suppressed):
     for one in plan.risks:
         same = own.risk(one.code)
         assert (same.before, same.measure, same.unit) == (one.before, one.measure, one.unit)
-    assert own.risk("tau2").after is None
-    assert own.risk("tau2").why
+    assert (own.risk("tau1").after, own.risk("tau2").after) == (0, 0)  # no record is alone in what is released
+    assert own.risk("household_risk").after is None
+    assert own.risk("correct_matches_uniques").after is None
+    assert own.risk("correct_matches_uniques").why
 
 
 def test_worth_is_what_the_records_give_that_show_a_table(found, suppressed):
@@ -181,7 +185,8 @@ def test_a_column_with_other_values_than_the_plan_s_file_is_told(folder, suppres
 def test_what_is_not_measured_is_said_in_its_cell(found):
     """A dash, or what a note far below explains, is read as a fault."""
     lines = str(found).splitlines()
-    assert next(line for line in lines if "(τ2)" in line).endswith("not measured")
+    assert next(line for line in lines if "(τ2)" in line).endswith(" 0")
+    assert next(line for line in lines if "informed attacker, sample uniques" in line).endswith("not measured")
     assert next(line for line in lines if line.startswith("  sex × health")).endswith("not measured")
     assert any(line.startswith("  not measured: of a file with suppressed values") for line in lines)
     assert "–" not in str(found).partition("Settings that differ")[0]
@@ -233,3 +238,18 @@ def test_a_folder_needs_a_plan_beside_it(folder, suppressed):
     ):
         with pytest.raises(UsageError, match=got):
             compared(places, ["a"] * len(places))
+
+
+def test_the_least_share_of_suppressed_values_is_called_a_proven_bound():
+    made = {"method": "suppression", "k": 3, "classes": (("sex",),), "records": 100, "lost": {"sex": 0.05}}
+    assert Claims(**made, at_least=0.04).losses[0] == (
+        "5% of the key values are suppressed; no smaller share than 4% can reach these claims (a proven lower bound)."
+    )
+    assert "fewer are not enough for these claims (proven)" in Claims(**made, at_least=0.05).losses[0]
+
+
+def test_what_the_register_s_figures_rest_on_is_said_once_of_plans_and_folders(found):
+    text = str(found)
+    assert text.count(OF_ESTIMATES) == 1
+    assert f"  {OF_ESTIMATES}" in text.splitlines()
+    assert "a suppressed value counts as a value of its own" in text

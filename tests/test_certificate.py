@@ -146,8 +146,8 @@ def test_epsilons_that_mean_nothing_are_refused(epsilon):
 
 COVERED = "The guarantee is per record and covers only the values of: {}."
 PERSONS = (
-    "Not covered: that a person is in the file. Of several records of one person or household nothing is certified but "
-    "that a record's ε counts once for each of them."
+    "Not covered: that a person is in the file. The ε of a record counts once for each record of a person or "
+    "household. Nothing else is certified of several of its records together."
 )
 RR2 = randomised_response(2, 1.0)
 

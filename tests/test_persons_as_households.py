@@ -88,9 +88,11 @@ def test_of_several_persons_nothing_is_promised_and_no_page_says_household():
     assert "several_person" not in codes
     units = {unit: {"column": "pid", "variables": [], "levels": []} for unit in ("person", "household")}
     said = wordings.limit({"code": "several_household"}, units)
-    assert said.startswith("Of several persons of one household nothing is certified")
+    assert said.startswith("The ε of a person counts once for each person of a household.")
     apart = {**units, "household": {**units["household"], "column": "hid"}}
-    assert wordings.limit({"code": "several_household"}, apart).startswith("Of several records of one household")
+    assert wordings.limit({"code": "several_household"}, apart).startswith(
+        "The ε of a record counts once for each record of a household."
+    )
 
 
 def test_init_writes_both_and_drops_nothing(folder):
@@ -135,8 +137,8 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
     for words in ("Records found rightly", "Persons with a record found rightly", "Persons found rightly"):
         assert words in page
     for text in (explained, page, (folder / "release" / "report.html").read_text(encoding="utf-8")):
-        assert "nothing is certified but that a record" not in text
-        assert "Of several persons of one household nothing is certified" in text
+        assert "counts once for each record of a household" not in text
+        assert "counts once for each person of a household. Nothing else is certified" in text
         assert "one record of each person" in text or "One random record of each person" in text
 
 
@@ -145,7 +147,7 @@ def test_files_of_the_release_speak_of_records_and_persons(bundle):
         text = (bundle / name).read_text(encoding="utf-8")
         text = text.replace("Persons and households", "").replace("one person or household", "")
         assert "one random record of each person" in text.lower(), name
-        assert not re.search(r"household|member", text.replace("Of several persons of one household", "")), name
+        assert not re.search(r"household|member", text.replace("each person of a household", "")), name
 
 
 def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp_path):
@@ -155,7 +157,7 @@ def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp
     columns = {"pid": pid, **{n: np.array(["a", "b"])[rng.integers(0, 2, pid.size)] for n in ("sex", "job", "way")}}
     pyarrow.csv.write_csv(pa.table(columns), tmp_path / "s.csv")
     keys = ("--keys", "sex,job,way", "--household", "pid", "--person", "pid", "--most-records", "5")
-    limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "acquaintance")
+    limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "informed")
     said = call("advise", tmp_path / "s.csv", *keys, *limits, "--out", tmp_path / "advice")
     assert "NOT joint_household_risk <= 0.2 (1)" in said
     assert "A person that is alone with its number of records is found at any epsilon" in said

@@ -133,6 +133,11 @@ def test_the_picture_says_how_often_two_variables_appear_together(beside):
     text = words(page)
     assert "No record shows these pairs together" in text
     assert "sex and area." in text
+    assert (
+        "2 tables of two variables of the split that some record shows together (1 other pair is shown by none)" in text
+    )
+    assert "probability, in per cent, that one of the records is drawn to show both" in text
+    assert text.count("Probability of being shown, %") == 2
     assert "sex 70.00 50.00 0.00 age 50.00 80.00 30.00 area 0.00 30.00 30.00" in text  # the table beside it
 
 

@@ -261,7 +261,7 @@ def test_histograms_are_pictures_that_hide_small_counts(folder, tmp_path):
     assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["households.svg", "individual.svg"]
     drawn = (tmp_path / "p" / "individual.svg").read_text("utf-8")
     assert drawn.startswith("<svg")
-    assert "<title>Risk of persons</title>" in drawn
+    assert "<title>Risk of persons, by the weights</title>" in drawn
     assert not any(f">{n}</text>" in drawn for n in range(1, 5))
     again = assess(folder, *asked)
     assert (again.exit_code, "directory exists" in again.stderr) == (7, True)

@@ -25,6 +25,7 @@ from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.member_links import claimed_members, register_members
 from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import expected_inverse
+from postrand.support.measure_names import OF_TWO
 
 NAMES, SHAPE = ("a", "b", "d"), (2, 3, 2)
 B3 = TransitionMatrix.from_array(np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]))
@@ -216,6 +217,29 @@ SHARED = Mechanism(
     units=HOME,
 )
 A, B, OWN = (block.matrix.array for block in SHARED.blocks)
+
+
+def test_the_largest_claims_are_too_high_and_more_so_where_one_member_shows_values():
+    """The reason that pages say: of those who know all keys the largest claims are right as often as they say."""
+    rng, names = np.random.default_rng(5), tuple("pqrs")
+    household, shape = np.repeat(np.arange(600), 3), (10,) * 4
+    keys = KeyCodes(names, shape, tuple(rng.geometric(0.4, 1800).clip(1, 10) - 1 for _ in names))
+    book = Codebook((*(Variable(n, "key", tuple("abcdefghij")) for n in names), BOOK["h"]))
+    most = {}
+    for unit in ("record", "household"):
+        pairs = [Block(pair, randomised_response(100, 5.0), unit=unit) for pair in itertools.combinations(names, 2)]
+        split, units = Split.of([1 / 6] * 6, pairs), HOME if unit == "household" else None
+        law = law_of(Mechanism([], book, split=split, units=units), names, shape, household)
+        for knowledge in ("matrix", "keys"):
+            found = [link(keys, drawn, law, knowledge) for drawn in law.drawn(keys, range(20))]
+            claimed, right = (np.concatenate([getattr(a, n) for a in found]) for n in ("claimed", "correct"))
+            top = np.argsort(-claimed)[:400]
+            most[unit, knowledge] = claimed.max(), claimed[top].mean() / right[top].mean()
+    for unit in ("record", "household"):
+        assert most[unit, "matrix"][1] > 1.5 > 1.4 > most[unit, "keys"][1] > 0.7
+    assert most["household", "matrix"][0] > most["record", "matrix"][0]
+    assert most["household", "keys"][0] < most["record", "keys"][0]
+    assert "the fewer records show them, as where one record stands for several" in OF_TWO
 
 
 def homes(sizes, seed=4):

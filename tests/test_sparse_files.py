@@ -18,7 +18,7 @@ from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.doubted import certain_share
 from postrand.workflow.larger import by_weights, weights_smaller
 
-TOO_LOW = "rest on the weights alone, and can be much too low"
+TOO_LOW = "are estimates that can be much too low"
 
 
 def run(*words: object) -> str:
@@ -129,7 +129,7 @@ def test_no_limit_is_met_by_a_figure_that_can_be_too_low(sparse, tmp_path):
         line = next(line for line in done.output.splitlines() if "register attacker, all records" in line)
         assert said in line
         assert done.exit_code == (0 if said == "pass" else 11)
-        assert ("by the weights alone it can be much too low" in line) == (said == "not known")
+        assert ("it is an estimate that can be much too low" in line) == (said == "not known")
         assert (" at most " in line.partition("at most")[2]) == (said == "pass")
 
 
@@ -149,7 +149,7 @@ def test_advise_shows_tau2_where_the_register_s_figures_are_doubted(sparse, tmp_
     asked = ("--keys", "year,sex,area", "--weight", "w", *words, "--drop", "*")
     told = run("advise", tmp_path / "s.csv", *asked, "--out", tmp_path / "a")
     assert "(τ2)" in told
-    assert "Asked: register_matches <= 60: not known: by the weights alone" in told  # of a split
+    assert "Asked: register_matches <= 60: not known: it is an estimate" in told  # of a split
     assert re.search("Asked: register_matches <= 60: met \\([0-9.]+ at most;", told)
 
 

@@ -224,11 +224,11 @@ def test_the_recode_that_merges_spellings_is_proposed_and_no_rare_spelling_is_na
 def test_the_command_that_init_prints_repeats_the_answers(tmp_path):
     rows = "".join(f"{'FM'[k % 2]},{k % 3},{k}.5\n" for k in range(200))
     (tmp_path / "hh.csv").write_text("sex,area,pay\n" + rows)
-    asked = ["--keys", "sex,area", "--other", "*", "--out", str(tmp_path / "w"), "--attacker", "acquaintance"]
+    asked = ["--keys", "sex,area", "--other", "*", "--out", str(tmp_path / "w"), "--attacker", "informed"]
     asked += ["--limit", "tau2 <= 3", "--precision", "2 points for sex x area"]
     told = CliRunner().invoke(main, ["init", str(tmp_path / "hh.csv"), *asked])
     assert told.exit_code == 0, told.output
-    said = "--attacker acquaintance --limit 'epsilon <= 4' --limit 'tau2 <= 3' --use tables"
+    said = "--attacker informed --limit 'epsilon <= 4' --limit 'tau2 <= 3' --use tables"
     assert f"{said} --precision '2 points for sex x area'" in told.output
 
 

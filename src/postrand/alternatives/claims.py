@@ -118,7 +118,8 @@ class Claims:
             return tuple(f"{name}: {change} {100 * share:.2g}% of its variance." for name, share in self.lost.items())
         proven = "fewer are not enough for these claims (proven)"
         if not self.is_optimal:
-            proven = f"these claims need at least {100 * (self.at_least or 0):.3g}%"
+            least = f"{100 * (self.at_least or 0):.3g}%"
+            proven = f"no smaller share than {least} can reach these claims (a proven lower bound)"
         each = (
             f"{name}: suppressed in {share_text(share)} of the records." for name, share in self.lost.items() if share
         )

@@ -17,7 +17,7 @@ from postrand.report.table_worth import LITTLE, mean_cell, of_little_use
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
 from postrand.workflow.advice_choice import LEFT_OUT
-from postrand.workflow.advice_needs import ATTACKERS, USES
+from postrand.workflow.advice_needs import ATTACKERS, EARLIER, USES
 from postrand.workflow.advice_plan import Advised
 from postrand.workflow.advice_policy import rules_met
 from postrand.workflow.advice_text import next_steps, plan_lines, record_claim
@@ -28,7 +28,7 @@ _RISKS = (
     *("correct_matches", "register_matches", "tau2", "individual_risk_largest"),
     *("household_risk_largest", "joint_household_risk_largest"),
 )
-_SHORT = {"list": "Somebody with a list", "acquaintance": "Somebody who knows them", "anyone": "Anyone"}
+_SHORT = {"register": "The register attacker", "informed": "The informed attacker", "anyone": "Anyone"}
 """The attackers, short enough for a list; their whole words stand below it."""
 _HEADS = ("Claim", "Risk", "Worth", "Asked")
 
@@ -38,7 +38,7 @@ def form(decisions: Decisions) -> Tag:
     held = advising.typed(decisions)
     names = [decisions.names[j] for j in decisions.perturbed]
     tables = [("", "–"), *((name, cut(name)) for name in names)]
-    attacker = held.get("attacker", "list")
+    attacker = EARLIER.get(held.get("attacker", ""), held.get("attacker", "register"))
     attackers = [(name, _SHORT.get(name, name)) for name in ATTACKERS]
     look = control("input", "typed", f"{PREFIX}look", type="checkbox", checked=_checked(held.get("look")))
     uses = [

@@ -89,19 +89,19 @@ def _attackers(
     taus = [_expected(one, waiting) for one in (report.tau2_estimate, report.tau1_estimate)]
     rows = (
         (
-            "Knows that the person is in the file, and the keys: a colleague, a neighbour",
+            "Informed attacker: knows that the person is in the file, and the keys, as a colleague or a neighbour does",
             "records linked to the right person",
             found,
             "where somebody may know who took part. It is the largest of the three, so it is the safe choice.",
         ),
         (
-            "Has a list of the whole population with the keys, and does not know who is in the file",
+            "Register attacker: has a register of the population, and does not know who is in the file",
             "right links of the records that are alone in the file (τ2)",
             taus[0],
             "where nobody can know who took part, as in a small sample.",
         ),
         (
-            "The same list, and wants to be certain",
+            "Register attacker who wants to be certain",
             "records alone in the file that are alone in the population too (τ1)",
             taus[1],
             "with τ2, of which it is a part: it says how many of these links are certain.",

@@ -31,7 +31,7 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--attacker",
             metavar="WHO",
-            help="Who might attack: list (of keys), acquaintance, or anyone. Default: list.",
+            help="Who might attack: the register or the informed attacker, or anyone. Default: register.",
         ),
         click.option(
             "--limit",
@@ -152,7 +152,7 @@ def advise(
     \b
     postrand advise survey.csv --keys age,sex,region --limit "epsilon <= 4"
     postrand advise survey.csv --codebook codebook.toml \\
-        --attacker acquaintance --limit "individual_risk <= 0.1" --look
+        --attacker informed --limit "individual_risk <= 0.1" --look
     postrand advise survey.csv --codebook codebook.toml --policy policy.toml
     postrand advise survey.csv --keys age,sex,region \\
         --precision "2 points for sex x region" --all
@@ -232,7 +232,7 @@ def advice_lines(
     again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in protected.items() if v}})
     if needs is None:
         several = " (k records of a person or household together: at most k times as much)" * any(protected.values())
-        assumed = f"epsilon = {made.epsilon:g} for a record{several}, attackers with a list of the keys, tables"
+        assumed = f"epsilon = {made.epsilon:g} for a record{several}, the register attacker, tables"
         return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} other plans: {again}"], {}
     if made.is_open:
         asked = f"{again} {needs.typed}" if isinstance(source, Path) else again

@@ -280,11 +280,12 @@ def of_little_use(worths: Sequence[TableWorth]) -> str:
     """Return how many tables are of little use; "" where none is.
 
     >>> of_little_use([TableWorth(("a",), 50.0, 1000), TableWorth(("b",), 300.0, 1000)])
-    '1 of 2 tables of little use'
+    '1 of 2 tables of one variable of little use'
     """
     known = [one for one in worths if not one.is_shared and not one.has_no_estimate]
-    poor = sum(one.is_of_little_use for one in known)
-    return f"{poor} of {len(known)} tables of little use" if poor else ""
+    poor, sizes = sum(one.is_of_little_use for one in known), sorted({len(one.variables) for one in known})
+    kind = "one variable" if sizes == [1] else f"{' or '.join(('one', 'two')[k - 1] for k in sizes)} variables"
+    return f"{poor} of {len(known)} tables of {kind} of little use" if poor else ""
 
 
 def no_estimate(worths: Sequence[TableWorth]) -> str:

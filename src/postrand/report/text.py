@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import math
 
-
-def decimal(value: float, digits: int = 3) -> str:
-    """Return a number of so many significant digits in plain notation; a dash for what is not known.
-
-    >>> decimal(1234.5), decimal(-0.012345), decimal(math.nan)
-    ('1,234', '−0.0123', '–')
-    """
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞"
-    if value == 0:
-        return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(places, 12)}f}".replace("-", "−")
+from postrand.support.showing import decimal as decimal
 
 
 def beside_limit(value: float, limit: float, digits: int = 3, *, least: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.informed import Spread
 from postrand.risk.joint_households import register_joint_risk
 from postrand.risk.merged import warn_of
-from postrand.risk.modelled import modelled
+from postrand.risk.modelled import Modelled, modelled
+from postrand.risk.populations import ByModel
 from postrand.risk.readings import readings
 from postrand.risk.report import HouseholdRisk, RecordRisk, RiskReport
 from postrand.risk.split_law import SplitLaw, law_of
@@ -125,11 +127,10 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
     if isinstance(law, SplitLaw) and law.household is not None and file.has_inclusion:
         inclusion = cell_inclusion(cells, file.inclusion_weights() * law.standing(keys))
     result = file.modelled() if law is None else modelled(keys, cells, inclusion, file.model, file.rules, law)
-    risk = None if file.weights is None or keys.has_wildcards else file.individual()
-    of_member = None
-    if file.household is not None and file.has_inclusion and not keys.has_wildcards:
-        of_member = file.individual() if law is None else result.risk2
-    of_household = None if of_member is None else household_risk(of_member, _numbers(file))
+    risk = file.individual() if file.has_inclusion and not keys.has_wildcards else None
+    inverse = None if risk is None or law is not None else _by_model(file, result)
+    members = [one for one in ((risk, inverse) if law is None else (result.risk2,)) if one is not None]
+    of_household = [household_risk(one, _numbers(file)) for one in members] if _has_risk(file) else []
     return RiskReport(
         key_variables=keys.names,
         records=keys.records,
@@ -142,11 +143,17 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
         status=result.status,
         tau1_estimate=result.tau1,
         tau2_estimate=result.tau2,
-        expected_reidentifications=None if risk is None else float(risk.sum()),
-        readings=None if law is not None else readings(frequency, result.inverse),
+        expected_reidentifications=None if risk is None or file.weights is None else float(risk.sum()),
+        readings=None if law is not None else readings(frequency, inverse, by_weights=risk),
         notes=(*file.notes, *result.notes),
-        records_at=RecordRisk(frequency, result.risk1, result.risk2, risk, of_household),
-        households=None if of_household is None else _households(file, of_household, is_released=law is not None),
+        records_at=RecordRisk(
+            frequency,
+            result.risk1,
+            result.risk2,
+            None if file.weights is None else risk,
+            np.max(of_household, axis=0) if of_household else None,
+        ),
+        households=_households(file, of_household, is_released=law is not None) if of_household else None,
     )
 
 
@@ -155,14 +162,27 @@ def _numbers(file: RiskFile) -> IntArray:
     return file.household
 
 
-def _households(file: RiskFile, of_household: FloatArray, *, is_released: bool) -> HouseholdRisk:
-    """Return the risk of households, each counted once."""
+def _has_risk(file: RiskFile) -> bool:
+    """Return whether the risk of households can be had."""
+    return file.household is not None and file.has_inclusion and not file.keys.has_wildcards
+
+
+def _by_model(file: RiskFile, result: Modelled) -> FloatArray | None:
+    """Return ``E(1/F | f)`` of each record by the model, also where no model was needed for τ1 and τ2."""
+    return result.inverse if result.inverse is not None else ByModel()(file.keys, file.inclusion_weights())
+
+
+def _households(file: RiskFile, of_household: Sequence[FloatArray], *, is_released: bool) -> HouseholdRisk:
+    """Return the risk of households, each counted once, the larger figure of each estimate."""
     household = _numbers(file)
     _, first = np.unique(household, return_index=True)
     joint = None if is_released else register_joint_risk(file.keys, file.inclusion_weights(), household)
-    some = of_household[first]
-    every = None if joint is None else Spread.of(np.maximum(joint, some))  # who knows all can look for each by itself
-    return HouseholdRisk(first.size, Spread.of(some), every)
+    found = [one[first] for one in of_household]
+    some = reduce(Spread.at_least, map(Spread.of, found))
+    if joint is None:
+        return HouseholdRisk(first.size, some, None)
+    every = (Spread.of(np.maximum(joint, one)) for one in found)  # who knows all can look for each by itself
+    return HouseholdRisk(first.size, some, reduce(Spread.at_least, every))
 
 
 def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
+from postrand.risk.populations import ByModel, Inverse, by_weights
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
 from postrand.risk.weights import check_weights
@@ -32,7 +33,8 @@ class Exposure:
     (:mod:`postrand.risk.joint_households`). Who knows all members can also look
     for each by itself, so that they are no smaller than ``file.some_member`` and ``register_some``: of the register
     attacker the larger risk of each household counts, of the informed one the larger of each figure, because simulated
-    households have no order.
+    households have no order. ``of_estimates``: each figure of the register attacker is the larger of two estimates
+    (:mod:`postrand.risk.populations`); else the model is too large, and they rest on the weights alone.
     """
 
     file: Informed
@@ -42,6 +44,18 @@ class Exposure:
     register_whole: Spread | None
     joint: Spread | None = None
     register_joint: Spread | None = None
+    of_estimates: bool = False
+
+    def at_least(self, other: Exposure) -> Exposure:
+        """Return the larger figure of the register attacker by either of two estimates."""
+        names = ("register", "register_some", "register_whole", "register_joint")
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
+        larger: dict[str, Any] = {
+            name: None if one is None else one.at_least(two) for name, (one, two) in pairs.items()
+        }
+        larger["register_expected"] = max(self.register_expected or 0.0, other.register_expected or 0.0)
+        larger["of_estimates"] = True
+        return replace(self, **larger)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +70,7 @@ class TrueFile:
     household: IntArray | None
     note: str = ""
     weight: str = ""
+    _model: ByModel = field(init=False, default_factory=ByModel, repr=False)
 
     @classmethod
     def read(cls, data: Any, codebook: Codebook, fraction: float | None = None) -> TrueFile | None:
@@ -95,7 +110,7 @@ class TrueFile:
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
         found = Exposure(file, None, None, None, None, both)
-        return found if self.weights is None else self._registers(self.weights, found, register_joint, law)
+        return found if self.weights is None else self._registers(found, register_joint, law)
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
         """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.
@@ -105,21 +120,26 @@ class TrueFile:
         """
         law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
         alone = replace(self, weights=np.ones(self.keys.records))
-        assert alone.weights is not None
-        return alone._registers(alone.weights, exposure, alone._joint_register(law), law)
+        return alone._register(exposure, alone._joint_register(law), law, by_weights)
 
-    def _registers(
-        self, weights: FloatArray, found: Exposure, register_joint: FloatArray | None, law: Law | None
-    ) -> Exposure:
-        """Return an exposure with the figures of the register attacker."""
-        risk = register_risk(self.keys, weights, law)
+    def _registers(self, found: Exposure, joint: FloatArray | None, law: Law | None) -> Exposure:
+        """Return an exposure with the figures of the register attacker, each the larger of the estimates there are."""
+        assert self.weights is not None, "asked for with weights"
+        first, *rest = (
+            self._register(found, joint, law, one) for one in self._model.estimates(self.keys, self.weights)
+        )
+        return first.at_least(rest[0]) if rest else first
+
+    def _register(self, found: Exposure, joint: FloatArray | None, law: Law | None, inverse: Inverse) -> Exposure:
+        """Return an exposure with the figures of the register attacker by one estimate."""
+        assert self.weights is not None, "asked for with weights"
+        risk = register_risk(self.keys, self.weights, law, inverse)
         some, whole = None, None
         if self.household is not None:
-            members, every_member = register_members(self.keys, weights, self.household, law)
+            members, every_member = register_members(self.keys, self.weights, self.household, law, inverse)
             some, whole = Spread.of(members), Spread.of(every_member)
-            if register_joint is not None:
-                register_joint = np.maximum(register_joint, members)
-        every = None if register_joint is None else Spread.of(register_joint)
+            joint = None if joint is None else np.maximum(joint, members)
+        every = None if joint is None else Spread.of(joint)
         return Exposure(found.file, Spread.of(risk), float(risk.sum()), some, whole, found.joint, every)
 
     def _joint(self, law: Law | None) -> tuple[FloatArray | None, FloatArray | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,30 +15,34 @@ from postrand.risk.informed import informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.law import KeyLaw
 from postrand.risk.member_links import register_members
+from postrand.risk.populations import ByModel
 from postrand.support.showing import few
 
 
-def _informed(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    spread = informed(keys, law, household=household).some_member
+def _informed(file: HouseholdLimit, law: KeyLaw | None) -> float:
+    spread = informed(file.keys, law, household=file.household).some_member
     assert spread is not None, "households are given"
     return spread.largest
 
 
-def _register(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    return float(register_members(keys, weights, household, law)[0].max())
+def _register(file: HouseholdLimit, law: KeyLaw | None) -> float:
+    """Return the larger of the estimates, as :class:`postrand.risk.exposure.TrueFile` does."""
+    estimates = file.model.estimates(file.keys, file.weights)
+    found = (register_members(file.keys, file.weights, file.household, law, one)[0].max() for one in estimates)
+    return float(max(found))
 
 
-def _joint(keys: KeyCodes, _: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    alone = _informed(keys, _, household, law)  # who knows all members can look for each by itself
-    return max(float(np.concatenate(informed_joint_risk(keys, household, law)).max()), alone)
+def _joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
+    alone = _informed(file, law)  # who knows all members can look for each by itself
+    return max(float(np.concatenate(informed_joint_risk(file.keys, file.household, law)).max()), alone)
 
 
-def _register_joint(keys: KeyCodes, weights: FloatArray, household: IntArray, law: KeyLaw | None) -> float:
-    alone = _register(keys, weights, household, law)
-    return max(float(register_joint_risk(keys, weights, household, law).max()), alone)
+def _register_joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
+    alone = _register(file, law)
+    return max(float(register_joint_risk(file.keys, file.weights, file.household, law).max()), alone)
 
 
-MEASURES: Mapping[str, Callable[[KeyCodes, FloatArray, IntArray, KeyLaw | None], float]] = {
+MEASURES: Mapping[str, Callable[[HouseholdLimit, KeyLaw | None], float]] = {
     "household_risk": _informed,
     "register_household_risk": _register,
     "joint_household_risk": _joint,
@@ -55,6 +59,7 @@ class HouseholdLimit:
     keys: KeyCodes
     weights: FloatArray
     household: IntArray
+    model: ByModel = field(init=False, default_factory=ByModel, repr=False)
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is."""
@@ -86,7 +91,7 @@ class HouseholdLimit:
             raise DataError(sentence(what, fix="correct the file, or take the key out of household_variables"))
 
     def _risk(self, law: KeyLaw | None) -> float:
-        return MEASURES[self.measure](self.keys, self.weights, self.household, law)
+        return MEASURES[self.measure](self, law)
 
     def _summary(self, risk: float, law: KeyLaw) -> Summary:
         cells = table(self.keys)

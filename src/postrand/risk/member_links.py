@@ -15,13 +15,14 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
+from postrand.risk.populations import Inverse, by_weights
 from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.split_risk import part_risk, register_risk
 from postrand.risk.weights import household_risk, whole_household_risk
 
 
 def register_members(
-    keys: KeyCodes, weights: FloatArray, household: IntArray, law: Law | None = None
+    keys: KeyCodes, weights: FloatArray, household: IntArray, law: Law | None = None, inverse: Inverse = by_weights
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities that the register attacker finds a member of each household, and each member, (H,) each.
 
@@ -36,8 +37,8 @@ def register_members(
     """
     _, first, of = np.unique(household, return_index=True, return_inverse=True)
     if isinstance(law, SplitLaw) and law.household is not None:
-        return _one_shown(keys, weights, of, law)
-    risk, stay = register_risk(keys, weights, law), np.ones(keys.records)
+        return _one_shown(keys, weights, of, law, inverse)
+    risk, stay = register_risk(keys, weights, law, inverse), np.ones(keys.records)
     if isinstance(law, KeyLaw) and law.shares_households:
         cells = table(keys)
         stay = law.diagonal(cells.codes, "household")[cells.record_cell]
@@ -45,11 +46,13 @@ def register_members(
     return (stay * household_risk(risk, of))[first], (stay * whole_household_risk(risk, of))[first]
 
 
-def _one_shown(keys: KeyCodes, weights: FloatArray, of: IntArray, law: SplitLaw) -> tuple[FloatArray, FloatArray]:
+def _one_shown(
+    keys: KeyCodes, weights: FloatArray, of: IntArray, law: SplitLaw, inverse: Inverse
+) -> tuple[FloatArray, FloatArray]:
     """Return both probabilities where one random member of each household, ``of`` (n,) from 0, shows a subset."""
-    hidden, shown = part_risk(keys, weights, law.parts[law.hidden]), np.zeros(keys.records)
+    hidden, shown = part_risk(keys, weights, law.parts[law.hidden], inverse), np.zeros(keys.records)
     for part, chance in zip(law.parts, law.chosen().tolist(), strict=True):
-        shown += chance * part_risk(keys, weights, part)
+        shown += chance * part_risk(keys, weights, part, inverse)
     sizes = np.bincount(of)
     some = np.bincount(of, 1 - (1 - shown) * _of_others(1 - hidden, of)) / sizes
     whole = np.bincount(of, shown * _of_others(hidden, of)) / sizes

@@ -23,7 +23,7 @@ SEARCHED = (
 )
 
 NO_SHARE = "no sampling fraction or weight was given"
-"""Why the links of somebody with a register are not computed."""
+"""Why the links of the register attacker are not computed."""
 
 
 @dataclass(frozen=True, slots=True)

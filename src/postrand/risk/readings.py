@@ -1,22 +1,22 @@
-"""The three attackers that practitioners know: prosecutor, journalist, marketer (El Emam and Dankar 2008)."""
+"""The risk of the informed and of the register attacker: the prosecutor, the journalist and the marketer of others.
+
+These names are of El Emam and Dankar (2008); what is shown has one name for one attacker (docs/notation.md).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
-from postrand.support.showing import outward
+from postrand.support.measure_names import BY_MODEL, BY_WEIGHTS
+from postrand.support.showing import decimal
 
-JOURNALIST = (
-    "several figures are about one attacker, who has a register and does not know who is in the file: the journalist's "
-    "(all records, by a model of the keys), tau2 (sample uniques only, by such a model), and those of 'from weights', "
-    "'individual', 'households', 'advise', 'explain', 'compare' and the dossier (all records, by the weights or the "
-    "sampling fraction alone); all are estimates: give on the largest"
-)
-"""Why several figures of one attacker differ."""
+LINE = "  {:<22}{}"
+"""A line of a report: its name, and what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +27,57 @@ class Reading:
     average: float
     at_risk: float
 
+    def shown(self, records: int) -> str:
+        """Return the figures as text, of a file of so many ``records``."""
+        links, mean, largest = self.average * records, 100 * self.average, 100 * self.highest
+        of_person = f"risk of a person: mean {decimal(mean)}%, largest {decimal(largest)}%"
+        return f"{decimal(links)} right links of all records; {of_person}"
+
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The same file in three readings.
+    """The same file in several readings.
 
-    ``prosecutor`` knows that the target is in the file: ``1/f``. ``journalist`` does not, and looks for anybody:
-    ``E(1/F | f)``. ``marketer`` is the expected share of records that are re-identified when all are linked.
+    ``prosecutor`` is the informed attacker, who knows that the target is in the file: ``1/f``. ``journalist`` is the
+    register attacker, who does not, and looks for anybody: ``E(1/F | f)`` by the model of population frequencies, and
+    ``by_weights`` the same by the weights or the sampling fraction. ``marketer`` is the expected share of records that
+    the register attacker re-identifies by linking all, by the model.
     """
 
     prosecutor: Reading
     journalist: Reading | None
     marketer: float
+    by_weights: Reading | None = None
 
-    def __str__(self) -> str:
-        parts = [
-            ("prosecutor (knows who is in the file)", self.prosecutor),
-            ("journalist (does not)", self.journalist),
-        ]
-        shown = [
-            f"{name} {outward(r.average)} on average, {outward(r.highest)} at most"
-            for name, r in parts
-            if r is not None
-        ]
-        return "; ".join([*shown, f"marketer (share of right links when all are linked) {outward(self.marketer)}"])
+    @property
+    def register(self) -> Reading | None:
+        """The larger figure of each of the two estimates of the register attacker; None without an estimate."""
+        held = [one for one in (self.journalist, self.by_weights) if one is not None]
+        if not held:
+            return None
+        return Reading(*(max(getattr(one, name) for one in held) for name in ("highest", "average", "at_risk")))
+
+    def lines(self, records: int) -> Iterator[str]:
+        """Yield the lines of a report on a file of so many ``records``."""
+        yield LINE.format("informed attacker", self.prosecutor.shown(records))
+        estimates = ((BY_WEIGHTS, self.by_weights), (BY_MODEL, self.journalist))
+        if self.register is not None:
+            yield LINE.format("register attacker", self.register.shown(records))
+            yield from (LINE.format("", f"{name}: {one.shown(records)}") for name, one in estimates if one is not None)
 
 
-def readings(frequency: IntArray, inverse_population: FloatArray | None = None, *, threshold: float = 0.2) -> Readings:
-    """Return the three readings of a file of n records.
+def readings(
+    frequency: IntArray,
+    inverse_population: FloatArray | None = None,
+    *,
+    by_weights: FloatArray | None = None,
+    threshold: float = 0.2,
+) -> Readings:
+    """Return the readings of a file of n records.
 
     ``frequency`` (n,) is the size of each record's class in the file, ``inverse_population`` (n,) each record's
-    ``E(1/F)``; without it the file is taken for the population.
+    ``E(1/F)`` by the model, ``by_weights`` (n,) by the weights; without the first the marketer takes the file for the
+    population.
 
     Examples
     --------
@@ -65,10 +85,11 @@ def readings(frequency: IntArray, inverse_population: FloatArray | None = None, 
     Reading(highest=1.0, average=0.6667, at_risk=1.0)
     """
     own = _reading(1 / np.maximum(frequency, 1), threshold)
+    weighed = None if by_weights is None else _reading(by_weights, threshold)
     if inverse_population is None:
-        return Readings(own, None, own.average)
+        return Readings(own, None, own.average, weighed)
     other = _reading(inverse_population, threshold)
-    return Readings(own, other, other.average)
+    return Readings(own, other, other.average, weighed)
 
 
 def readings_after(claimed: FloatArray, correct: FloatArray, *, threshold: float = 0.2) -> Readings:

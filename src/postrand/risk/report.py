@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,10 @@ import numpy as np
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
-from postrand.risk.readings import JOURNALIST, Readings
+from postrand.risk.readings import Readings
 from postrand.risk.tau import Tau
-from postrand.support.measure_names import keys_alone
-from postrand.support.showing import SMALL, counted, outward, show_whole
+from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone
+from postrand.support.showing import SMALL, counted, decimal, show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,9 @@ class HouseholdRisk:
     def __str__(self) -> str:
         both = [("a member found", self.some), ("all members' keys known", self.joint)]
         told = [
-            f"{what}: mean {outward(one.mean)}, largest {outward(one.largest)}" for what, one in both if one is not None
+            f"{what}: mean {decimal(100 * one.mean)}%, largest {decimal(100 * one.largest)}%"
+            for what, one in both
+            if one is not None
         ]
         return f"{self.households:,} households; {'; '.join(told)}"
 
@@ -77,7 +79,7 @@ class RiskReport:
 
     ``tau1`` is the expected number of sample uniques that are population unique, ``tau2`` the expected number of
     correct matches when each sample unique is matched once; None where neither sampling fraction nor weights were
-    given. ``readings`` has the prosecutor, journalist and marketer of a file that was not perturbed. ``status`` says
+    given. ``readings`` has the informed and the register attacker of a file that was not perturbed. ``status`` says
     whether the model's fit converged. ``records_at`` holds risks of single records and is left out of text, ``repr``
     and ``to_dict``.
     """
@@ -138,6 +140,11 @@ class RiskReport:
             "notes": [*self.notes, *keys_alone(self.key_variables)],
         }
 
+    def _estimates(self) -> Iterator[str]:
+        """Yield what the figures of the register attacker rest on."""
+        if self.readings is not None and self.readings.by_weights is not None:
+            yield OF_WEIGHTS if self.readings.journalist is None else OF_ESTIMATES
+
     def exact(self) -> dict[str, Any]:
         """Return the figures of the file as plain data for JSON, small counts too: internal, unlike :meth:`to_dict`.
 
@@ -183,14 +190,14 @@ class RiskReport:
                 f"  correct matches       {self.tau2_estimate} among the sample uniques (tau2)",
                 f"  model                 {self.model}; {self.status}",
             ]
-        if self.expected_reidentifications is not None:
-            lines.append(f"  from weights          {self.expected_reidentifications:,.1f} expected re-identifications")
+        if self.readings is not None:
+            lines += self.readings.lines(self.records)
+        elif self.expected_reidentifications is not None:
+            links = decimal(self.expected_reidentifications)
+            lines.append(f"  register attacker     {links} right links of all records, {BY_WEIGHTS}")
         if self.households is not None:
             lines.append(f"  households            {self.households}")
-        if self.readings is not None:
-            lines.append(f"  attackers             {self.readings}")
-        told = [JOURNALIST] if self.readings is not None and self.readings.journalist is not None else []
-        told += keys_alone(self.key_variables)
+        told = [*self._estimates(), *keys_alone(self.key_variables)]
         return "\n".join([*lines, *(f"  note: {note}" for note in (*self.notes, *told))])
 
 

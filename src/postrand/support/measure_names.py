@@ -17,10 +17,12 @@ RISK_MEANINGS: Mapping[str, str] = {
     "looking for each by itself; for one who knows the keys of all members together: joint_household_risk",
     "joint_household_risk": "the largest probability that the informed attacker who knows the keys of all members of a "
     "household finds it",
-    "register_matches": "the expected number of right links of the register attacker who links every record",
-    "register_risk": "the largest probability that the register attacker's link of a person is right",
+    "register_matches": "the expected number of right links of the register attacker who links every record, the "
+    "larger of two estimates: by the weights; by a model of population frequencies",
+    "register_risk": "the largest probability that the register attacker's link of a person is right, the larger of "
+    "the same two estimates",
     "register_household_risk": "the largest probability that the register attacker finds at least one member of a "
-    "household",
+    "household, the larger of the same two estimates",
     "register_joint_household_risk": "the largest probability that the register attacker who knows the keys of all "
     "members of a household finds it by keys that stayed the same; one who uses the matrices finds more",
     "tau1": "the expected number of records that are unique in the file and in the population",
@@ -36,8 +38,10 @@ LEARNS = (
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 _LINKED = (
     "Right links are counted in simulated releases; risks and chances are those that the attacker computes, whose mean "
-    "can differ from the links. Largest risks vary by chance. Who assigns all records together may find more than who "
-    "looks for each person by itself: this is not computed."
+    "can differ from the links. Largest risks vary by chance, and are rather too high: who learns from the release "
+    "takes some rare combinations for rarer than they are, the more so the fewer records show them, as where one "
+    "record stands for several. Who assigns all records together may find more than who looks for each person by "
+    "itself: this is not computed."
 )
 OF_TWO = (
     "The informed attacker knows the keys of a person, and that the person is in the file. How frequent combinations "
@@ -45,6 +49,19 @@ OF_TWO = (
     f"the plan each figure is the larger of the two attackers'. {_LINKED}"
 )
 """The same where both knowledges were tried."""
+
+BY_WEIGHTS, BY_MODEL = "by the weights", "by the model of population frequencies"
+"""The two estimates of a figure of the register attacker."""
+OF_ESTIMATES = (
+    "Each figure of the register attacker, and each limit on it, goes by the larger of two estimates: "
+    f"{BY_WEIGHTS} (or the sampling fraction), and {BY_MODEL}."
+)
+"""What the figures of the register attacker rest on; every page that shows them says it."""
+OF_WEIGHTS = (
+    f"The figures of the register attacker are {BY_WEIGHTS} (or the sampling fraction) alone, and can be too low: no "
+    "model of population frequencies was fitted."
+)
+"""The same where the model is too large."""
 
 BY_SIZE = (
     "A household that is alone with its number of members is found at any epsilon, because the release shows this "

@@ -36,6 +36,20 @@ def digits(number: float) -> str:
     return f"{number:.0f}" if _LARGE <= abs(number) < _HUGE else f"{number:.5g}"
 
 
+def decimal(value: float, digits: int = 3) -> str:
+    """Return a number of so many significant digits in plain notation; a dash for what is not known.
+
+    >>> decimal(1234.5), decimal(-0.012345), decimal(math.nan)
+    ('1,234', '−0.0123', '–')
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}".replace("-", "−")
+
+
 def outward(value: float, *, up: bool = True) -> str:
     """Return a figure of risk with three significant digits, rounded up, or down where more is safer.
 

@@ -151,7 +151,7 @@ def advise(
         more += helped(needs, plans, made.at)
     notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
-    if needs.attacker == "list" and fraction is None and not book.with_role("weight"):
+    if needs.attacker == "register" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     notes += attackers_of(plans)
     if fraction is not None:

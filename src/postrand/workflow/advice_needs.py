@@ -14,14 +14,16 @@ from postrand.plan.policy import Policy, Rule
 from postrand.support.measure_names import RISK_MEANINGS, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
-Attacker = Literal["list", "acquaintance", "anyone"]
+Attacker = Literal["register", "informed", "anyone"]
 Use = Literal["tables", "means", "models"]
 
 ATTACKERS: dict[str, str] = {
-    "list": "the register attacker, who has a list of the keys of many persons and does not know who is in the file",
-    "acquaintance": "the informed attacker, who knows the keys of a person and that the person is in the file",
+    "register": "the register attacker, who has a register of the population, and does not know who is in the file",
+    "informed": "the informed attacker, who knows the keys of a person and that the person is in the file",
     "anyone": "anyone, whatever he or she knows of a person",
 }
+EARLIER: dict[str, Attacker] = {"list": "register", "acquaintance": "informed"}
+"""Names of attackers that are read, and no longer written."""
 USES: dict[str, str] = {
     "tables": "tables of one and two variables",
     "means": "means and totals of groups",
@@ -113,7 +115,7 @@ class Needs:
     ``limits``.
     """
 
-    attacker: Attacker = "list"
+    attacker: Attacker = "register"
     limits: tuple[Limit, ...] = (Limit("epsilon", DEFAULT_EPSILON),)
     uses: tuple[Use, ...] = ("tables",)
     precisions: tuple[Precision, ...] = ()
@@ -168,8 +170,8 @@ class Needs:
     def typed(self) -> str:
         """What is asked, as options of a command.
 
-        >>> Needs("acquaintance", (Limit("tau2", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
-        "--attacker acquaintance --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
+        >>> Needs("informed", (Limit("tau2", 3.0),), precisions=(Precision(2.0, ("sex", "area")),)).typed
+        "--attacker informed --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
         """
         parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.asked)]
         parts += [*(("use", one) for one in self.uses), *(("precision", str(one)) for one in self.precisions)]
@@ -215,7 +217,7 @@ def needs_from(
     Examples
     --------
     >>> limits = ["epsilon <= 6", "individual_risk <= .1"]
-    >>> asked = needs_from("acquaintance", limits, ["tables"], ["2 points for sex x area"])
+    >>> asked = needs_from("informed", limits, ["tables"], ["2 points for sex x area"])
     >>> asked.epsilon, [str(limit) for limit in asked.of_file], asked.precisions[0].table
     (6.0, ['individual_risk <= 0.1'], ('sex', 'area'))
     """
@@ -223,7 +225,7 @@ def needs_from(
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
     wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
     named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
-    who = attacker or "list"
+    who = EARLIER.get(attacker or "", attacker or "register")
     problems += _unknown("attacker", [who], ATTACKERS)
     problems += _unknown("use", named, USES)
     raise_all(UsageError, problems)

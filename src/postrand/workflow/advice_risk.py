@@ -68,13 +68,13 @@ class Risks:
 
     τ1 and τ2 take longer than all the rest: measured where a limit names one of them, and of the plans that are shown
     where so many records are alone with their keys that the register attacker's figures are doubted. The register
-    attacker is measured where the attacker has a list, or a limit is about it.
+    attacker is measured where it is asked about, or a limit is about it.
     """
 
     def __init__(self, place: Any, fraction: float | None, needs: Needs) -> None:
         self.place, self.fraction = place, fraction
         self.modelled = any(limit.measure in ("tau1", "tau2") for limit in needs.limits)
-        self.registers = needs.attacker == "list" or any(one.measure.startswith("register") for one in needs.limits)
+        self.registers = needs.attacker == "register" or any(one.measure.startswith("register") for one in needs.limits)
         self._held: dict[Codebook, tuple[TrueFile | None, RiskReport | None]] = {}
         self._known: dict[Codebook, Known] = {}
         self._as_is: dict[Codebook, dict[str, float]] = {}

@@ -60,13 +60,13 @@ BANDS = (
 )
 UPPER = (
     "The risk that is shown is that of an informed attacker, who knows that the person is in the file: no weight or "
-    "sampling fraction is given (--weight, --sampling-fraction). For somebody with a list it is an upper figure."
+    "sampling fraction is given (--weight, --sampling-fraction). For the register attacker it is an upper figure."
 )
 UNFAVOURABLE = (
     "The least favourable shares have about half of the records or more in one combination of the table; where the "
     "records are spread over several, its intervals are narrower."
 )
-FRACTION = "A plan does not keep the sampling fraction; without it, the risk for somebody with a list is not known."
+FRACTION = "A plan does not keep the sampling fraction; without it, the register attacker's risk is not known."
 SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
@@ -217,7 +217,7 @@ def _way(trial: Trial) -> str:
 
 
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield what a reader must know of the informed attacker, once, or with the numbers of the plans where it differs.
+    """Yield what a reader must know of the attackers, once, or with the numbers of the plans where it differs.
 
     Of some plans one knowledge is tried, of others two: their right links are then no fair comparison.
     """

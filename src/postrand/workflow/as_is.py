@@ -11,13 +11,13 @@ from postrand.errors import PostrandError
 from postrand.formats import Source
 from postrand.formats.base import WrappedSource
 from postrand.recoding import Recode
-from postrand.risk.cells import FloatArray
+from postrand.risk.cells import FloatArray, class_sizes
 from postrand.risk.data import code_column, key_codes, numeric, read_columns
 from postrand.risk.exposure import TrueFile
 from postrand.risk.weights import check_weights
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_columns
 
-NO_TAU = "τ1 and τ2 before recoding are not computed: the many values of the keys there would need a model of their own"
+NO_TAU = "τ1 and τ2 are computed of the recoded keys alone, not of the file as it is"
 NOT_AT_HAND = (
     "the risk in the file as it is, before recoding, is not computed: columns there cannot be read as keys, or have "
     "too many values"
@@ -25,7 +25,7 @@ NOT_AT_HAND = (
 
 NO_REGISTER = (
     "the register attacker's figures before recoding are not computed: most records there are alone with their keys, "
-    "and by the weights alone the figures would be far too low; up to all can be found: give a board that"
+    "and estimates would be far too low; up to all can be found: give a board that"
 )
 SPARSE = 0.6
 """Of a file in which the mean of 1/f is more, f the records with the same keys, weights do not tell the register's."""
@@ -35,7 +35,7 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
     """Return the measures of the file before its keys and weights are recoded, by their codes; {} where none is.
 
     ``source`` is recoded by the codebook, ``truth`` is what it holds. A value of the file counts as it stands there.
-    τ1 and τ2 are left out: they need a model of their own; so is the register attacker where the file is sparse, see
+    τ1 and τ2 are left out; so is the register attacker where the file is sparse, see
     :data:`SPARSE`. {} too where the columns cannot be read, or have too many
     values for a key.
     """
@@ -45,9 +45,9 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
         first = _unrecoded(source, truth, codebook)
     except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not computed
         return {}
-    found = {one.code: one.before for one in _figures(first) if one.before is not None}
-    is_sparse = found["individual_risk"] > SPARSE
-    return {code: value for code, value in found.items() if not (is_sparse and code.startswith("register"))}
+    if class_sizes(first.keys).size > SPARSE * first.keys.records:
+        first = dataclasses.replace(first, weights=None)
+    return {one.code: one.before for one in _figures(first) if one.before is not None}
 
 
 def _figures(first: TrueFile) -> Sequence[RiskFigure]:

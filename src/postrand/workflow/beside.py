@@ -27,8 +27,8 @@ from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 
 NOT_MEASURED = (
-    "of a file with suppressed values, neither households nor τ are measured, nor who is found of the persons that are "
-    "alone with their keys before"
+    "of a file with suppressed values, households are not measured, nor who is found of the persons that are alone "
+    "with their keys before"
 )
 NO_RECORD = "no record shows all of its variables"
 BIASED = (
@@ -38,7 +38,7 @@ BIASED = (
 NOT_ALL = f"What else is not claimed: {WORDS} in its folder."
 KNOWN = (
     "Its risks are those of attackers who can tell in which class a person's record is, and not which record of the "
-    "class it is."
+    "class it is. Those of the register attacker are rather too high: a suppressed value counts as a value of its own."
 )
 
 
@@ -168,14 +168,17 @@ def _risks(released: TrueFile) -> tuple[RiskFigure, ...]:
     """Return what attackers find in a file as it is: of a class with f records, each with chance 1 / f."""
     found = released.exposure()
     figures = (*exposure_figures(found, found, ""), *class_figures(released.keys, [released.keys], ""))
-    return tuple(one for one in figures if one.code != "correct_matches_uniques")  # of the file's own uniques
+    held = tuple(one for one in figures if one.code != "correct_matches_uniques")  # of the file's own uniques
+    is_alone = next(one.before == 1 for one in held if one.code == "k")
+    none = () if is_alone else tuple(RiskFigure(code, "", 0.0, 0.0, "records") for code in ("tau1", "tau2"))
+    return (*held, *none)  # both count links to records that are alone in what is released
 
 
 def _with_after(one: RiskFigure, found: RiskFigure | None) -> RiskFigure:
     """Return a measure of the plan's file with the side after of a file with suppressed values."""
     if found is None or found.after is None:
         return replace(one, after=None, why=one.why if one.before is None else NOT_MEASURED, shares=(), of_two=False)
-    return replace(one, after=found.after, why="", shares=(), of_two=False)
+    return replace(one, after=found.after, why="", shares=(), of_two=found.of_two)
 
 
 def _worth(true: KeyCodes, released: KeyCodes, names: tuple[str, ...], codebook: Codebook) -> TableWorth:

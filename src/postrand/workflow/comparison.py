@@ -184,7 +184,7 @@ class PlanFigures:
     def knowledge(self) -> tuple[str, ...]:
         """Which side the figures of the informed attacker are on, and why one can be certain."""
         if not self.is_perturbed:
-            return ()
+            return attackers([one for one in self.risks if one.code.startswith("register")])
         whole = self.risk("joint_household_risk_largest")
         is_sure = whole is not None and whole.after is not None and whole.after >= 1
         return (*attackers(self.risks), *[self.words(BY_SIZE)] * is_sure)

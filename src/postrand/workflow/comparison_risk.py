@@ -24,7 +24,7 @@ from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
-from postrand.support.measure_names import LEARNT, learns
+from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_WEIGHTS, learns
 from postrand.support.showing import few
 from postrand.support.warned import hushed
 
@@ -114,7 +114,8 @@ class RiskFigure:
 
     ``code`` names it in policies and JSON. ``unit``: ``records``, ``share`` (0 to 1) or ``records in a class``.
     ``shares`` are, for each level, the shares of persons or households above it before and after; for k, for each size,
-    those of the records in smaller classes. ``of_two``: after is the larger of two knowledges of the informed attacker.
+    those of the records in smaller classes. ``of_two``: after is the larger of two knowledges of the informed attacker;
+    of the register attacker, before and after are the larger of two estimates.
     ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
     """
@@ -150,8 +151,16 @@ class RiskFigure:
 
 
 def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
-    """Return what a reader of these figures must know of the informed attacker; () where none is of that attacker."""
-    return learns({one.code: one.after for one in risks}, any(one.of_two for one in risks))
+    """Return what a reader of these figures must know of the attackers; () where none of the figures is known."""
+    informed, register = ([one for one in risks if _of_register(one.code) == which] for which in (False, True))
+    told = learns({one.code: one.after for one in informed}, any(one.of_two for one in informed))
+    if not any(one.before is not None for one in register):
+        return told
+    return (*told, OF_ESTIMATES if any(one.of_two for one in register) else OF_WEIGHTS)
+
+
+def _of_register(code: str) -> bool:
+    return code.startswith("register")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,11 +259,15 @@ def exposure_figures(
     """
     told = {NO_SHARE: no_share}
 
+    def is_of_two(code: str) -> bool:
+        if _of_register(code):
+            return before.of_estimates
+        return code in LEARNT and after is not None and after.file.of_two
+
     def figure(code: str, measure: str, value: Callable[[Exposure], float | None], none: str) -> RiskFigure:
         held = value(before)
         later = None if after is None else value(after)
-        of_two = later is not None and code in LEARNT and after is not None and after.file.of_two
-        return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=of_two)
+        return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=is_of_two(code))
 
     yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
     text = "Expected correct matches, informed attacker, sample uniques"
@@ -267,8 +280,7 @@ def exposure_figures(
             sides = _part(first, part), _part(later, part)
             reason = none if first is None else why
             shares = () if part or first is None else _shares(first, later)
-            of_two = code in LEARNT and after is not None and after.file.of_two
-            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares, of_two)
+            yield RiskFigure(f"{code}{part}", f"{who}: {words}", *sides, "share", reason, shares, is_of_two(code))
     text = "Expected correct matches, register attacker, all records"
     yield figure("register_matches", text, lambda e: e.register_expected, no_share)
 

@@ -51,11 +51,10 @@ MEASURES = {
 """The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
 ONE = "informed attacker, who knows the keys of each person, and looks for one at a time"
 MEMBERS = "informed attacker, who knows the keys of all members of a household together"
-LISTS = "register attacker, who does not know who is in the file"
+LISTS = "register attacker, who has a register of the population, and does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 INFORMED = "The informed attacker also has the matrices, and links a person to the most likely record."
-REGISTER = "The register attacker has a register of the population, and does not know who is in the file."
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
     "unperturbed columns that both have link the records of a person. How many can be linked is not measured."
@@ -203,8 +202,6 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     if alone is not None and alone.before is not None:
         share = _percent(alone.before)
         yield f"Before means {figures.before_is}: there, {share} of the records are alone with their keys."
-    if codes & REGISTERED:
-        yield REGISTER
 
 
 def _kind(code: str) -> str:

@@ -26,7 +26,7 @@ Row = dict[str, object]
 
 CAPTION = (
     "Two attackers. The register attacker has a register of the population and looks for any person, but does not know "
-    "who is in the file. τ1, τ2 and the risk from weights are about this attacker. The informed attacker knows the "
+    "who is in the file. τ1 and τ2 are about this attacker too. The informed attacker knows the "
     "true keys of persons and that each of them is in the file, the matrices, and the released file. They link each "
     "person to the released record with the largest posterior probability. This attacker is the stronger one.",
     "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
@@ -201,8 +201,9 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
         "Expected right links, register attacker, all records",
         lambda e: "" if e.register_expected is None else decimal(e.register_expected),
         "The sum over all records of the mean of 1/F. F is the number of persons in the population with the same keys: "
-        "it is not known, and its law, given the records of the file with these keys, is a negative binomial one that "
-        "follows from the weights, or from the sampling fraction where one was given (Benedetti and Franconi 1998). "
+        "it is not known. By the weights, or the sampling fraction where one was given, its law is a negative binomial "
+        "one (Benedetti and Franconi 1998); by the model of population frequencies it is a Poisson one, whose mean the "
+        "two-way log-linear model of the keys tells. The larger sum is shown, and so it is of every figure below. "
         "After perturbation: that mean times the probability that all keys stayed the same.",
     )
     yield (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postrand.workflow.comparison_risk import RiskFigure
 
 DOUBTED = (
-    "by the weights alone it can be much too low, because many records are alone with their keys, and its upper bound, "
+    "it is an estimate that can be much too low, because many records are alone with their keys, and its upper bound, "
     "as if nobody outside the file had the keys of a record, is above the limit"
 )
 """Why a limit on a figure that can be too low is neither met nor broken."""

@@ -120,7 +120,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         persons = "Persons of one household add up: k of them have k times the epsilon of a person."
         yield persons if figures.person else members_in_words(figures.epsilon, None)
     keys = ", ".join(v.name for v in plan.codebook.with_role("key") if v.is_categorical)
-    who = f"Somebody who knows {keys} of each person, and that the person is in the file,"
+    who = f"The informed attacker, who knows {keys} of each person, and that the person is in the file,"
     yield from _risk(figures, "correct_matches", f"{who} finds the record of")
     said = figures.words
     who = said("Of 100 households, such an attacker, who knows this of one person at a time,")
@@ -129,13 +129,15 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "joint_household_risk", f"{said('Of 100 households')}, an attacker {who}")
     who = "The chance of the one who looks for all of them together is above 20% for"
     yield from _risk(figures, "joint_household_risk_above", who, said("households"))
-    who = "Somebody with a register of the population, who does not know who is in the file and links every record,"
+    who = "The register attacker, who has a register of the population, does not know who is in the file and links "
+    who += "every record,"
     yield from _risk(figures, "register_matches", f"{who} is right for")
-    who = "Somebody with such a register, who links only the records that are unique in the file (τ2), is right for"
+    who = "The register attacker who links only the records that are unique in the file (τ2) is right for"
     yield from _risk(figures, "tau2", who)
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
-    yield from figures.attackers
+    yield from figures.only_keys
+    yield from [" ".join(figures.knowledge)] * bool(figures.knowledge)
     yield (
         "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
         "on links are for these attackers only."

@@ -15,8 +15,8 @@ _CLASSES = (
 _MOVED = "a person may be easier to find than before where others were moved away"
 _DISAGREE = (
     "For the register attacker two estimates contradict each other: {where} the matches among sample uniques (τ2) are "
-    "more than those of all records, of which they are a part. Neither of their models (weights or the sampling "
-    "fraction; a log-linear model of the keys) is the truth. Give a board the larger of each side alone: {larger}."
+    "more than those of all records, of which they are a part. Neither is the truth. Give a board the larger of each "
+    "side alone: {larger}."
 )
 _UNIQUE_AFTER = " After a plan τ2 counts only links to records that are unique in what is released."
 TAU_OF_COARSER = (
@@ -25,10 +25,10 @@ TAU_OF_COARSER = (
 )
 _ROUNDED = (
     "{which}: larger in the recoded file than in the file as it is, because a recode made some weights smaller, and "
-    "who has a smaller weight seems to stand for fewer others."
+    "who has a smaller weight seems to stand for fewer others, or because the model is fitted anew to the recoded keys."
 )
 _BY_WEIGHTS = (
-    "The register attacker's figures rest on the weights alone, and can be much too low: many records are alone with "
+    "The register attacker's figures are estimates that can be much too low: many records are alone with "
     "their keys, and who is alone in the file is often alone in the population. Give a board the informed attacker's "
     "figures in their place: they take who is alone in the file as alone in the population. A limit on the register "
     "attacker's is met only if it also were where nobody outside the file had the keys of a record."

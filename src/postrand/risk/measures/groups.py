@@ -9,6 +9,7 @@ from postrand.errors import PostrandError, UsageError, sentence
 from postrand.risk.file import RiskFile
 from postrand.risk.groups import split
 from postrand.risk.measures.base import Cost, Count, Fact, Measured, require
+from postrand.support.measure_names import BY_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Groups:
             row |= {"Records": Count(one.records), "Sample uniques": Count(one.sample_uniques)}
             row["Share"] = one.sample_uniques / one.records if one.records >= 20 else None
             if one.expected_reidentifications is not None:
-                row["Expected correct matches, register attacker"] = one.expected_reidentifications
+                row[f"Expected correct matches, register attacker, {BY_WEIGHTS}"] = one.expected_reidentifications
             table.append(row)
         facts = (Fact("groups", f"Groups of {by}", len(table)),)
         chosen = f"no variable to group by was named: {by} is the first sensitive one"

@@ -24,6 +24,7 @@ from postrand.risk.measures.base import (
     wildcards,
 )
 from postrand.risk.weights import household_risk, whole_household_risk
+from postrand.support.measure_names import BY_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class HouseholdRisk:
     threshold: float = HIGH
 
     name: ClassVar[str] = "households"
-    title: ClassVar[str] = "Risk of households"
+    title: ClassVar[str] = f"Risk of households, {BY_WEIGHTS}"
     meaning: ClassVar[str] = "The probability that at least one member of a household is found, and that all are."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9

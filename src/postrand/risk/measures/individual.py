@@ -18,6 +18,7 @@ from postrand.risk.measures.base import (
     spread,
     wildcards,
 )
+from postrand.support.measure_names import BY_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class IndividualRisk:
     threshold: float = HIGH
 
     name: ClassVar[str] = "individual"
-    title: ClassVar[str] = "Risk of persons"
+    title: ClassVar[str] = f"Risk of persons, {BY_WEIGHTS}"
     meaning: ClassVar[str] = "The probability that a link of a record to a person of the population is correct."
     cost: ClassVar[Cost] = "counts"
     tolerance: ClassVar[float] = 1e-9
@@ -52,7 +53,7 @@ class IndividualRisk:
         risk = file.individual()
         expected = Fact(
             "expected",
-            "Expected correct matches, register attacker",
+            f"Expected correct matches, register attacker, {BY_WEIGHTS}",
             float(risk.sum()),
             "When each record is linked with a person of the population that has its key values: the sum of the risks.",
         )
