@@ -20,7 +20,7 @@ Use = Literal["tables", "means", "models"]
 ATTACKERS: dict[str, str] = {
     "list": "the register attacker, who has a list of the keys of many persons and does not know who is in the file",
     "acquaintance": "the informed attacker, who knows the keys of a person and that the person is in the file",
-    "anyone": "anyone, whatever he or she knows of a person",
+    "anyone": "anyone, whatever he or she knows of a person; sensitive and other variables are perturbed too",
 }
 USES: dict[str, str] = {
     "tables": "tables of one and two variables",

@@ -46,7 +46,7 @@ BOTH = ", which both worths must reach"
 CHANGES = {
     NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
     "larger epsilon",
-    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer of them"),
+    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
 }
 """What changes a measure, by the beginning of its name, where a rule on it is not met."""
 A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
