@@ -49,7 +49,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "uses",
             multiple=True,
             metavar="USE",
-            help="What analysts will do: tables, means or models; can be repeated. Default: tables.",
+            help="What analysts will do: tables, means or models, or a regression by name, such as "
+            "'model pay ~ sex + age', for which a split is then designed; can be repeated. Default: tables.",
         ),
         click.option(
             "--precision",
