@@ -21,6 +21,7 @@ from postrand.report.table_worth import EQUAL
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import designed
 from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_text import next_steps
 from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import start
@@ -259,3 +260,18 @@ def test_a_regression_that_no_plan_can_have_is_refused(tmp_path: Path, use: str,
     book = Codebook(tuple(Variable(name, "drop" if name == "e" else "key", ("0", "1")) for name in "ade"))
     with pytest.raises(UsageError, match=re.escape(said)):
         advise(tmp_path / "s.parquet", book, needs_from("list", (), [use]), tmp_path / "out")
+
+
+def test_tune_is_named_where_a_plan_of_blocks_is_shown(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 1000
+    held = {name: rng.integers(0, 3, n).astype(str) for name in "abcde"}
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    book = Codebook(tuple(Variable(name, "key", ("0", "1", "2")) for name in "abcde"))
+    needs = needs_from("acquaintance", ["epsilon <= 6", "individual_risk <= 0.002"])
+    plans = advise(tmp_path / "s.parquet", book, needs, tmp_path / "out").plans
+    splits = [one for one in plans if one.trial.plan.split is not None]
+    assert 0 < len(splits) < len(plans)
+    assert "postrand tune --plan" in " ".join(next_steps(needs, plans))
+    told = " ".join(next_steps(needs, splits))
+    assert "Or ask for a smaller epsilon" in told
+    assert "postrand tune --plan" not in told
