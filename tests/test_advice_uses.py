@@ -1,5 +1,7 @@
 """What ``postrand advise`` says of the questions that a plan's release answers, against what the estimators do."""
 
+import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,14 @@ from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.errors import DataError, EstimationError, UsageError
-from postrand.workflow.advice_uses import verdicts
+from postrand.estimate import expected_precision
+from postrand.plan import load_plan
+from postrand.report.table_worth import EQUAL
+from postrand.workflow.advice import advise
+from postrand.workflow.advice_choice import designed
+from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_text import next_steps
+from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import start
 from postrand.workflow.explanation import explain
@@ -182,3 +191,87 @@ def test_a_response_without_numbers_is_refused_with_the_way_out() -> None:
     assert "use family 'multinomial', or ask for a table" in str(error.value)
     with pytest.raises(DataError, match=r"categories of sex are no numbers.*use family 'logistic', or ask for a table"):
         estimate.regression("sex ~ hours", frame, law, "linear")
+
+
+def worth(law: pr.Mechanism, names: tuple[str, ...], records: int) -> float:
+    return expected_precision(law, names, records, EQUAL.law(names)).effective_sample_size
+
+
+def test_models_of_a_split_are_told_with_what_their_records_are_worth(tmp_path: Path) -> None:
+    made = plan(tmp_path, SPLIT)
+    law = designed(made)
+    (told,) = verdicts(made, ["models"], law, Estimated(4000))
+    assert told.is_met
+    threes = [worth(law, names, 4000) for names in itertools.combinations(law.variables, 3)]
+    assert (
+        f"worth {min(threes):,.0f} to {max(threes):,.0f} unperturbed ones" in str(told).partition("with three, by")[2]
+    )
+    assert "; with four, by" in str(told)
+    assert "a table in the workload of [split], as with --use 'model pay ~ sex + age'" in str(told)
+    most = max(worth(law, names, 4000) for names in itertools.combinations(law.variables, 2))
+    (few,) = verdicts(made, ["models"], law, Estimated(int(99 * 4000 / most)))
+    assert not few.is_met
+    assert re.match(r"models: NOT met \(on the records .* two perturbed ones, by about .*, of little use; ", str(few))
+
+
+def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 3000
+    held = {name: rng.integers(0, 3, n).astype(str) for name in "abcdefg"}
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    book = Codebook(tuple(Variable(name, "key", ("0", "1", "2")) for name in "abcdefg"))
+    found = {}
+    for use in ("models", "model d ~ C(b) + a*c"):
+        needs = needs_from("acquaintance", ["epsilon <= 4"], [use])
+        found[use] = advise(tmp_path / "s.parquet", book, needs, tmp_path / use[:6].strip())
+    usual, own = (next(one for one in given.plans if one.trial.plan.split) for given in found.values())
+    law = designed(load_plan(own.path))
+    four = worth(law, ("a", "b", "c", "d"), n)
+    assert four > 2 * worth(usual.trial.mechanism, ("a", "b", "c", "d"), n)
+    few = advise(
+        tmp_path / "s.parquet", book, needs_from("acquaintance", ["epsilon <= 3"], ["models"]), tmp_path / "few"
+    )
+    split = next(one.trial.mechanism.split for one in few.plans if one.trial.mechanism.split)
+    assert all(len(one.variables) < 4 for one in split.subsets)
+    assert "; with four, by none (" in few.text()
+    assert four > 100
+    said = (
+        f"  Asked: model d ~ b + a + c: met (records that show its perturbed variables are worth {four:.0f} unperturbed"
+    )
+    assert said in found["model d ~ C(b) + a*c"].text()
+    assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()
+    assert own.trial.plan.split is not None
+    assert {"table": ["a", "b", "c", "d"], "weight": 21.0} in own.trial.data["split"]["workload"]
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        ("model d ~ log(a)", "a model is not of the form that is wanted; got 'model d ~ log(a)'"),
+        ("model d ~ 1", "a model is not of the form that is wanted"),
+        ("model d ~ f", "a model has f, which the codebook does not have"),
+        ("model d ~ e", "the use 'model d ~ e': not answered: e is not released"),
+    ],
+)
+def test_a_regression_that_no_plan_can_have_is_refused(tmp_path: Path, use: str, said: str) -> None:
+    rng, n = np.random.default_rng(2), 300
+    pa.parquet.write_table(
+        pa.table({name: rng.integers(0, 2, n).astype(str) for name in "ade"}), tmp_path / "s.parquet"
+    )
+    book = Codebook(tuple(Variable(name, "drop" if name == "e" else "key", ("0", "1")) for name in "ade"))
+    with pytest.raises(UsageError, match=re.escape(said)):
+        advise(tmp_path / "s.parquet", book, needs_from("list", (), [use]), tmp_path / "out")
+
+
+def test_tune_is_named_where_a_plan_of_blocks_is_shown(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 1000
+    held = {name: rng.integers(0, 3, n).astype(str) for name in "abcde"}
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    book = Codebook(tuple(Variable(name, "key", ("0", "1", "2")) for name in "abcde"))
+    needs = needs_from("acquaintance", ["epsilon <= 6", "individual_risk <= 0.002"])
+    plans = advise(tmp_path / "s.parquet", book, needs, tmp_path / "out").plans
+    splits = [one for one in plans if one.trial.plan.split is not None]
+    assert 0 < len(splits) < len(plans)
+    assert "postrand tune --plan" in " ".join(next_steps(needs, plans))
+    told = " ".join(next_steps(needs, splits))
+    assert "Or ask for a smaller epsilon" in told
+    assert "postrand tune --plan" not in told

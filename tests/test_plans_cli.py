@@ -121,7 +121,7 @@ def test_what_unperturbed_columns_reveal_is_explained(folder, tmp_path):
 def test_the_example_of_the_page_is_a_policy_that_works(folder, tmp_path):
     example, section = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)
-    assert len(load_policy(tmp_path / "policy.toml").rules) == 7
+    assert len(load_policy(tmp_path / "policy.toml").rules) == 8
     found = call("check", "--plan", folder / "plan.toml", "--policy", tmp_path / "policy.toml")
     assert found.exit_code == 11
     assert "Release policy 2026" in found.output

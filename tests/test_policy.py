@@ -18,8 +18,10 @@ from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEANS, MEASURES, load_policy, policy_from_dict
 from postrand.report.table_worth import SHARED, TableWorth, mean_cell, two_way_lines, worth_line, worth_rows
 from postrand.risk.informed import LEVELS
+from postrand.support.unit_wordings import of_persons
 from postrand.workflow.comparison import figures_of
-from postrand.workflow.comparison_risk import NO_HOUSEHOLD
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED
+from postrand.workflow.dossier_decision import _checks
 from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
@@ -602,3 +604,45 @@ def test_a_policy_limits_the_level_of_a_household(figures):
     assert not found.is_met
     assert found.row()["Result"].endswith("Next: name it in the plan: [unit] household = ...")
     assert verdict(figures, measure="person_epsilon", at_most=4).step == "name it in the plan: [unit] person = ..."
+    split = "or a split that one random member of each household shows ([split] unit = 'household')"
+    step = f"a smaller epsilon ([unit] epsilon sets it); {split}"
+    assert verdict(figures, measure="household_epsilon", at_most=3.99).step == step
+    (problem,) = check_policy(figures, policy_from_dict({"rules": [{**rule, "at_most": 3}]})).problems()
+    assert f"Next: {step}" in problem
+    once = dataclasses.replace(figures, unit_epsilon={"household": figures.epsilon})
+    assert verdict(once, measure="household_epsilon", at_most=1).step == "a smaller epsilon ([unit] epsilon sets it)"
+    persons = dataclasses.replace(figures, words=of_persons)
+    said = verdict(persons, measure="household_epsilon", at_most=3).step
+    assert said.endswith("or a split that one random record of each person shows ([split] unit = 'household')")
+
+
+def test_rules_on_households_that_are_met_say_who_finds_more(figures):
+    """One who knows all members of a household can find it where none of its members is found alone."""
+    risks = [one for one in figures.risks if "household_risk" not in one.code]
+    usual = next(one for one in figures.risks if one.code == "household_risk")
+    alone = dataclasses.replace(usual, shares=((0.2, 0.4, 0.0),))
+    together = dataclasses.replace(figures.risk("joint_household_risk"), shares=((0.2, 0.4, 0.1),))
+    plan = dataclasses.replace(figures, risks=(*risks, alone, together))
+
+    def apart(plan, *measures):
+        rules = [{"measure": one, "at_most": 0.2} for one in measures]
+        return check_policy(plan, policy_from_dict({"rules": rules})).apart
+
+    assert apart(plan, "household_risk").startswith("the rules on households are about attackers who look for one")
+    assert apart(plan, "household_risk", "joint_household_risk") == apart(plan, "individual_risk") == ""
+    within = dataclasses.replace(together, shares=((0.2, 0.4, 0.0),))
+    assert apart(dataclasses.replace(plan, risks=(*risks, alone, within)), "household_risk") == ""
+    unknown = dataclasses.replace(together, shares=((0.2, 0.4, None),))
+    assert apart(dataclasses.replace(plan, risks=(*risks, alone, unknown)), "household_risk") == ""
+    checked = check_policy(plan, policy_from_dict({"rules": [{"measure": "household_risk", "at_most": 0.2}]}))
+    (said, _) = _checks(checked)
+    assert "all 1 rules are met" in said
+    assert said.endswith(f"; but {checked.apart}.")
+
+
+def test_a_rule_that_is_not_met_says_which_before_where_keys_are_recoded(figures):
+    rules = policy_from_dict({"rules": [{"measure": "correct_matches", "at_most": 0.5}]})
+    made = check_policy(figures, rules)
+    plain, recoded = ([*_checks(dataclasses.replace(made, before_is=one))][1] for one in (AS_IS, RECODED))
+    assert f", before {made.verdicts[0].before}, after" in plain
+    assert f", before (recoded, not perturbed) {made.verdicts[0].before}, after" in recoded

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from postrand import Codebook, Mechanism, Variable, estimate
 from postrand.errors import UsageError
 from postrand.estimate.nominal import limit_warnings
 from postrand.estimate.regression_formula import amounts_of
+from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_terms import amount_notes, answers_first, is_measured, reference_notes
+from postrand.estimate.result import SHOWING
 from postrand.mechanism import Block, Split
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.recoding import Recode
@@ -227,6 +230,22 @@ def test_recoded_limits_are_told_as_python_does(tmp_path: Path) -> None:
     *told, amounts = json.loads((tmp_path / "told.json").read_text("utf-8"))
     assert told == wanted
     assert sorted(amounts) == amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
+
+
+@pytest.mark.r
+def test_a_coefficient_without_information_has_the_cure_of_python(tmp_path: Path) -> None:
+    nan = np.full((1, 1), np.nan)
+    given: Any = {"covariance": nan, "pivot": SimpleNamespace(bounds=lambda value, level: (-np.inf, np.inf))}
+    given |= {"log_likelihood": None, "records": 1234, "dropped": 0, "perturbed": ("sex",)}
+    script = """
+        records <- list(list(split = FALSE, kept = 1:1234), list(split = TRUE, kept = 1:1234))
+        writeLines(jsonlite::toJSON(lapply(records, cure_of), auto_unbox = TRUE), "told.json")
+    """
+    run_r(tmp_path, script)
+    told = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    for method, cure in zip(("equations", f"equations, {SHOWING}"), told, strict=True):
+        found = Regression("y ~ sex", "linear", ("sex",), np.zeros(1), method=method, **given)
+        assert found.warnings[0].endswith(f"too wide to use. {cure}")
 
 
 @pytest.mark.r

@@ -221,4 +221,4 @@ def test_three_variables_of_a_split_are_told_with_the_records_that_show_them(pla
     assert f"- T{said[0][1:]}." in run("explain", tmp_path / "p/plan-1.toml")
     pairs = [sum(p for names, p in law if {a, b} <= names) for a in "abcde" for b in "abcde" if a < b]
     on = "models: met on the records that show all variables of the model: with two perturbed ones, by about"
-    assert f"  Asked: {on} {2000 * min(pairs):,.0f} to {2000 * max(pairs):,.0f} of 2,000 records (" in told
+    assert f"  Asked: {on} {2000 * min(pairs):,.0f} to {2000 * max(pairs):,.0f} of 2,000 records, worth " in told

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import subprocess
 from collections.abc import Mapping
 from fractions import Fraction
@@ -527,6 +528,18 @@ def test_a_regression_needs_a_subset_with_all_of_its_variables() -> None:
     ):
         with pytest.raises(EstimationError, match="no record shows all variables of the table"):
             ask()
+
+
+def test_a_coefficient_that_few_records_show_is_told_with_the_workload() -> None:
+    found = estimate.regression("pay ~ C(age)", released(4, 60), law_of(), "linear")
+    assert any(found.silent)
+    said = f"{found.records:,} records show all variables of the model. Use fewer of them, or ask for a release whose "
+    assert f"{said}split has them as a table in its workload" in found.warnings[0]
+    assert "Merge categories" not in found.warnings[0]
+    with pytest.raises(EstimationError, match="no single stable root") as refused:
+        estimate.regression("ill ~ C(age) + town", released(3, 60), law_of(), "logistic")
+    assert "ask for a release whose split has them as a table in its workload" in str(refused.value)
+    assert re.search(r"got no root from any start, and \d+ records that show all variables", str(refused.value))
 
 
 def test_what_has_no_estimator_on_a_split_says_what_to_use() -> None:

@@ -173,7 +173,7 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   limits <- limit_warnings(release, c(amount, amounts_of(formula)), "regression")
   unknown <- if (any(silent)) {
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
-           ": the interval is unbounded or too wide to use. Merge categories, or leave the term out.")
+           ": the interval is unbounded or too wide to use. ", cure_of(records))
   }
   named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]))
   notes <- c(named, reference_notes(release, asked[-1]), amount_notes(formula, release), limits, unknown)
@@ -183,6 +183,13 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   named <- c(asked[1], sort(asked[-1], method = "radix"))
   estimate_of(release, labels, as.vector(theta), z, records, sampling, named, what, ends, notes = notes,
               more = list(p_value = pivot_test(pivot)), response = asked[1])
+}
+
+# What to do about a coefficient of which the release has no information.
+cure_of <- function(records) {
+  if (!records$split) return("Merge categories, or leave the term out.")
+  paste0(format(length(records$kept), big.mark = ","), " records show all variables of the model. Use fewer of them, ",
+         "or ask for a release whose split has them as a table in its workload, which more records then show.")
 }
 
 # Degrees of freedom that match the kurtosis of the influences (Satterthwaite).

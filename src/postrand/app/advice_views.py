@@ -126,7 +126,7 @@ def _beside(plans: Sequence[Advised]) -> Tag:
         if any(found):
             told_worth = ["not known" if one is None else one for one in found]
             rows.append(_row(f"Tables of {words}: effective records, {MEAN}", told_worth))
-    little = [of_little_use((*plan.figures.one_way, *plan.figures.pairs)) for plan in plans]
+    little = [of_little_use(plan.figures.one_way, plan.figures.pairs) for plan in plans]
     rows += [_row(f"Of little use: {LITTLE}", [one or "none" for one in little])] if any(little) else []
     asked = [one.text for one in plans[0].asked] if plans else []
     for k, text in enumerate(asked):

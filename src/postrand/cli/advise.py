@@ -31,7 +31,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--attacker",
             metavar="WHO",
-            help="Who might attack: the register or the informed attacker, or anyone. Default: register.",
+            help="Who might attack: the register or the informed attacker, or anyone. With anyone, sensitive and other "
+            "variables are perturbed too; figures of risk still count the keys alone as known. Default: register.",
         ),
         click.option(
             "--limit",
@@ -48,7 +49,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "uses",
             multiple=True,
             metavar="USE",
-            help="What analysts will do: tables, means or models; can be repeated. Default: tables.",
+            help="What analysts will do: tables, means or models, or a regression by name, such as "
+            "'model pay ~ sex + age', for which a split is then designed; can be repeated. Default: tables.",
         ),
         click.option(
             "--precision",
@@ -91,7 +93,7 @@ def unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("file", type=SOURCE)
 @click.option("--codebook", type=FILE, help="codebook.toml of FILE; without it, the codebook is inferred.")
 @keys_option()
-@click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
+@click.option("--sensitive", metavar="A,B", help="Sensitive variables: the role alone does not perturb them.")
 @click.option("--other", metavar="A,B", help="Other variables to release; '*' for all other variables.")
 @click.option("--drop", metavar="A,B", help="Variables that are not released. Default: all that are not named.")
 @click.option("--record-key", metavar="ID", help="Column with a unique number of each record.")

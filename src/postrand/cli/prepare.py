@@ -57,7 +57,7 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--password-from", metavar="VARIABLE", help="Environment variable that contains the password.")
 @click.option("--out", type=FOLDER, default=".", show_default=True, help="Folder for codebook.toml and plan.toml.")
 @keys_option()
-@click.option("--sensitive", metavar="A,B", help="Sensitive variables.")
+@click.option("--sensitive", metavar="A,B", help="Sensitive variables: the role alone does not perturb them.")
 @click.option("--other", metavar="A,B", help="Variables released without perturbation; '*' for all other variables.")
 @click.option("--drop", metavar="A,B", help="Variables that are not released; '*' for all other variables.")
 @click.option(

@@ -18,6 +18,8 @@ from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_linear import normal_of
 from postrand.estimate.regression_moments import Records, records_of
 from postrand.estimate.regression_weakest import weakest
+from postrand.estimate.result import OF_WORKLOAD
+from postrand.estimate.split_axis import split_axes
 
 MAX_STEPS = 60
 HALVINGS = 30
@@ -345,6 +347,9 @@ def _no_root(got: str, data: Data | None, records: Records) -> EstimationError:
     if named:
         what += f", least of {', '.join(named)}"
         fix = "merge categories, these first, or leave their variable out; else "
+    if data is not None and split_axes(data.axes):
+        got += f", and {data.table.num_rows:,} records that show all variables"
+        fix += f"ask for {OF_WORKLOAD}, "
     return EstimationError(sentence(what, got=got, fix=fix + WAY_OUT))
 
 

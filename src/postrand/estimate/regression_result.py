@@ -13,7 +13,7 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_intervals import Pivot
-from postrand.estimate.result import Part, counted, errors_include, format_rows
+from postrand.estimate.result import OF_WORKLOAD, SHOWING, Part, counted, errors_include, format_rows
 from postrand.support.showing import show_whole
 
 MEANINGLESS = 10.0
@@ -129,7 +129,7 @@ class Regression:
         if names:
             found.append(
                 f"The release has no information about {', '.join(names)}: the interval is unbounded or too wide to "
-                "use. Merge categories, or leave the term out."
+                f"use. {self._cure}"
             )
         found += [
             f"{test.name} rejects the assumptions of the likelihood (p-value {test.p_value:.2g}, "
@@ -138,6 +138,16 @@ class Regression:
             if test.rejected
         ]
         return (*found, *self.notes)
+
+    @property
+    def _cure(self) -> str:
+        """What to do about a coefficient of which the release has no information."""
+        if SHOWING not in self.method:
+            return "Merge categories, or leave the term out."
+        return (
+            f"{self.records:,} records show all variables of the model. Use fewer of them, or ask for {OF_WORKLOAD}, "
+            "which more records then show."
+        )
 
     @property
     def includes(self) -> str:

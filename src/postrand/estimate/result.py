@@ -362,6 +362,8 @@ class _Scaled:
 
 
 SHOWING = "from the records that show every variable"
+OF_WORKLOAD = "a release whose split has them as a table in its workload"
+"""What analysts of a split ask for where too few records show all variables of a model."""
 """Which records of a split count."""
 
 

@@ -276,16 +276,19 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
     yield f"{text}, {BASES[worths[0].basis]}{said}{left}"
 
 
-def of_little_use(worths: Sequence[TableWorth]) -> str:
-    """Return how many tables are of little use; "" where none is.
+def of_little_use(one_way: Sequence[TableWorth], two_way: Sequence[TableWorth]) -> str:
+    """Return how many tables of one and of two variables are of little use; "" where none is.
 
-    >>> of_little_use([TableWorth(("a",), 50.0, 1000), TableWorth(("b",), 300.0, 1000)])
-    '1 of 2 tables of one variable of little use'
+    >>> pairs = [TableWorth(("a", "b"), 50.0, 1000), TableWorth(("a", "c"), 300.0, 1000)]
+    >>> of_little_use([TableWorth(("a",), 300.0, 1000)], pairs)
+    '1 of 2 tables of two variables of little use'
     """
-    known = [one for one in worths if not one.is_shared and not one.has_no_estimate]
-    poor, sizes = sum(one.is_of_little_use for one in known), sorted({len(one.variables) for one in known})
-    kind = "one variable" if sizes == [1] else f"{' or '.join(('one', 'two')[k - 1] for k in sizes)} variables"
-    return f"{poor} of {len(known)} tables of {kind} of little use" if poor else ""
+    told = []
+    for what, worths in (("one variable", one_way), ("two variables", two_way)):
+        known = [one for one in worths if not one.is_shared and not one.has_no_estimate]
+        if poor := sum(one.is_of_little_use for one in known):
+            told.append(f"{poor} of {len(known)} tables of {what}")
+    return f"{' and '.join(told)} of little use" if told else ""
 
 
 def no_estimate(worths: Sequence[TableWorth]) -> str:

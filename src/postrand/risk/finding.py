@@ -19,6 +19,8 @@ PUBLISHED_FIX = (
     "set role = 'drop', or put them into groups ([[recodes]]) whose names point to nobody; if they do not, state"
 )
 """What a plan is refused for, and what to do about values that are published, before the option that lists them."""
+PERTURB_TOO = "perturb them too (in [[blocks]] or [split]; 'postrand advise --attacker anyone' does so)"
+"""How unperturbed columns that give away perturbed ones, and that others do not know, are protected."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
 MUCH = 0.1

@@ -11,7 +11,7 @@ from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
-from postrand.risk.finding import NAMING, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, listed, stated_as
+from postrand.risk.finding import NAMING, PERTURB_TOO, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, listed, stated_as
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
@@ -76,7 +76,7 @@ class Findings:
         alone = f"unperturbed columns single out more than {MAX_ALONE:.0%} of the records each, alone"
         settle = "unperturbed columns all but settle true values of perturbed ones, which no epsilon prevents"
         rank = "or give it a rank law in [[numerical]] or the role 'drop'"
-        drop = f"give the unperturbed ones the role 'drop', perturb them too, or name each in {_as_is(settling)}"
+        drop = f"give the unperturbed ones the role 'drop', {PERTURB_TOO}, or name each in {_as_is(settling)}"
         said = (
             (PUBLISHED, (told := [n for f in naming for n in f.about]), f"{PUBLISHED_FIX} {stated_as('listed', told)}"),
             (NAMING, [n for f in naming for n in f.variables], f"set role = 'drop', or name each in {_as_is(naming)}"),

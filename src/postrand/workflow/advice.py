@@ -53,6 +53,7 @@ from postrand.workflow.advice_text import (
     share_option,
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
+from postrand.workflow.advice_uses import verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import PlanFigures
@@ -250,7 +251,8 @@ class _Maker:
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
-        return Advised(self.out / path.name, trial, figures, why, asked, told, self.needs.uses, checked)
+        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, trial.estimated))
+        return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

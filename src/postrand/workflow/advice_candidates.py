@@ -112,11 +112,12 @@ class Subject:
 
     @property
     def named(self) -> set[Names]:
-        """The tables of perturbed variables for which a precision is asked."""
-        tables = ({*wanted.table} for wanted in self.needs.precisions)
-        return {
-            tuple(name for name in self.perturbed if name in table) for table in tables if table <= {*self.perturbed}
-        }
+        """The tables of perturbed variables for which a precision is asked, and the perturbed variables of models."""
+        tables = [{*wanted.table} for wanted in self.needs.precisions]
+        tables = [table for table in tables if table <= {*self.perturbed}]
+        models = [{*model.table} & {*self.perturbed} for model in self.needs.models]
+        tables += [table for table in models if len(table) > 1]
+        return {tuple(name for name in self.perturbed if name in table) for table in tables}
 
     def emphasis(self, named: int) -> float:
         """Return how often each of so many named tables counts as much as another one: together as all pairs."""
@@ -132,7 +133,8 @@ class Subject:
             return usual
         pairs = [(a, b) for i, a in enumerate(self.perturbed) for b in self.perturbed[i + 1 :]]
         each = self.emphasis(len(named))
-        return [{"table": list(t), "weight": each if t in named else 1.0} for t in dict.fromkeys([*named, *pairs])]
+        tables = dict.fromkeys([*sorted(named), *pairs])
+        return [{"table": list(table), "weight": each if table in named else 1.0} for table in tables]
 
     @property
     def ruled(self) -> list[Names]:
@@ -211,7 +213,7 @@ def split_release(subject: Subject) -> Candidate:
     if subject.named and (each := subject.emphasis(len(subject.named))) > 1:
         tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
         counts = f"counts {each:.3g} times as much as another table of two variables"
-        what += f" In its design each table for which a precision is asked ({tables}) {counts}."
+        what += f" In its design each table for which a precision or a model is asked ({tables}) {counts}."
     return _way(subject, SPLIT, what, lambda e: _split_of(subject.perturbed, e, subject.workload))
 
 
@@ -225,8 +227,11 @@ def ruled_splits(subject: Subject) -> Iterator[Candidate]:
         yield _way(subject, POOREST, what, lambda epsilon: _split_of(names, epsilon, "worst"))
     elif tables := subject.ruled:
         alone = [(name,) for name in names if not any(name in table for table in tables)]
-        workload = [{"table": list(table)} for table in (*tables, *alone)]
-        listed = " and ".join(" x ".join(table) for table in tables)
+        models = [table for table in sorted(subject.named) if table not in tables]
+        each = {"weight": len(tables) / len(models)} if models else {}
+        workload: list[dict[str, Any]] = [{"table": list(table)} for table in (*tables, *alone)]
+        workload += [{"table": list(table), **each} for table in models]
+        listed = " and ".join(" x ".join(table) for table in (*tables, *models))
         what = f"{SPLIT_IN_WORDS} It is designed for {listed}, and for each other variable by itself: of other tables "
         yield _way(subject, OF_RULES, f"{what}little or nothing is left.", lambda e: _split_of(names, e, workload))
 

@@ -18,6 +18,7 @@ from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_uses import Estimated, model_worth
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.half_widths import Drawn, HalfWidth, half_width
 from postrand.workflow.planned import mechanism_of
@@ -35,7 +36,7 @@ class Trial:
 
     ``half_widths``: those of each precision that is asked; None where the table cannot be estimated. ``data`` is the
     plan as plain data. ``mechanism``: without its rank laws. ``apart`` are variables whose worth other ways do not
-    know: it is told, and ways are compared without them.
+    know: it is told, and ways are compared without them. ``estimated``: what models are estimated of.
     """
 
     candidate: Candidate
@@ -47,6 +48,7 @@ class Trial:
     half_widths: tuple[HalfWidth | None, ...]
     mechanism: Mechanism
     apart: frozenset[str] = frozenset()
+    estimated: Estimated | None = None
 
     @property
     def one(self) -> float:
@@ -125,9 +127,11 @@ def tried(
         apart = frozenset(needs.household_variables if candidate.of_members and rest else ())
         one = table_worth(mechanism, [(name,) for name in names], n, EQUAL, drawn.sizes)
         two = table_worth(mechanism, pairs_of(names, plan.codebook), n, EQUAL, drawn.sizes)
+        of = Estimated(n, drawn.sizes)
+        of = of._replace(models=[(model, model_worth(mechanism, model, of)) for model in needs.models])
         drawn = drawn.of_members if candidate.of_members else drawn
         widths = tuple(half_width(mechanism, wanted, n, drawn) for wanted in needs.precisions)
-    return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism, apart)
+    return Trial(candidate, epsilon, data, plan, one, two, widths, mechanism, apart, of)
 
 
 def worth_met(rule: Rule, worths: Mapping[frozenset[str], float | None]) -> bool:
@@ -226,8 +230,13 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
 
 
 def _missed(trial: Trial, needs: Needs) -> int:
-    """Return how many rules on worth a trial does not meet if every combination were equally frequent."""
-    return sum(not worth_met(rule, trial.worths) for rule in needs.worth)
+    """Return how many rules on worth, and models that are named, a trial does not meet.
+
+    As if every combination were equally frequent.
+    """
+    models = trial.estimated.models if needs.models and trial.estimated is not None else ()
+    poor = sum(one is not None and (one.effective_records is None or one.is_of_little_use) for _, one in models)
+    return poor + sum(not worth_met(rule, trial.worths) for rule in needs.worth)
 
 
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ Use = Literal["tables", "means", "models"]
 ATTACKERS: dict[str, str] = {
     "register": "the register attacker, who has a register of the population, and does not know who is in the file",
     "informed": "the informed attacker, who knows the keys of a person and that the person is in the file",
-    "anyone": "anyone, whatever he or she knows of a person",
+    "anyone": "anyone, whatever he or she knows of a person; sensitive and other variables are perturbed too",
 }
 EARLIER: dict[str, Attacker] = {"list": "register", "acquaintance": "informed"}
 """Names of attackers that are read, and no longer written."""
@@ -52,6 +52,9 @@ UNITS = ("largest_household", "person", "most_records")
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
+_MODEL = re.compile(r"\s*models?\s+([^~]+~[^~]+)")
+_TERMS = re.compile(r"[~+*:]")
+_CATEGORIES = re.compile(r"C\(([^()]+)\)")
 _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
 
 
@@ -105,6 +108,20 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """Hold the variables of a regression that a plan is to be designed for, the response first.
+
+    >>> str(Model(("wage", "educ", "sex")))
+    'model wage ~ educ + sex'
+    """
+
+    table: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"model {self.table[0]} ~ {' + '.join(self.table[1:])}"
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """Hold what is asked of a plan. ``look``: the records may choose blocks, levels and bands, not only be measured.
 
@@ -112,7 +129,7 @@ class Needs:
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
-    ``limits``.
+    ``limits``. ``models`` are regressions that are named.
     """
 
     attacker: Attacker = "register"
@@ -126,6 +143,12 @@ class Needs:
     most_records: int = 0
     are_persons: bool = False
     policy: Policy | None = None
+    models: tuple[Model, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Precision | Model, ...]:
+        """What names tables that a plan is to be good for."""
+        return (*self.precisions, *self.models)
 
     @property
     def epsilon(self) -> float:
@@ -174,7 +197,8 @@ class Needs:
         "--attacker informed --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
         """
         parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.asked)]
-        parts += [*(("use", one) for one in self.uses), *(("precision", str(one)) for one in self.precisions)]
+        parts += [("use", str(one)) for one in (*self.uses, *self.models)]
+        parts += [("precision", str(one)) for one in self.precisions]
         return " ".join(f"--{name} {shlex.quote(text)}" for name, text in parts)
 
     def lines(self) -> list[str]:
@@ -185,6 +209,7 @@ class Needs:
             many = len(self.policy.rules)
             told.append(("policy", f"{self.policy.named}: {many} rule{'s' * (many > 1)}"))
         told += [("use", f"{use}: {USES[use]}") for use in self.uses]
+        told += [("use", str(model)) for model in self.models]
         told += [("precision", f"± {wanted}: {JUDGED}") for wanted in self.precisions]
         if self.largest_household and not self.are_persons:
             shared = f"; all share {', '.join(self.household_variables)}" if self.household_variables else ""
@@ -207,7 +232,7 @@ def needs_from(
 
     A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``). One
     on the ε of a household or person is one. The rules of a ``policy`` that are about ε or risk are limits too: of two
-    on the same measure, plans keep the stricter one.
+    on the same measure, plans keep the stricter one. A use can name a regression: ``"model pay ~ sex + age"``.
 
     Raises
     ------
@@ -224,7 +249,9 @@ def needs_from(
     problems: list[str] = []
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
     wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
-    named = [part.strip() for text in uses for part in text.split(",") if part.strip()] or ["tables"]
+    models = tuple(model for text in uses if (model := _model(text, problems)) is not None)
+    plain = [part.strip() for text in uses if not _MODEL.match(text) for part in text.split(",") if part.strip()]
+    named = [*plain, *["models"] * bool(models)] or ["tables"]
     who = EARLIER.get(attacker or "", attacker or "register")
     problems += _unknown("attacker", [who], ATTACKERS)
     problems += _unknown("use", named, USES)
@@ -235,7 +262,7 @@ def needs_from(
     bounding = [limit for limit in held if not limit.is_worth]
     if not bounding or not (look or any(limit.measure.endswith("epsilon") for limit in held)):
         held = [*Needs().limits, *held]
-    return Needs(chosen, tuple(held), ordered, tuple(wanted), look, policy=policy)
+    return Needs(chosen, tuple(held), ordered, tuple(wanted), look, policy=policy, models=models)
 
 
 def limits_of(policy: Policy) -> list[Limit]:
@@ -296,6 +323,20 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         problems.append(sentence("a limit that every file keeps: probabilities are at most 1", got=repr(text), fix=fix))
         return None
     return limit
+
+
+def _model(text: str, problems: list[str]) -> Model | None:
+    """Return the regression that a use names; None of another use, or where it cannot be read."""
+    found = _MODEL.match(text)
+    if found is None:
+        return None
+    parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(1) :])]
+    table = tuple(dict.fromkeys(part for part in parts if part not in ("", "1", "0")))
+    if len(table) > 1 and not any(sign in name for name in table for sign in "()"):
+        return Model(table)
+    what, wanted = "a model is not of the form that is wanted", "for example 'model pay ~ sex + age', names and + alone"
+    problems.append(sentence(what, got=repr(text), wanted=wanted))
+    return None
 
 
 def _precision(text: str, problems: list[str]) -> Precision | None:

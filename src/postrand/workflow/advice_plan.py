@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from postrand.workflow.advice_choice import Trial
-from postrand.workflow.advice_uses import Verdict, verdicts
+from postrand.workflow.advice_uses import Verdict
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.half_widths import Drawn
 from postrand.workflow.policy_check import PolicyCheck
@@ -58,7 +58,7 @@ class Advised:
     reasons: tuple[str, ...]
     asked: tuple[Asked, ...]
     findings: tuple[tuple[str, str], ...] = ()  # a heading and a sentence
-    uses: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()  # whether its release answers each kind of question that is asked
     checked: PolicyCheck | None = None  # against the policy that is asked
 
     @property
@@ -70,11 +70,6 @@ class Advised:
     def is_beyond(self) -> bool:
         """Whether a limit is not certainly kept."""
         return any(not (one.is_met or one.is_precision) for one in self.asked)
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Whether the plan's release answers each kind of question that is asked."""
-        return tuple(verdicts(self.trial.plan, self.uses, self.trial.mechanism.split, self.figures.records))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal, because it has the risk of the file."""

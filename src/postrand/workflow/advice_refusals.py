@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.workflow import asked_units
-from postrand.workflow.advice_needs import Limit, Needs
+from postrand.workflow.advice_needs import Limit, Model, Needs, Precision
 
 RELEASED = ("key", "sensitive", "other")
 Z95 = 1.959964
@@ -40,12 +40,12 @@ def require_bounded(needs: Needs) -> None:
 
 
 def require_known(book: Codebook, needs: Needs) -> None:
-    """Raise UsageError if a precision names a variable that the codebook does not have, or one of them twice."""
-    asked = list(dict.fromkeys(name for wanted in needs.precisions for name in wanted.table))
+    """Raise UsageError if a table or model names a variable that the codebook does not have, or one of them twice."""
+    asked = {name: _asked(one) for one in reversed(needs.tables) for name in reversed(one.table)}
     problems = []
-    for name in (name for name in asked if name not in book):
+    for name in (name for name in reversed(asked) if name not in book):
         made = [recode.variable for recode in book.recodes if recode.source == name]
-        what = f"a precision is asked for a table of {name}, which the codebook "
+        what = f"{asked[name][0]} {name}, which the codebook "
         if made:
             what += f"recodes into {' and '.join(made)}"
             problems.append(sentence(what, fix=f"name {' or '.join(made)} in its place"))
@@ -60,18 +60,24 @@ def require_known(book: Codebook, needs: Needs) -> None:
 
 
 def require_tables(book: Codebook, needs: Needs) -> None:
-    """Raise UsageError with every table that no plan releases, or that has no cells."""
+    """Raise UsageError with every table or model that no plan releases, and every table that has no cells."""
     problems = []
-    for wanted in needs.precisions:
-        where = f"the precision '{wanted}'"
+    for wanted in needs.tables:
+        (_, what), where = _asked(wanted), f"the {_asked(wanted)[1]} '{wanted}'"
         for name in wanted.table:
             if book[name].role not in RELEASED:
-                fix = f"name it in --keys if others can know it, else in --other; or ask for a table without {name}"
+                fix = f"name it in --keys if others can know it, else in --other; or ask for one without {name}"
                 problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
-            elif not book[name].is_categorical:
+            elif what == "precision" and not book[name].is_categorical:
                 fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
                 problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
     raise_all(UsageError, problems)
+
+
+def _asked(one: Precision | Model) -> tuple[str, str]:
+    """Return how a sentence on a variable of what is asked begins, and what it is."""
+    is_model = isinstance(one, Model)
+    return ("a model has", "use") if is_model else ("a precision is asked for a table of", "precision")
 
 
 def not_drawn(perturbed: Collection[str], needs: Needs) -> list[str]:

@@ -135,7 +135,7 @@ def _linked(
         {"name": v.name, "role": v.role, "categories": v.categories, "missing": v.missing, "notes": []}
         for v in variables
     ]
-    asked = {name for wanted in needs.precisions for name in wanted.table}
+    asked = {name for wanted in needs.tables for name in wanted.table}
     chosen = {v.name for v in variables} if named is None else {*named, *asked}
     return proposed_links(sample, drafts, perturbed, chosen, ())
 

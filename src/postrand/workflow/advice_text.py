@@ -206,7 +206,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"worth {unknown}")
         told += [] if plan.checked is None else [rules_met(plan.checked)]
         told += _kept(plan.asked)
-        told += [little] if (little := of_little_use((*figures.one_way, *figures.pairs))) else []
+        told += [little] if (little := of_little_use(figures.one_way, figures.pairs)) else []
         told += [f"{one.title}: NOT met" for one in plan.verdicts if not one.is_met]
         yield f"Plan {number} ({_way(trial)}): {'; '.join(told)}"
 
@@ -311,10 +311,12 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
     asked = {str(limit) for limit in needs.of_file if not limit.is_rule}
     if not needs.look and (failed & asked or is_risk_broken(needs, plans)):
         stated = next((f" --limit '{limit}'" for limit in needs.asked if limit.measure == "epsilon"), "")
+        tune = "For a plan of blocks 'postrand tune --plan' finds it too. "
+        tune *= any(plan.trial.plan.split is None for plan in plans)
         yield (
             f"Next: for a limit on risk that is not met, repeat with --look{stated}: it finds the largest epsilon that "
-            f"meets every limit, to within {NARROW:.0%}; the records then choose it, and the certificate says so. For "
-            "a plan of blocks 'postrand tune --plan' finds it too. Or ask for a smaller epsilon of your own choice."
+            f"meets every limit, to within {NARROW:.0%}; the records then choose it, and the certificate says so. "
+            f"{tune}Or ask for a smaller epsilon of your own choice."
         )
     if failed & {str(wanted) for wanted in needs.precisions}:
         yield (

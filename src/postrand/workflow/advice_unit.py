@@ -12,7 +12,6 @@ from postrand.errors import UsageError, raise_all, sentence
 from postrand.workflow import asked_units
 from postrand.workflow.advice_candidates import (
     MEMBERS,
-    SPLIT,
     SPLIT_IN_WORDS,
     Candidate,
     Names,
@@ -104,7 +103,7 @@ def _of_members(made: Candidate, subject: Subject) -> Candidate:
 
     note = "likelihoods and completed files ('postrand complete') cannot be had of such a release"
     way = made.way + MEMBERS
-    what = ONE_MEMBER if made.way == SPLIT else ONE_MEMBER + made.what.removeprefix(SPLIT_IN_WORDS)
+    what = ONE_MEMBER + made.what.removeprefix(SPLIT_IN_WORDS)
     return replace(made, way=way, what=what, sections=sections, notes=(*made.notes, note), of_members=True)
 
 

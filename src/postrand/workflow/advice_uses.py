@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import names_only
 from postrand.estimate.regression_terms import answered
-from postrand.mechanism.split import Split
+from postrand.mechanism import Mechanism
+from postrand.mechanism.units import words_of
 from postrand.plan import Plan
+from postrand.report.table_worth import (
+    EQUAL,
+    LITTLE,
+    MAX_CELLS,
+    TOO_WIDE,
+    TableWorth,
+    little_use,
+    reason_of,
+    records_of,
+    shown,
+    table_worth,
+)
 from postrand.support.column_wordings import NUMBERED_BANDS, OF_BANDS
 from postrand.support.showing import few
+from postrand.support.worth_basis import BASES
+from postrand.workflow.advice_needs import Model
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.plan_settings import shown_together
 
+Names = tuple[str, ...]
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _OF = {
     **dict.fromkeys(("totals", "quantiles"), " of and by perturbed variables"),
     "linear and Poisson regressions": " of perturbed variables",
 }
 """Of what a kind of question is refused: without it, a kind reads as refused for all variables."""
+LEVER = (
+    "A model of more is worth more where its variables are a table in the workload of [split], as with "
+    "--use 'model pay ~ sex + age'"
+)
+MAX_TABLES = 220
+"""Of so many tables of two, three or four variables their worth is computed."""
+_ON = " on the records that show all variables of the model"
+_NUMBERS_OF = ("two", "three", "four")
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
+
+
+class Estimated(NamedTuple):
+    """Hold of what models are estimated: so many records, by sizes of households, and the regressions that are named.
+
+    Each regression has the worth of the table of its perturbed variables.
+    """
+
+    records: int
+    households: Mapping[int, int] | None = None
+    models: Sequence[tuple[Model, TableWorth | None]] = ()
 
 
 class Verdict(NamedTuple):
@@ -45,10 +82,13 @@ class Verdict(NamedTuple):
         return self.what if self.is_met else self.what + _OF.get(self.what, "")
 
 
-def verdicts(plan: Plan, uses: Sequence[str], split: Split | None = None, records: int = 0) -> Iterator[Verdict]:
+def verdicts(
+    plan: Plan, uses: Sequence[str], mechanism: Mechanism | None = None, of: Estimated | None = None
+) -> Iterator[Verdict]:
     """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses.
 
-    ``split`` is the one that was designed, of so many ``records``: of models it is said how many records show them.
+    ``mechanism`` is the one that was designed, and ``of`` says of which records: of models of a split it is said how
+    many records show them, and what these are worth.
     """
     moved = tuple(name for one in plan.numerical for name in one.variables)
     gone = refused_of(plan)
@@ -59,17 +99,83 @@ def verdicts(plan: Plan, uses: Sequence[str], split: Split | None = None, record
         if judged is not None and not any(one.is_all for one in own):
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
-            found = found._replace(on=_on(split, records)) if use == "models" else found
-            yield found._replace(what="means and totals") if whole else found
+            found = found._replace(what="means and totals") if whole else found
+            yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
+            yield from _named(of) if use == "models" and of is not None and mechanism and mechanism.split else ()
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
 
-def _on(split: Split | None, records: int) -> str:
-    """Return on which records models are estimated: of a split, on those that show all variables of the model."""
+def model_worth(mechanism: Mechanism, model: Model, of: Estimated) -> TableWorth | None:
+    """Return what the table of the perturbed variables of a model is worth; None where fewer than two are perturbed."""
+    names = tuple(name for name in mechanism.variables if name in model.table)
+    return next(_worths(mechanism, [names], of)) if len(names) > 1 else None
+
+
+def _worths(mechanism: Mechanism, tables: Iterable[Names], of: Estimated) -> Iterator[TableWorth]:
+    """Yield the worth of tables; of those with too many combinations it is not known."""
+    book = mechanism.require_codebook()
+    for names in tables:
+        if math.prod(book[name].size for name in names) > MAX_CELLS:
+            yield TableWorth(names, None, of.records, TOO_WIDE)
+        else:
+            yield from table_worth(mechanism, [names], of.records, EQUAL, of.households)
+
+
+def _of_split(found: Verdict, mechanism: Mechanism, of: Estimated) -> Verdict:
+    """Return the verdict on models with what the records of a split are worth that show two, three and four variables.
+
+    Without those that are of use for two variables, models are not met. Of regressions that are named it is told of
+    each by itself.
+    """
+    split = mechanism.split
     if split is None:
-        return ""
-    two = "" if len(split.variables) < 2 else f": with two perturbed ones, by {shown_together(split, 2, records)[0]}"
-    return f" on the records that show all variables of the model{two}"
+        return found
+    if of.models or len(split.variables) < 2:
+        return found._replace(on=_ON)
+    told, is_met = [], found.is_met
+    for many, word in enumerate(_NUMBERS_OF, 2):
+        if len(split.variables) < many:
+            break
+        if not any(len(subset.variables) >= many for subset in split.subsets):
+            told.append(f"with {word}, by none")
+            break
+        shown_by = shown_together(split, many, of.records)[0]
+        text = f"with {word}, by {shown_by.partition(' of ')[0]}" if told else f"with two perturbed ones, by {shown_by}"
+        worth, poor = _worth_of(mechanism, many, of)
+        told.append(words_of(mechanism.units)(text) + worth)
+        is_met = is_met and not (many == 2 and poor)
+    on = f"{_ON}: {'; '.join(told)} ({BASES[EQUAL.basis]}; of little use: {LITTLE}). {LEVER}"
+    if is_met:
+        return found._replace(on=on)
+    return found._replace(is_met=False, why=f"{on.removeprefix(' ')}; {found.why}" if found.is_met else found.why)
+
+
+def _worth_of(mechanism: Mechanism, many: int, of: Estimated) -> tuple[str, bool]:
+    """Return what tables of so many variables of a split are worth, and whether all are known to be of little use."""
+    names = () if mechanism.split is None else mechanism.split.variables
+    if math.comb(len(names), many) > MAX_TABLES:
+        return "", False
+    worths = list(_worths(mechanism, itertools.combinations(names, many), of))
+    known = sorted(one.effective_records or 0.0 for one in worths if not one.is_shared)
+    if not known:
+        return "", False
+    low, high = (shown(worth, of.records) for worth in (known[0], known[-1]))
+    poor = [little_use(worth, of.records) for worth in known]
+    said = f", {'' if all(poor) else 'some '}of little use" * any(poor)
+    return f", worth {low} to {high} unperturbed ones{said}", all(poor) and len(known) == len(worths)
+
+
+def _named(of: Estimated) -> Iterator[Verdict]:
+    """Yield whether what a split shows of each regression that is named is of use."""
+    for model, worth in of.models:
+        if worth is None:
+            yield Verdict(str(model), True, "fewer than two of its variables are perturbed")
+        elif worth.effective_records is None:
+            yield Verdict(str(model), False, f"what its records are worth is not known: {reason_of(worth)}")
+        else:
+            text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
+            poor = f": of little use ({LITTLE})" * worth.is_of_little_use
+            yield Verdict(str(model), not poor, f"{text}, {BASES[EQUAL.basis]}{poor}")
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:

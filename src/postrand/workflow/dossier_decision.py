@@ -26,7 +26,7 @@ from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
-from postrand.workflow.comparison_risk import RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.series import limits_of
@@ -227,14 +227,16 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy.is_met:
         asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
         asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
-        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){asks_nothing}."
+        apart = f"; but {policy.apart}" * bool(policy.apart)
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){asks_nothing}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE})."
         yield from [NOT_ENFORCED] * (not policy.enforce)
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
-        yield f"Not met: {one.rule}; {one.limit}, before {one.before}, after {one.after}{reason}."
+        before = "before" if policy.before_is == AS_IS else f"before ({policy.before_is})"
+        yield f"Not met: {one.rule}; {one.limit}, {before} {one.before}, after {one.after}{reason}."
     if policy.not_ruled:
         yield policy.not_ruled
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,9 +47,16 @@ BOTH = ", which both worths must reach"
 CHANGES = {
     NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
     "larger epsilon",
-    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer of them"),
+    **dict.fromkeys(map(NAMES.__getitem__, UNITS), "a smaller epsilon ([unit] epsilon sets it)"),
+    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
 }
 """What changes a measure, by the beginning of its name, where a rule on it is not met."""
+TOGETHER = (
+    "the rules on households are about attackers who look for one person at a time; to one who knows all members, the "
+    "risk of a household is above the same limit (measure 'joint_household_risk')"
+)
+OF_MEMBERS = "a split that one random member of each household shows"
+"""What leaves less of all members of a household together."""
 A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
 _NAMED = 5
 _FROM = {"correct_matches_share": "correct_matches", "household_risk_mean": "household_risk"}
@@ -89,7 +97,7 @@ class PolicyCheck:
     ``notes`` say why a risk can be larger after the plan than before, how far numbers move, which recodes
     merge too few, and which codes for no answer count as values; ``ledger`` what that of the plan would say;
     ``findings`` what unperturbed columns give away, of which no rule is; ``not_ruled``, in a sentence, what the release
-    has and no rule is about.
+    has and no rule is about; ``apart`` that rules on households are not about who knows all members.
     """
 
     plan: str
@@ -101,6 +109,7 @@ class PolicyCheck:
     ledger: Outlook | None = None
     findings: tuple[str, ...] = ()
     not_ruled: str = ""
+    apart: str = ""
 
     @property
     def is_met(self) -> bool:
@@ -204,7 +213,25 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
     found = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
     told = tuple(text for text in figures.findings if text not in notes)
-    return dataclasses.replace(found, findings=told, not_ruled=_not_ruled(ruled, figures))
+    return dataclasses.replace(
+        found, findings=told, not_ruled=_not_ruled(ruled, figures), apart=_apart(policy, figures)
+    )
+
+
+def _apart(policy: Policy, figures: PlanFigures) -> str:
+    """Return that rules on households are about who looks for one person at a time, where others have more risk.
+
+    "" where a rule is about who knows all members, or to whom the risk is within the limit, or is not known.
+    """
+    measures = {rule.measure for rule in policy.rules}
+    for name in ("household_risk", "register_household_risk"):
+        joint = name.replace("household", "joint_household")
+        held = [
+            _shares(dataclasses.replace(one, measure=joint), figures) for one in policy.rules if one.measure == name
+        ]
+        if joint not in measures and any("above it" in one.after and not one.is_met for one in held):
+            return figures.words(TOGETHER)
+    return ""
 
 
 def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
@@ -443,10 +470,18 @@ def _with_step(one: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     }
     found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
     if not found and not one.is_met:
-        found = [step for name, step in CHANGES.items() if one.rule.startswith(name)]
+        found = list(_changes(one, rule, figures))
     if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not one.is_met:
         found = [A_NUMBER, *found]
     return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))
+
+
+def _changes(one: Verdict, rule: Rule, figures: PlanFigures) -> Iterator[str]:
+    """Yield what changes a measure that is known, and of all members of a household together also a way to release."""
+    yield from (step for name, step in CHANGES.items() if one.rule.startswith(name))
+    all_members = rule.measure in ("household_epsilon", "joint_household_risk", "register_joint_household_risk")
+    if all_members and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
+        yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
 
 
 def _household_step(figures: PlanFigures) -> str:
