@@ -182,7 +182,8 @@ def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[st
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
     costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
-    return [f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)", *costs]
+    which = "psu: the clusters that were drawn, if they are larger; strata only if they are not perturbed"
+    return [f"{what} ({which}; docs/survey-design.md)", *costs]
 
 
 def _told(settings: Mapping[str, str]) -> str:
