@@ -99,7 +99,7 @@ def mean(
         return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     one = answered(records, [variable])
-    return _result(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
+    return result_of(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
 
 
 def total(
@@ -128,7 +128,7 @@ def total(
     if records.share is not None:
         refuse_design(design, "a total of a split", NO_TOTAL)
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
-    return _result(records, measure(records, variable), None, mechanism, (variable,), what)
+    return result_of(records, measure(records, variable), None, mechanism, (variable,), what)
 
 
 def _total_of_split(records: Records, numerator: Measure, mechanism: Mechanism, variable: str, what: str) -> Estimate:
@@ -182,10 +182,10 @@ def ratio_of_totals(
     records = read(frame, names, mechanism, by, weights, strata, design)
     present = answered(records, names)
     above, below = (measure(records, n).times(present) for n in names)
-    return _result(records, above, below, mechanism, names, what)
+    return result_of(records, above, below, mechanism, names, what)
 
 
-def _result(
+def result_of(
     records: Records,
     numerator: Measure,
     denominator: Measure | None,
@@ -193,6 +193,7 @@ def _result(
     variables: Sequence[str],
     what: str,
 ) -> Estimate:
+    """Return a sum in each group, or the ratio of two; ``variables`` are those that it is of."""
     shift, scale, inner = standardised(records, numerator, denominator)
     if denominator is None:
         scale *= records.unit
