@@ -14,7 +14,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
+from postrand.estimate.nominal import band_warnings, limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.regression_terms import absent_notes, unanswered
 from postrand.estimate.result import SHOWING, Estimate
@@ -214,6 +214,7 @@ def estimate_of(
     """Return the result of a group statistic, which ``what`` names; ``reached`` as for :func:`limit_warnings`."""
     book, hidden = mechanism.codebook, mechanism.variables
     groups = records.layout.variables
+    kind = what.split()[0] if reached is None else "quantile"
     method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
     method += "" if records.share is None else f", {SHOWING}"
     return Estimate(
@@ -230,7 +231,8 @@ def estimate_of(
             *nominal_warnings(book, variables),
             *absent_notes(book, variables, hidden),
             *quantity_warnings(book, records.clear, records.schema),
-            *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
+            *limit_warnings(book, variables, kind, reached),
+            *band_warnings(book, variables, kind),
         ),
         used=tuple(dict.fromkeys((*variables, *groups, *records.layout.held))),
         unanswered=tuple(n for n in dict.fromkeys(variables) if n not in hidden and unanswered(book, n)),
