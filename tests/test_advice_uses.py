@@ -109,9 +109,22 @@ def test_a_mean_of_bands_is_said_to_be_that_of_their_numbers(tmp_path: Path) -> 
     whole = 'type = "int64"\ncategories = [0, 1, 2]'
     made = plan(tmp_path, SPLIT, codebook=CODEBOOK.replace(whole, 'categories = ["0", "2"]') + bands)
     (means,) = verdicts(made, ["means"])
-    said = "; of kids a mean is that of the numbers of its bands or groups, not of the values of the file; "
+    said = "; kids: in bands or groups, so a mean is that of their numbers, not of the values of the file; "
     assert said in str(means)
     assert "bands" not in str(next(iter(verdicts(plan(tmp_path, SPLIT), ["means"]))))
+    (models,) = verdicts(made, ["models"])
+    assert re.search(r"linear and Poisson ones of [^;]*kids", str(models))
+    assert re.search(r"logistic ones of [^;]*kids", str(models))
+
+
+def test_the_codes_of_a_hierarchy_are_no_numbers(tmp_path: Path) -> None:
+    tree = '[[recodes]]\nvariable = "kids"\nhierarchy = "tree.csv"\nlevel = 1\n'
+    (tmp_path / "tree.csv").write_text("0,1\n1,2\n2,3\n")
+    whole = 'type = "int64"\ncategories = [0, 1, 2]'
+    made = plan(tmp_path, SPLIT, codebook=CODEBOOK.replace(whole, 'categories = ["1", "2", "3"]') + tree)
+    means, models = verdicts(made, ["means", "models"])
+    assert "kids" not in means.why
+    assert re.search(r"multinomial ones of [^;]*kids", models.why)
 
 
 ASKED: dict[str, Callable[..., Any]] = {

@@ -474,7 +474,7 @@ def test_estimate_fits_regressions(released):
         (["--table", "sex", "--by", "area"], "--by cannot be used with --table"),
         (
             ["--table", "pay", "--by", "area"],
-            "Next: --table pay,area, or for a mean in each group --mean pay --by area.",
+            "Next: --table pay,area, or in each group --mean pay or --share pay --of CATEGORY, with --by area.",
         ),
         (["--mean", "pay", "--q", "0.5"], "--q cannot be used with --mean"),
         (["--table", "sex", "--method", "magic"], "--method does not have a choice 'magic'"),

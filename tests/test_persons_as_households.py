@@ -164,6 +164,16 @@ def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp
     assert "repeat with --look" not in said
 
 
+def test_the_first_plan_shows_one_random_record_of_each_person(folder, tmp_path):
+    keys = ("--keys", "sex,area,ward", "--household", "pid", "--drop", "*", *ASKED)
+    call("init", folder / "stays.csv", *keys, "--out", tmp_path / "w")
+    text = (tmp_path / "w" / "plan.toml").read_text(encoding="utf-8")
+    assert '# unit = "household": one random record of each person shows its subset and stands for all of them' in text
+    plan = load_plan(tmp_path / "w" / "plan.toml")
+    assert plan.split.of_members
+    assert figures_of(plan).unit_epsilon["person"] == pytest.approx(plan.split.epsilon)
+
+
 def test_what_a_page_counts_is_what_the_file_has(folder):
     """Persons alone with the keys of all their records, by brute force: the informed attacker finds these before."""
     plan = load_plan(folder / "advice" / "plan-1.toml")

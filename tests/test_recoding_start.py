@@ -495,3 +495,26 @@ def test_a_limit_that_no_value_is_beyond_is_told(limits, told):
     source = TableSource(pa.table({"age": [20, 30, 70, 999] * 30}))
     found = trial_of(source, Recode("age", limits, missing=(999,)))
     assert [line.strip() for line in str(found).splitlines() if "changes nothing" in line] == told
+
+
+def test_the_label_of_a_column_says_that_it_is_in_bands_or_grouped(tmp_path):
+    """In the first codebook and in one that is changed; a label that a person wrote stays."""
+    labels = {"age": "Age in years", "area": "District (2 digits)"}
+    columns = {"age": [20 + i % 50 for i in range(200)], "area": [str(11 + i % 4) for i in range(200)]}
+    table = pa.table(columns)
+    fields = [field.with_metadata({"label": labels[field.name]}) for field in table.schema]
+    path = tmp_path / "people.parquet"
+    pa.parquet.write_table(table.cast(pa.schema(fields)), path)
+    recodes = ["--recode", "age=bands:0,40", "--recode", "area=groups:north=11,12|south=13,14"]
+    made = call("init", path, "--keys", "age,area", *recodes, "--out", tmp_path / "w")
+    assert made.exit_code == 0, made.output
+    book = tmp_path / "w" / "codebook.toml"
+    found = load_codebook(book)
+    assert [found[n].label for n in ("age", "area")] == ["Age in years, in bands", "District (2 digits), grouped"]
+    written = (
+        book.read_text().replace("Age in years, in bands", "Age in years").replace("bands = [0, 40]", "bands = [0, 50]")
+    )
+    book.write_text(written.replace("District (2 digits), grouped", "Part of the country"))
+    assert call("recode", book, path, "--write").exit_code == 0
+    found = load_codebook(book)
+    assert [found[n].label for n in ("age", "area")] == ["Age in years, in bands", "Part of the country"]

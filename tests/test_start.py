@@ -113,8 +113,9 @@ def test_what_is_written_is_accepted_once_roles_and_columns_are_decided(tmp_path
     assert set(made.without_role) == (set() if role else COLUMNS.keys() - {"list", "record"})
     made.codebook.write_text(made.codebook.read_text("utf-8").replace('role = ""', 'role = "other"'), "utf-8")
     assert set(made.settling) == ({"time32", "time64", "duration"} if role == "key" else set())
+    assert not made.keys  # of the key without any value nothing leaves
     plan = made.plan.read_text("utf-8").replace("as_is = []\n", "")
-    as_is = ["times", "ids", *made.settling]
+    as_is = ["times", "ids", *made.keys, *made.settling]
     made.plan.write_text(plan.replace("[release]\n", f"[release]\nas_is = {as_is}\n"), "utf-8")
     released = run(load_plan(made.plan), tmp_path / "out", release_key=b"k" * 32)
     assert set(released.codebook.names) == {"sex", *COLUMNS} - {"list", "record"}

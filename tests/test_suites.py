@@ -32,7 +32,7 @@ def test_every_estimator_keeps_every_law(estimator, law):
 
 def test_every_estimator_of_the_package_is_offered():
     assert set(estimators()) == {
-        "fit", "independence", "mean", "odds-ratio", "quantile", "ratio", "regression", "table", "total",
+        "fit", "independence", "mean", "odds-ratio", "quantile", "ratio", "regression", "share", "table", "total",
     }  # fmt: skip
 
 

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -13,9 +16,11 @@ import postrand as pr
 from postrand import Codebook, Variable
 from postrand.cli import main
 from postrand.codebook.survey_design import SurveyDesign
+from postrand.engines.database import open_records
 from postrand.errors import SpecificationError, UsageError
 from postrand.estimate import offer
 from postrand.estimate.survey_design import SurveyWarning, set_aside
+from postrand.plan.infer import load_codebook
 from postrand.release import rebuild_report
 from postrand.report.captions import counted_words
 from tests.fixtures.releases.make import write_villages
@@ -60,8 +65,9 @@ def test_a_named_weight_beside_recorded_replicate_weights_is_refused():
 
 
 @pytest.mark.parametrize(("old", "new", "what"), [
-    ('psu = "village"', 'psu = "sex"', "'sex' is in the survey design, but it is perturbed"),
-    ('psu = "village"', 'psu = "name"', "'name' is in the survey design, but it is dropped"),
+    ('psu = "village"', 'psu = "sex"', r"'sex' is perturbed, so it cannot be in the survey design \(psu\)"),
+    ('strata = "area"', 'strata = "sex"', r"leave strata out of \[survey\] \(standard errors are then without them"),
+    ('psu = "village"', 'psu = "name"', "'name' is dropped.*as it is, if it does not give a perturbed variable away"),
     ('psu = "village"', 'psu = "vilage"', "no variable 'vilage' in the codebook.*village"),
     ('psu = "village"', 'village = "village"', "unknown part 'village'"),
     ('psu = "village"', 'rho = 0.5', "'rho' is about replicate weights"),
@@ -191,3 +197,25 @@ def test_the_report_counts_the_claims_of_its_table_and_what_protect_prints_besid
         assert f"<dt>Privacy claims</dt><dd>{claims}</dd>" in page
         said = f"<dt>Further statements of the guarantee</dt><dd>{printed - claims}</dd>"
         assert (said in page) == (printed > claims) == further
+
+
+def test_a_design_can_name_what_a_recode_makes_and_advice_refuses_it_where_it_is_perturbed(tmp_path):
+    rng = np.random.default_rng(1)
+    held = {"district": rng.integers(0, 4, 300), "sex": rng.choice(["F", "M"], 300), "w": rng.integers(1, 4, 300)}
+    file = tmp_path / "people.parquet"
+    pa.parquet.write_table(pa.table(held), file)
+    text = '[survey]\nweights = "w"\nstrata = "reg"\n'
+    text += '[[variables]]\nname = "reg"\nrole = "key"\ncategories = ["a", "b"]\n'
+    text += '[[variables]]\nname = "sex"\nrole = "key"\ncategories = ["F", "M"]\n'
+    text += '[[variables]]\nname = "w"\nrole = "weight"\ntype = "int64"\n'
+    text += '[[recodes]]\nvariable = "reg"\nfrom = "district"\ngroups = { a = [0, 1], b = [2, 3] }\n'
+    book = tmp_path / "codebook.toml"
+    book.write_text(text)
+    assert {*open_records(file, load_codebook(book)).schema.names} == {"sex", "w", "reg"}
+    run = [file, "--codebook", book, "--out", tmp_path / "advice"]
+    told = CliRunner().invoke(main, ["advise", *map(str, run)])
+    assert told.exit_code == SpecificationError.exit_code
+    assert "'reg' is perturbed, so it cannot be in the survey design (strata)" in told.output + told.stderr
+    book.write_text(text.replace('role = "key"', 'role = "other"', 1))
+    told = CliRunner().invoke(main, ["advise", *map(str, run)])
+    assert "the survey design of the codebook stays: w, reg" in told.output, told.output

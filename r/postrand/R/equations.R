@@ -170,7 +170,8 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   silent <- rowSums(is.infinite(ends(0.95))) > 0
   if (family != "gaussian") silent <- silent | apply(abs(ends(0.95) - as.vector(theta)), 1, min) > 10
   amount <- if (family != "binomial") asked[1]
-  limits <- limit_warnings(release, c(amount, amounts_of(formula)), "regression")
+  limits <- c(limit_warnings(release, c(amount, amounts_of(formula)), "regression"),
+              band_warnings(release, amount, "regression"))
   unknown <- if (any(silent)) {
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. ", cure_of(records))

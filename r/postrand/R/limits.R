@@ -20,6 +20,25 @@ limit_warnings <- function(release, names, what) {
   as.character(unlist(told))
 }
 
+# A sentence for each of these variables whose numbers are those of bands or groups that a recode made.
+band_warnings <- function(release, names, what) {
+  made <- Filter(function(one) one$variable %in% names && makes_categories(one), release$recodes)
+  banded <- Filter(function(name) !is_coded(release, name), vapply(made, function(one) one$variable, ""))
+  sprintf("%s: in bands or groups, so this %s is that of their numbers, not of the values of the file.", banded, what)
+}
+
+makes_categories <- function(recode) {
+  kinds <- c("bands", "groups", "hierarchy")
+  any(vapply(recode$steps %or% list(recode), function(step) any(kinds %in% names(step)), TRUE))
+}
+
+# Whether a hierarchy makes the categories, whose names are codes, and no order says else.
+is_coded <- function(release, name) {
+  if (isTRUE(release$variables[[name]]$ordered)) return(FALSE)
+  made <- Filter(function(one) one$variable == name, release$recodes)
+  any(vapply(made, function(one) "hierarchy" %in% names(utils::tail(one$steps %or% list(one), 1)[[1]]), TRUE))
+}
+
 # The covariates that enter a formula otherwise than by category.
 amounts_of <- function(formula) {
   factors <- rownames(attr(stats::delete.response(stats::terms(formula)), "factors"))

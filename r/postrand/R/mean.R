@@ -26,7 +26,8 @@ release_mean <- function(release, variable, by = NULL, weights = NULL, strata = 
   labels <- labels_at(release, shown$codes, by %or% character())
   estimate_of(release, labels, found$value, found$z, records, sampling, c(by, variable), what, found$interval,
               found$unclear, c(nominal_warnings(release, variable), absent_note(release, variable),
-                               limit_warnings(release, variable, "mean"), too_few(labels, found$unclear)),
+                               limit_warnings(release, variable, "mean"), band_warnings(release, variable, "mean"),
+                               too_few(labels, found$unclear, partly = any(vapply(functions, anyNA, TRUE)))),
               response = variable)
 }
 
@@ -143,11 +144,15 @@ root_of <- function(lead, half, discriminant, side) {
   ifelse(bounded, (half + side * sqrt(pmax(discriminant, 0))) / ifelse(bounded, lead, 1), side * Inf)
 }
 
-too_few <- function(labels, unclear) {
+too_few <- function(labels, unclear, partly = FALSE) {
   if (!any(unclear)) return(character())
   groups <- if (length(labels)) do.call(paste, c(unname(lapply(labels, as.character)), sep = "/"))[unclear] else "all"
-  paste0("Too few records of ", paste(utils::head(groups, 5), collapse = ", "), if (length(groups) > 5) ", ...",
-         " survive the perturbation: the size of the group cannot be distinguished from zero, and its interval is ",
+  named <- paste0(paste(utils::head(groups, 5), collapse = ", "), if (length(groups) > 5) ", ...")
+  if (partly && length(labels)) {
+    return(paste0("How many records of ", named, " have a value cannot be told from zero: perhaps none has one, and ",
+                  "then there is nothing to estimate. If some have one, merge categories."))
+  }
+  paste0("Too few records of ", named, " survive the perturbation: the size of the group cannot be distinguished from zero, and its interval is ",
          "infinite. Merge categories, or use fewer variables.")
 }
 
@@ -155,8 +160,9 @@ too_few <- function(labels, unclear) {
 nominal_warnings <- function(release, name) {
   v <- release$variables[[name]]
   numbers <- suppressWarnings(as.numeric(v$categories))
-  if (v$ordered || all(numbers[!v$categories %in% v$missing_codes] %in% c(0, 1)) || !labels_name(v)) return(character())
-  shown <- paste(v$categories, v$named, sep = " = ")
+  shares <- all(numbers[!v$categories %in% v$missing_codes] %in% c(0, 1))
+  if (!is_coded(release, name) && (v$ordered || shares || !labels_name(v))) return(character())
+  shown <- if (length(v$named)) paste(v$categories, v$named, sep = " = ") else v$categories
   paste0("The numbers of ", name, " are codes (", paste(utils::head(shown, 3), collapse = ", "),
          if (length(shown) > 3) ", ...", "), and this calculates with them as amounts. Ask for a table of ", name,
          "; if the codes are a scale, set ordered = true in the codebook of the next release.")

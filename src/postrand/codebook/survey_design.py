@@ -15,6 +15,16 @@ Replication = Literal["brr", "fay", "jk1", "jkn", "bootstrap", "other"]
 REPLICATIONS: tuple[str, ...] = get_args(Replication)
 Lonely = Literal["refuse", "adjust", "certainty"]
 LONELY: tuple[str, ...] = get_args(Lonely)
+_LARGER = "standard errors are then without it, usually a little too large"
+WITHOUT = {
+    "weights": "estimates are then those of the records, not of the population",
+    "strata": "standard errors are then without them, usually a little too large",
+    "psu": "standard errors are then without clusters, usually too small",
+    "fpc": _LARGER,
+    "replicates": "standard errors are then those of weights, strata and clusters, if these are named",
+    "calibrated": _LARGER,
+}
+"""What estimates are if a part of a design is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +106,21 @@ class SurveyDesign:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that it names, each once."""
-        single = [name for name in (self.weights, self.strata, self.psu, self.fpc) if name is not None]
-        return tuple(dict.fromkeys([*single, *self.replicates, *self.calibrated]))
+        return tuple(name for name, _ in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Every column that it names, each once, with the first part that names it.
+
+        >>> SurveyDesign(weights="w", strata="region", calibrated=("region", "sex")).parts
+        (('w', 'weights'), ('region', 'strata'), ('sex', 'calibrated'))
+        """
+        found: dict[str, str] = {}
+        for part in WITHOUT:
+            named = getattr(self, part)
+            for name in [named] if isinstance(named, str) else named or ():
+                found.setdefault(name, part)
+        return tuple(found.items())
 
     @property
     def factors(self) -> tuple[float, ...]:

@@ -91,7 +91,8 @@ def recoded_batch(batch: pa.RecordBatch, recodes: Sequence[Recode]) -> pa.Record
 def before_recodes(codebook: Codebook, types: Mapping[str, str]) -> Codebook:
     """Return the codebook of the file's own columns: the sources of recodes, which are dropped, for their results.
 
-    ``types`` are those of the columns where the file tells them. Rules and recodes are left out.
+    ``types`` are those of the columns where the file tells them. Rules, recodes and the survey design, which name
+    results, are left out.
     """
     results, sources = {recode.variable for recode in codebook.recodes}, dict[str, Variable]()
     for recode in codebook.recodes:
@@ -100,7 +101,7 @@ def before_recodes(codebook: Codebook, types: Mapping[str, str]) -> Codebook:
         of = types.get(recode.source) or recode.type or guess
         sources.setdefault(recode.source, Variable(recode.source, "drop", type=of))
     own = tuple(v for v in codebook.variables if v.name not in results)
-    return dataclasses.replace(codebook, variables=(*own, *sources.values()), rules=(), recodes=())
+    return dataclasses.replace(codebook, variables=(*own, *sources.values()), rules=(), recodes=(), survey=None)
 
 
 def _field(recode: Recode, field: pa.Field) -> pa.Field:

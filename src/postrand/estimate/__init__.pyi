@@ -18,6 +18,7 @@ from .regression_result import Regression
 from .regression_simex import Simex, mcsimex
 from .regressions import regression
 from .result import Estimate, effective_records
+from .shares import share
 from .survey_design import SurveyDesign
 from .tables import table
 from .tally import from_counts
@@ -67,6 +68,7 @@ __all__ = [
     "ratio",
     "ratio_of_totals",
     "regression",
+    "share",
     "table",
     "total",
 ]

@@ -168,8 +168,10 @@ def read(
     weights: str | None,
     strata: str | None,
     design: SurveyDesign | None = None,
+    *,
+    as_numbers: bool = True,
 ) -> Records:
-    """Select the columns and the records that miss none of them.
+    """Select the columns and the records that miss none of them; ``as_numbers=False``: the variables' categories count.
 
     Raises
     ------
@@ -186,8 +188,8 @@ def read(
     sample = None if design is None else read_sample(frame, mechanism, design)
     groups = _names(by)
     _check_names(variables, groups, mechanism, weights, strata)
-    hidden = [n for n in dict.fromkeys(variables) if n in mechanism.variables]
-    clear = [n for n in dict.fromkeys(variables) if n not in mechanism.variables]
+    hidden = [n for n in dict.fromkeys(variables) if n in mechanism.variables or not as_numbers]
+    clear = [n for n in dict.fromkeys(variables) if n not in hidden]
     asked = [*groups, *hidden]
     columns = read_columns(asked, mechanism) if asked else []
     extra = [n for n in (weights, strata) if n is not None]
@@ -223,7 +225,7 @@ def read(
     if not len(flat):
         raise DataError(sentence("no record has values of all variables of the statistic", fix="check the data"))
     at = {n: next((a, axis.names.index(n)) for a, axis in enumerate(axes) if n in axis.kept_names) for n in hidden}
-    scores = {n: _scores(book[n]) for n in hidden}
+    scores = {n: _scores(book[n]) for n in hidden} if as_numbers else {}
     weight, unit = (None, 1.0) if weights is None else _in_units(weight_column(table, weights)[both], weights)
     if share is not None:
         weight = share if weight is None else share * weight

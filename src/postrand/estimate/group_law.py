@@ -198,7 +198,7 @@ class GroupLaw:
         """One sentence each on groups without a finite interval, and on groups that few values decide."""
         unclear = self.unclear
         few = ~unclear & (self.equation.degrees < FEW) & (self.variance("total") > 0)  # a constant needs no value
-        return (*too_few(self.records, unclear), *few_values(self.records, few))
+        return (*too_few(self.records, unclear, self.denominator), *few_values(self.records, few))
 
     def variance(self, part: Part) -> Array:
         """Return the diagonal of a part of the covariance, shape (L,); inf for a group of unclear size."""
@@ -299,10 +299,17 @@ def _split_operators(product: Measure, records: Records) -> tuple[Operator, ...]
         raise EstimationError(sentence(what, fix="use the total")) from None
 
 
-def too_few(records: Records, unclear: NDArray[np.bool_]) -> tuple[str, ...]:
-    """Return the sentence about groups whose size cannot be told from zero; none where there are none."""
+def too_few(records: Records, unclear: NDArray[np.bool_], denominator: Measure | None = None) -> tuple[str, ...]:
+    """Return the sentence about groups whose size cannot be told from zero; none where there are none.
+
+    Where the denominator leaves out who has no answer, a group can have none by its nature, as no job has a wage.
+    """
     if not unclear.any():
         return ()
+    partly = denominator is not None and any(f is not None for f in (denominator.values, *denominator.functions))
+    if partly and records.layout.shape:
+        text = f"How many records of {group_names(records, unclear)} have a value cannot be told from zero: perhaps "
+        return (text + "none has one, and then there is nothing to estimate. If some have one, merge categories.",)
     if not records.layout.shape:
         return ("Too few records survive the perturbation to estimate this statistic: its interval is infinite.",)
     text = (

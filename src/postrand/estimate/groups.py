@@ -14,7 +14,7 @@ from postrand.estimate.axes import Array
 from postrand.estimate.by_model import Fitted, by_model, wants_model
 from postrand.estimate.group_data import Measure, Records, answered, measure, read
 from postrand.estimate.group_law import GroupLaw, equation
-from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
+from postrand.estimate.nominal import band_warnings, limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import BY, DESIGN, METHOD, STRATA, WEIGHT, Estimator, pair
 from postrand.estimate.regression_terms import absent_notes, unanswered
 from postrand.estimate.result import SHOWING, Estimate
@@ -99,7 +99,7 @@ def mean(
         return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     one = answered(records, [variable])
-    return _result(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
+    return result_of(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
 
 
 def total(
@@ -129,7 +129,7 @@ def total(
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     if records.share is not None:
         return _total_of_split(records, measure(records, variable), mechanism, variable, what)
-    return _result(records, measure(records, variable), None, mechanism, (variable,), what)
+    return result_of(records, measure(records, variable), None, mechanism, (variable,), what)
 
 
 def _total_of_split(records: Records, numerator: Measure, mechanism: Mechanism, variable: str, what: str) -> Estimate:
@@ -183,10 +183,10 @@ def ratio_of_totals(
     records = read(frame, names, mechanism, by, weights, strata, design)
     present = answered(records, names)
     above, below = (measure(records, n).times(present) for n in names)
-    return _result(records, above, below, mechanism, names, what)
+    return result_of(records, above, below, mechanism, names, what)
 
 
-def _result(
+def result_of(
     records: Records,
     numerator: Measure,
     denominator: Measure | None,
@@ -194,6 +194,7 @@ def _result(
     variables: Sequence[str],
     what: str,
 ) -> Estimate:
+    """Return a sum in each group, or the ratio of two; ``variables`` are those that it is of."""
     shift, scale, inner = standardised(records, numerator, denominator)
     if denominator is None:
         scale *= records.unit
@@ -214,6 +215,7 @@ def estimate_of(
     """Return the result of a group statistic, which ``what`` names; ``reached`` as for :func:`limit_warnings`."""
     book, hidden = mechanism.codebook, mechanism.variables
     groups = records.layout.variables
+    kind = what.split()[0] if reached is None else "quantile"
     method = what + (f" by {', '.join(groups)}" if groups else "") + ", corrected estimating equation"
     method += "" if records.share is None else f", {SHOWING}"
     return Estimate(
@@ -230,7 +232,8 @@ def estimate_of(
             *nominal_warnings(book, variables),
             *absent_notes(book, variables, hidden),
             *quantity_warnings(book, records.clear, records.schema),
-            *limit_warnings(book, variables, what.split()[0] if reached is None else "quantile", reached),
+            *limit_warnings(book, variables, kind, reached),
+            *band_warnings(book, variables, kind),
         ),
         used=tuple(dict.fromkeys((*variables, *groups, *records.layout.held))),
         unanswered=tuple(n for n in dict.fromkeys(variables) if n not in hidden and unanswered(book, n)),

@@ -18,7 +18,10 @@ from postrand.codebook.no_answer import counted
 from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.errors import sentence
 from postrand.recoding.base import spelt
+from postrand.recoding.hierarchy import Hierarchy
 from postrand.recoding.limits import stands_for
+from postrand.recoding.steps import Steps
+from postrand.support.column_wordings import OF_BANDS
 from postrand.support.showing import capital, unshown
 
 _SHOWN = 3
@@ -74,7 +77,7 @@ def nominal_warnings(codebook: Codebook | None, names: Iterable[str]) -> tuple[s
     to 5, and its codebook does not say so.
     """
     known = [] if codebook is None else [codebook[name] for name in dict.fromkeys(names) if name in codebook]
-    only_names = (_sentence(variable) for variable in known if names_only(variable))
+    only_names = (_sentence(one) for one in known if names_only(one) or is_coded(codebook, one.name))
     return (*only_names, *(_counted_sentence(one) for one in known if _no_answers(one)))
 
 
@@ -115,6 +118,26 @@ def limit_warnings(codebook: Codebook | None, names: Iterable[str], what: str, r
     return tuple(found)
 
 
+def is_coded(codebook: Codebook | None, name: str) -> bool:
+    """Whether a recode makes a variable's categories by a hierarchy, whose names are codes, and no order says else."""
+    recode = None if codebook is None or name not in codebook else codebook.recode_of(name)
+    if codebook is None or recode is None or codebook[name].ordered:
+        return False
+    last = recode.kind.steps[-1] if isinstance(recode.kind, Steps) else recode.kind
+    return isinstance(last, Hierarchy)
+
+
+def band_warnings(codebook: Codebook | None, names: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return a sentence for each variable whose numbers are those of bands or groups that a recode made.
+
+    ``what`` is calculated from them, as for :func:`limit_warnings`.
+    """
+    asked = set(names)
+    made = [one.variable for one in (() if codebook is None else codebook.recodes) if one.kind.categories()]
+    banded = [name for name in made if name in asked and not is_coded(codebook, name)]
+    return tuple(f"{OF_BANDS.format(names=name, what=f'this {what}')}." for name in banded)
+
+
 def _reaches(values: NDArray[np.float64], limit: float, word: str) -> bool:
     """Whether one of these values is the limit or beyond it; one without an end is told of as such."""
     held = values[np.isfinite(values)]
@@ -148,7 +171,7 @@ def _no_answers(variable: Variable) -> dict[Any, str]:
 
 def _sentence(variable: Variable) -> str:
     absent = _no_answers(variable)
-    pairs = zip(variable.categories, variable.labels, strict=True)
+    pairs = zip(variable.categories, variable.code_labels, strict=False)  # one may be the missing category's
     return (
         f"The numbers of {variable.name} are codes ({_listed([p for p in pairs if p[0] not in absent])}), and this "
         f"calculates with them as amounts. Ask for a table of {variable.name}; if the codes are a scale, set ordered = "

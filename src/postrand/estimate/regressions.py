@@ -13,7 +13,7 @@ from postrand.errors import UsageError, nearest, sentence
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
-from postrand.estimate.nominal import limit_warnings, nominal_warnings, quantity_warnings
+from postrand.estimate.nominal import band_warnings, limit_warnings, nominal_warnings, quantity_warnings
 from postrand.estimate.offer import DESIGN, STRATA, WEIGHT, Estimator, Option, choice
 from postrand.estimate.regression_check import specification
 from postrand.estimate.regression_data import (
@@ -171,7 +171,9 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     named = nominal_warnings(data.book, amount)
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
-    limits = limit_warnings(mechanism.codebook, [*amount, *amounts_of(data.formula)], "regression")
+    amounts = [*amount, *amounts_of(data.formula)]
+    limits = limit_warnings(mechanism.codebook, amounts, "regression")
+    limits += band_warnings(mechanism.codebook, amount, "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
     named = (*named, *absent_notes(data.book, [data.response] if data.left_out else [], data.latent))

@@ -131,12 +131,12 @@ class Estimate:
         if not blank.size:
             return said
         whole = blank.size == length.size and length.size > MAX_NAMED
-        which = f"all {length.size:,} cells" if whole else self._named(blank)
+        which = f": all {length.size:,} cells" if whole else f": {self._named(blank)}" if self.variables else ""
         fix = "merge categories, use fewer variables"
         fix += ", or ask for a release with a larger ε" if self.perturbed else ", or more records"
         return (
             *said,
-            f"The 95% interval is almost as wide as all possible values: {which}. Do not use these numbers: {fix}.",
+            f"The 95% interval is almost as wide as all possible values{which}. Do not use these numbers: {fix}.",
         )
 
     def _of_errors(self, low: Array, high: Array) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def surveyed_group_law(law: GroupLaw) -> Law:
         about=str(sample),
         simple=_simple(law, root),
         unclear=unclear,
-        said=too_few(records, unclear),
+        said=too_few(records, unclear, law.denominator),
         summable=False,
     )
 

@@ -106,6 +106,9 @@ ESTIMATORS = (
         (_METHOD, WEIGHT, STRATA, *DESIGN),
         example="sex,area",
         read=listed,
-        instead={"by": "--table {asked},{given}, or for a mean in each group --mean {first} --by {given}"},
+        instead={
+            "by": "--table {asked},{given}, or in each group --mean {first} or --share {first} --of CATEGORY, with "
+            "--by {given}"
+        },
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from postrand.codebook import Codebook
 from postrand.codebook.rules import feasible_cells
+from postrand.codebook.survey_design import WITHOUT
 from postrand.designers import STRUCTURES, Setting, supports
 from postrand.designers.budget import is_share
 from postrand.designers.linked_cells import LinkedCells
@@ -63,7 +64,7 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
         fix = "keep it in a block, or in the split"
         yield sentence(f"variable {name!r} is in two places", where=f"{where} [split]", fix=fix)
     names += [] if split is None else [n for n in split.variables if n not in both]
-    yield from _survey_problems(codebook, names)
+    yield from survey_problems(codebook, names)
     clear = {n for b in blocks if needs_joint(b.objective) for n in b.objective.clear}
     for name in sorted(clear.intersection(names)):
         yield sentence(f"{name!r} is in 'clear', but a block perturbs it", where=f"{where} [[blocks]] objective")
@@ -81,14 +82,16 @@ def fit_problems(blocks: list[BlockPlan], split: SplitPlan | None, codebook: Cod
             yield sentence(f"variable {name!r} has role {codebook[name].role!r}", where=where, wanted="a released role")
 
 
-def _survey_problems(codebook: Codebook, perturbed: Sequence[str]) -> Iterable[str]:
+def survey_problems(codebook: Codebook, perturbed: Sequence[str]) -> Iterable[str]:
     """Say which columns of the recorded survey design analysts would not get as they are."""
-    for name in () if codebook.survey is None else codebook.survey.columns:
+    for name, part in () if codebook.survey is None else codebook.survey.parts:
         gone = codebook[name].role in ("drop", "record_key")
         if gone or name in perturbed:
             what = "dropped" if gone else "perturbed"
-            fix = "release the column as it is, or leave it out of [survey]"
-            yield sentence(f"{name!r} is in the survey design, but it is {what}", where="codebook [survey]", fix=fix)
+            fix = f"leave {part} out of [survey] ({WITHOUT[part]}), or release {name!r} as it is"
+            fix += ", if it does not give a perturbed variable away" if gone else ""
+            what = f"{name!r} is {what}, so it cannot be in the survey design ({part})"
+            yield sentence(what, where="codebook [survey]", fix=fix)
 
 
 def uncovered_problems(split: SplitPlan, codebook: Codebook, where: str) -> Iterable[str]:

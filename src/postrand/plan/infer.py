@@ -174,6 +174,7 @@ ALIKE = (
 )
 FEW, MANY, UNLISTED = "categories with fewer than", "more than", "a key variable without categories"
 MEANT, NUMBERED = "if these mean no answer, uncomment", "whole numbers, all different"
+ALL_MISSING = "every value is missing: role = 'drop'?"
 REPEATED = (
     "values repeat or are missing, so that 'postrand protect' refuses it as a record key: role = 'household' if it "
     "tells who lives together, otherwise 'drop'"
@@ -377,7 +378,7 @@ class _Column:
         if is_nested(self.field.type):
             yield "lists, records and bytes are not released: role = 'drop'"
         if not self.has_values and not is_nested(self.field.type):
-            yield "every value is missing: role = 'drop'?"
+            yield ALL_MISSING
         if dated := self.has_values and self.dates and not categories:
             yield DATES
         if self.has_values and not categories and not self.role and not dated and is_text(arrow_type(type_)):

@@ -81,6 +81,22 @@ def steps_of(kind: Any) -> tuple[Any, ...]:
     return tuple(getattr(kind, "steps", (kind,)))
 
 
+MADE = (", in bands", ", grouped")
+"""What follows the label of a column in that of the bands or groups that are made of it."""
+
+
+def result_label(label: str, kind: Any) -> str:
+    """Return the label of a result whose categories a recoding makes, from that of the column; "" where it has none.
+
+    >>> from postrand.recoding import Recode
+    >>> result_label("Age in years", Recode.from_dict({"variable": "age", "bands": [0, 18]}).kind)
+    'Age in years, in bands'
+    """
+    if not label or not kind.categories():
+        return label
+    return label + MADE[steps_of(kind)[-1].reads == "values"]
+
+
 def called(kind: Any) -> str:
     """Return what people call a kind with its options: ``top coding`` where limits have no bottom."""
     return str(getattr(kind, "called", kind.name))

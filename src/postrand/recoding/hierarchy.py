@@ -56,7 +56,7 @@ class Hierarchy:
             raise SpecificationError(sentence(what, where=where, got=shown(level, repr), wanted=wanted))
         if _names_columns(rows):
             what = "the first row seems to name the columns, and would be one more category"
-            fix = "remove this row, or, if it is a value of the column, put it below another one"
+            fix = "remove this row; if it is no heading but a value of the column, move it to a later row"
             raise SpecificationError(sentence(what, where=where, fix=fix))
         found: dict[str, str] = {}
         for number, row in enumerate(rows, 1):

@@ -105,7 +105,9 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
         yield words_of(mechanism.units)(wordings.limit({"code": f"shared_{unit}", "variables": shared}))
     yield from kept_rules(mechanism.blocks, mechanism.require_codebook()).values()
     if mechanism.partly:
-        yield f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
+        stata = " In Stata it is the missing code with this label, .n as a rule; . alone is a missing value."
+        what = f"{NOT_RELEASED}: the record does not show this variable. This is not a missing value of the person."
+        yield what + stata * data_name.endswith(".dta")
     if mechanism.split is not None and mechanism.split.of_members:
         yield words_of(mechanism.units)(wordings.limit({"code": "one_member", "variables": mechanism.partly}))
 

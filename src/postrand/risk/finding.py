@@ -21,6 +21,9 @@ PUBLISHED_FIX = (
 """What a plan is refused for, and what to do about values that are published, before the option that lists them."""
 PERTURB_TOO = "perturb them too (in [[blocks]] or [split]; 'postrand advise --attacker anyone' does so)"
 """How unperturbed columns that give away perturbed ones, and that others do not know, are protected."""
+KEYS = "keys without categories are released unperturbed, and no figure of risk has them"
+KEYS_FIX = "put each into bands ([[recodes]]) and perturb it, give it the role 'drop' or a rank law, or name it in"
+"""What a plan is refused for, and what to do about it, before the option that states it."""
 GIVEN_AWAY = ("alone", "pair", "triple", "together", "every", "share", "guessed", "settled", "constant")
 """The figures of a finding that are shares of what is singled out or told."""
 MUCH = 0.1
@@ -42,8 +45,8 @@ class Finding:
     released), ``order`` (the order of the file tells true values), ``household`` (a variable of a household is
     perturbed for each member), ``merged`` (rare categories that are merged are still too few), ``missing`` (a category
     for missing values is one too many), ``moves`` (numbers hardly move in rank, or no weighted mean of them is left),
-    ``swallowed`` (what looks like a code for no answer counts as a value) or ``names`` (a column that seems to name or
-    number persons, or holds free text).
+    ``swallowed`` (what looks like a code for no answer counts as a value), ``key`` (a key without categories leaves
+    unperturbed) or ``names`` (a column that seems to name or number persons, or holds free text).
     ``is_exact``: of ``linked``, columns are a sum or a function of others, not only nearly; it is told before others.
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.

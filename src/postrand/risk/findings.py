@@ -11,7 +11,17 @@ from postrand.errors import SpecificationError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
-from postrand.risk.finding import NAMING, PERTURB_TOO, PLAN_STATES, PUBLISHED, PUBLISHED_FIX, listed, stated_as
+from postrand.risk.finding import (
+    KEYS,
+    KEYS_FIX,
+    NAMING,
+    PERTURB_TOO,
+    PLAN_STATES,
+    PUBLISHED,
+    PUBLISHED_FIX,
+    listed,
+    stated_as,
+)
 from postrand.risk.finding import Finding as Finding
 from postrand.risk.finding import share_text as share_text
 from postrand.risk.household_sizes import HouseholdSizes, household_sizes
@@ -68,7 +78,8 @@ class Findings:
     def refusals(self) -> tuple[str, ...]:
         """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
         shares = {s.name: s.alone for s in self.singled}
-        open_ = [finding for finding in self.found if finding.is_open and finding.code != "names"]
+        open_ = [finding for finding in self.found if finding.is_open and finding.code not in ("names", "key")]
+        keys = [finding for finding in self.found if finding.is_open and finding.code == "key"]
         naming = [finding for finding in self.found if finding.is_open and finding.code == "names"]
         singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
         single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
@@ -82,6 +93,7 @@ class Findings:
             (NAMING, [n for f in naming for n in f.variables], f"set role = 'drop', or name each in {_as_is(naming)}"),
             (alone, single, f"name each in {_as_is(singling)}, {rank}"),
             (settle, certain, drop),
+            (KEYS, [f.variables[0] for f in keys], f"{KEYS_FIX} {_as_is(keys)}"),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 

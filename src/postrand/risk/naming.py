@@ -13,6 +13,13 @@ def named(name: str, what: str, as_is: Collection[str], states: str = PLAN_STATE
     return Finding("names", (name,), (), f"{name} {what}{said}", is_open=name not in as_is, is_decided=name in as_is)
 
 
+def key_as_it_is(name: str, as_is: Collection[str]) -> Finding:
+    """Return the finding on a key without categories that leaves unperturbed; in ``as_is`` are those decided."""
+    said = f"; {PLAN_STATES} that it is released as it is" if name in as_is else ""
+    text = f"{name} is a key without categories and is released unperturbed: no figure of risk has it{said}"
+    return Finding("key", (name,), (), text, is_open=name not in as_is, is_decided=name in as_is)
+
+
 def published(names: Sequence[str], listed: Collection[str]) -> list[Finding]:
     """Return the findings on perturbed variables of free text, whose values a release lists; ``listed`` are decided."""
     parts = ([n for n in names if n not in listed], [n for n in names if n in listed])

@@ -37,8 +37,8 @@ COLUMN_WORDINGS: Mapping[str, str] = {
 """What the certificate of such a folder says that it does not cover."""
 
 
-OF_BANDS = "of {names} a mean is that of the numbers of its bands or groups, not of the values of the file"
-"""What a mean is where a recode made the categories that have numbers."""
+OF_BANDS = "{names}: in bands or groups, so {what} is that of their numbers, not of the values of the file"
+"""What a mean is, or another figure, where a recode made the categories that have numbers."""
 NUMBERED_BANDS = 'bands whose labels are numbers, as bands = [0, 1000], labels = ["500", "1500"] in [[recodes]]'
 """What keeps means of an exact amount."""
 

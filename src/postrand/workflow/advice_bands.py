@@ -10,6 +10,7 @@ from typing import Any
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.nominal import labels_name
 from postrand.recoding import Recode
+from postrand.recoding.base import MADE
 
 MANY = 12
 """A variable of more categories is proposed for recoding."""
@@ -90,6 +91,14 @@ def _natural() -> Iterator[int]:
 def _of_bands(variable: Variable, bands: tuple[str, ...]) -> Variable:
     """Return the variable with bands for categories; codes for "no answer" have become missing values."""
     missing = "category" if variable.missing_codes and variable.missing == "error" else variable.missing
+    label = variable.label and variable.label + MADE[0]
     return dataclasses.replace(
-        variable, type="string", categories=bands, labels=(), missing_codes=(), missing=missing, ordered=True
+        variable,
+        label=label,
+        type="string",
+        categories=bands,
+        labels=(),
+        missing_codes=(),
+        missing=missing,
+        ordered=True,
     )

@@ -14,8 +14,9 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.rules import linked as grouped
 from postrand.engines import LocalEngine
 from postrand.engines.wants import Count
-from postrand.errors import DataError, PostrandError, UsageError, sentence
+from postrand.errors import DataError, PostrandError, SpecificationError, UsageError, raise_all, sentence
 from postrand.formats import Source
+from postrand.plan.fitting import survey_problems
 from postrand.plan.infer import is_nested
 from postrand.plan.numbering import is_number_of
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW
@@ -54,12 +55,15 @@ def subject_of(
         If nothing can be perturbed, or a precision is asked for a table that no plan can have.
     DataError
         If nothing can be perturbed because the file has fewer than ``LEAST_RECORDS`` records.
+    SpecificationError
+        If the codebook's survey design names a column that is perturbed or dropped.
     """
     roles = RELEASED if needs.attacker == "anyone" else ("key",)
     # A key or a sensitive variable is not released as it is because it is of the design: such a plan is refused.
     design = () if book.survey is None else [n for n in book.survey.columns if book[n].role in ("other", "weight")]
     perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
     perturbed = tuple(name for name in perturbed if name not in design)
+    raise_all(SpecificationError, survey_problems(book, perturbed))
     require_known(book, needs)
     if not perturbed:
         raise _nothing(source, [v.name for v in book.with_role(*roles)])

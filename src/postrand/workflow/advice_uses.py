@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from postrand.codebook import Codebook
 from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
-from postrand.estimate.nominal import names_only
+from postrand.estimate.nominal import is_coded, names_only
 from postrand.estimate.regression_terms import answered
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
@@ -179,7 +180,8 @@ def _named(of: Estimated) -> Iterator[Verdict]:
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
-    with_means = [v.name for v in plan.codebook.with_role(*RELEASED) if _has_numbers(v) and v.name not in moved]
+    asked = [v for v in plan.codebook.with_role(*RELEASED) if not is_coded(plan.codebook, v.name)]
+    with_means = [v.name for v in asked if _has_numbers(v) and v.name not in moved]
     if moved:
         why = f"means by group and weighted means of {', '.join(moved)} are refused: the values move"
         return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
@@ -187,7 +189,7 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
         return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
     made = {recode.variable for recode in plan.codebook.recodes if recode.kind.categories()}
     coarse = [name for name in with_means if name in made]
-    apart = f"; {OF_BANDS.format(names=few(coarse))}" if coarse else ""
+    apart = f"; {OF_BANDS.format(names=few(coarse), what='a mean')}" if coarse else ""
     why = f"of {few(with_means)}{apart}; no number is moved or averaged"
     later = "How precise means by perturbed variables are is not known before the release"
     return Verdict("means", True, f"{why}. {later}")
@@ -199,7 +201,7 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     for variable in plan.codebook.with_role(*RELEASED):
         if variable.name in moved:
             continue
-        if family := _family(variable):
+        for family in _families(variable, plan.codebook):
             families[family].append(variable.name)
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
@@ -210,13 +212,16 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     return Verdict("models", not moved, "; ".join([*why, *can, *shown, precise]), tuple(moved))
 
 
-def _family(variable: Variable) -> str:
-    """Return which regression can have a variable as its response; "" where none can, as of texts and dates."""
+def _families(variable: Variable, book: Codebook) -> list[str]:
+    """Return which regressions can have a variable as their response; none can have texts and dates."""
+    of_numbers = ["linear and Poisson"]
     if not variable.is_categorical:
-        return "linear and Poisson" if variable.type.startswith(_NUMBERS) else ""
-    if answered(variable).sum() == 2:
-        return "logistic"
-    return "linear and Poisson" if category_numbers(variable) and not names_only(variable) else "multinomial"
+        return of_numbers if variable.type.startswith(_NUMBERS) else []
+    numbers = category_numbers(variable)
+    measures = bool(numbers) and not (names_only(variable) or is_coded(book, variable.name))
+    if answered(variable).sum() == 2:  # of two bands an amount, but 0 and 1 are yes and no
+        return ["logistic", *of_numbers * (measures and variable.type != "bool" and not {*numbers} <= {0.0, 1.0})]
+    return of_numbers if measures else ["multinomial"]
 
 
 def _has_numbers(variable: Variable) -> bool:

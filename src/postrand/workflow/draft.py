@@ -41,6 +41,7 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
+    keys_as_they_are,
     left_open,
     noted,
     seems_none,
@@ -82,6 +83,9 @@ The claim for all perturbed values of one record together: at least the epsilon 
 [[blocks]] would be added. A smaller epsilon protects more."""
 SPLIT_NOTE = """\
 A split release: each record shows one random subset of these variables, perturbed jointly with the whole epsilon."""
+ONE_RECORD_NOTE = """\
+unit = "household": one random record of each person shows its subset and stands for all of them, so a person spends the
+epsilon of one record (docs/households.md). Without it each record shows one, and the epsilons of a person's add up."""
 BLOCKS_NOTE = "One block for each perturbed variable. Several variables in one block are perturbed jointly."
 RELEASE_NOTE = """\
 format = "same" as the source, or {formats};
@@ -226,6 +230,7 @@ def start(
         is_small=sample.records < LEAST_RECORDS,
         starred=tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named),
         unreleased=tuple(name for name, role in assigned.items() if role == "drop" and name not in named),
+        keys=tuple(keys_as_they_are(drafts, {*open_, *(n for names in settles for n in names)})),
         settling=tuple(dict.fromkeys(name for names in settles for name in names)),
         settled=tuple(settled_lines(settles)),
         alike=look.words,
@@ -297,7 +302,8 @@ def plan_text(
     categorical = [d for d in drafts if infer.perturbs(d)]
     perturbed = _perturbed(categorical)
     parts = parts_of(perturbed, joint)
-    proposal = _proposal(categorical, perturbed, total, records, way)
+    one_record = unit is not None and unit.get("household") == unit.get("person") is not None
+    proposal = _proposal(categorical, perturbed, total, records, "split" if one_record and way == "best" else way)
     plan = tomlkit.document()
     _comment(plan, PLAN_HEAD)
     named = {name: text for name, text in place.items() if name not in formats.SETTINGS}
@@ -321,9 +327,11 @@ def plan_text(
             part.add(tomlkit.comment(line))
         part["as_is"] = []
     together = joint_note(joint) if proposal.way == "blocks" else ""
-    _comment(plan, f"{SPLIT_NOTE if split else BLOCKS_NOTE}{together}\n{proposal.reason}")
+    shown = f"\n{ONE_RECORD_NOTE}" if split and one_record else ""
+    _comment(plan, f"{SPLIT_NOTE if split else BLOCKS_NOTE}{together}\n{proposal.reason}{shown}")
     if split:
-        plan["split"] = {"variables": perturbed, "epsilon": total, "workload": "pairs"}
+        own = {"unit": "household"} if one_record else {}
+        plan["split"] = {**own, "variables": perturbed, "epsilon": total, "workload": "pairs"}
     else:
         levels = [(perturbed, total)] if proposal.way == "joint" else list(zip(parts, each, strict=False))
         plan["blocks"] = writing.blocks_of(

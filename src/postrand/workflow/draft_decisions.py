@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from postrand.codebook.no_answer import counted
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
+from postrand.risk.finding import KEYS, KEYS_FIX
 from postrand.risk.findings import settling, share_text
 from postrand.risk.linked import NEAR, Link
 from postrand.risk.linked_apart import torn_apart
@@ -19,6 +21,7 @@ from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
 from postrand.risk.telling import best_guess
+from postrand.support.showing import capital
 
 AS_IS_NOTE = f"""\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
@@ -31,6 +34,7 @@ SETTLES_NOTE = """\
 These unperturbed columns all but settle true values of perturbed ones. Nothing is released until you decide for each:
 set role = "drop" in the codebook, perturb it too, or add it to as_is to release it as it is.
 """
+KEYS_NOTE = fill(f"{capital(KEYS)}. Nothing is released until you decide: {KEYS_FIX} as_is.", 118)
 TEXTS_NOTE = """\
 Each of these unperturbed columns holds free text or remarks, which can name persons. Nothing is released until you
 decide for each: set role = "drop" in the codebook, or add it to as_is to release it as it is.
@@ -53,10 +57,21 @@ def decision_notes(
     texts = [name for name, role in texts_of(drafts).items() if role in ("sensitive", "other")]
     listed = [f"{name} ({share_text(share)})" for name, share in undecided.items()]
     certain = [f"{' with '.join(names)} ({_about(pairs)})" for names, pairs in settles.items()]
-    parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain), (TEXTS_NOTE, texts))
+    keys = keys_as_they_are(drafts, {*undecided, *(name for names in settles for name in names)})
+    parts = ((AS_IS_NOTE, listed), (SETTLES_NOTE, certain), (KEYS_NOTE, keys), (TEXTS_NOTE, texts))
     return [
         line for note, held in parts if held for line in (*note.strip().splitlines(), f"To decide: {', '.join(held)}.")
     ]
+
+
+def keys_as_they_are(drafts: Sequence[Mapping[str, Any]], told: Collection[str]) -> list[str]:
+    """Return the keys without categories, which leave unperturbed, but those that are ``told`` for another reason.
+
+    >>> keys_as_they_are([{"name": "born", "role": "key"}, {"name": "sex", "role": "key", "categories": ["F"]}], ())
+    ['born']
+    """
+    keys = [draft for draft in drafts if draft["role"] == "key" and not draft.get("categories")]
+    return [d["name"] for d in keys if d["name"] not in told and infer.ALL_MISSING not in d.get("notes", ())]
 
 
 def singled_alone(sample: Sampled, left: Sequence[str]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from postrand.estimate.nominal import number_of
 from postrand.formats import File, Source
 from postrand.plan import infer
 from postrand.recoding import Recode
-from postrand.recoding.base import key_of, spelt, steps_of
+from postrand.recoding.base import MADE, key_of, spelt, steps_of
 from postrand.recoding.limits import Limits
 from postrand.recoding.steps import rules_of, unsettled
 from postrand.risk.merged import published, too_few
@@ -276,6 +276,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
     told = swallowed(source)
     roles = {str(entry.get("name")): entry.get("role", "") for entry in entries}
     read = [{**draft, "role": roles.get(draft["name"], "")} for draft in infer.infer(source)]
+    columns = {draft["name"]: draft.get("label") for draft in read}
     drafts = {draft["name"]: draft for draft in with_notes(made.drafted(read), told)}
     unkept = list[str]()
     for name, recode in results.items():
@@ -287,7 +288,7 @@ def write(codebook: Path, place: Path | File | Table, made: Prepared) -> Written
             entry.update({"name": name, "role": ""})
             entries.append(entry)
         before = entry.get("missing")
-        _describe(entry, drafts[name])
+        _describe(entry, drafts[name], columns[name])
         unkept += [name] * (before == "keep" and entry["missing"] == "category")
         _rewrite_notes(document, entry, drafts[name]["notes"])
     written = tomlkit.dumps(document)
@@ -308,15 +309,19 @@ def _is_described(text: str, recode: Recode) -> bool:
     return is_told and f"# {recode.in_words()}" in text.splitlines()
 
 
-def _describe(entry: Any, draft: Mapping[str, Any]) -> None:
-    """Put what a draft says of a result into its entry; role and label are a person's.
+def _describe(entry: Any, draft: Mapping[str, Any], label: str | None) -> None:
+    """Put what a draft says of a result into its entry; its role is a person's.
+
+    So is a label that is neither the column's in the file, ``label``, nor was made of it.
 
     So is what is done with missing values, once the entry has categories: a quantity has another choice.
     """
     stated = entry.get("missing") if entry.get("categories") or draft["missing"] == "error" else None
     for name in ("categories", "labels", "missing_codes", "ordered"):
         entry.pop(name, None)
-    kept = {name: value for name, value in draft.items() if name not in ("role", "notes", "label")}
+    is_columns = label is not None and entry.get("label") in (label, *(label + made for made in MADE))
+    own = ("role", "notes", *["label"] * (not is_columns))
+    kept = {name: value for name, value in draft.items() if name not in own}
     entry.update(kept | ({"missing": stated} if stated in ("keep", "category") else {}))
 
 

@@ -25,7 +25,7 @@ from postrand.formats import File, Source
 from postrand.recoding import Recode, Recoding
 from postrand.recoding.apply import WHICH
 from postrand.recoding.bands import Bands
-from postrand.recoding.base import is_settled, key_of, steps_of
+from postrand.recoding.base import is_settled, key_of, result_label, steps_of
 from postrand.recoding.recode import recodes_from
 from postrand.recoding.steps import settled as settled_kind
 from postrand.recoding.steps import with_found
@@ -224,6 +224,7 @@ def _drafted(draft: dict[str, Any], recode: Recode | None, is_perturbed: bool) -
         kept = {"missing": "keep"} if numbers and draft["missing"] == "category" else {}
         return {**draft, **kept, **labels, "notes": [*notes, *draft["notes"]]}
     own: dict[str, Any] = {name: draft[name] for name in ("name", "role", "label") if name in draft}
+    own |= {"label": result_label(own["label"], recode.kind)} if "label" in own else {}
     missing = "category" if draft["missing"] != "error" else "error"
     ordered = {"ordered": True} if recode.kind.reads != "values" else {}
     return {**own, "type": "string", "missing": missing, **ordered, "categories": categories, "notes": notes}

@@ -16,6 +16,7 @@ from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
 from postrand.plan.numbering import numbers_members
 from postrand.report.table_worth import TOO_FEW
+from postrand.risk.finding import KEYS
 from postrand.support.showing import few, unshown
 from postrand.workflow.advice_needs import USES
 from postrand.workflow.design_refusals import refused
@@ -44,7 +45,8 @@ class Started:
     with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
     ``silent``: the variables with values that can mean no answer, and count as answers.
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
-    ``roles``: the number of columns with each role, empty for none.
+    ``roles``: the number of columns with each role, empty for none. ``keys``: those without categories, which would
+    leave unperturbed.
     """
 
     codebook: Path
@@ -70,11 +72,12 @@ class Started:
     repeating: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
         """Whether a column needs a role or a decision before anything is released."""
-        return bool(self.without_role or self.undecided or self.settling or self.texts)
+        return bool(self.without_role or self.undecided or self.settling or self.texts or self.keys)
 
     def lines(self, source: str, given: Mapping[str, Any], uses: Iterable[str] = USES) -> list[str]:
         """Return what is said of a draft of the file ``source``; ``given`` are the roles and names that were typed.
@@ -163,6 +166,10 @@ class Started:
             each = "it singles" if len(decide) == 1 else "each singles"
             what = f"Next: decide on {few(decide, NAMES)}: released unperturbed, {each} out more than 1% of the records"
             lines.append(f"{what}. The notes in {self.plan} explain the choices")
+        if self.keys:
+            lines.append(
+                f"Next: decide on {few(self.keys, NAMES)}: {KEYS}. The notes in {self.plan} explain the choices"
+            )
         if self.settling:
             they = "it all but settles" if len(self.settling) == 1 else "they all but settle"
             what = f"Next: decide on {few(self.settling, NAMES)}: released unperturbed, {they} true values of perturbed"
@@ -182,7 +189,8 @@ def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[st
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
     costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
-    return [f"{what} (psu: the clusters that were drawn, if they are larger; docs/survey-design.md)", *costs]
+    which = "psu: the clusters that were drawn, if they are larger; strata only if they are not perturbed"
+    return [f"{what} ({which}; docs/survey-design.md)", *costs]
 
 
 def _told(settings: Mapping[str, str]) -> str:

@@ -75,7 +75,20 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     exact = [one for one in found.found if one.is_exact]  # told first
     naming = _identifying(plan, sample, found, decided)
     rest = (one for one in found.found if not one.is_exact)
-    return dataclasses.replace(found, found=(*published, *exact, *naming, *moves, *rest, *few))
+    keys = _keys_as_they_are(plan, sample, found, decided)
+    return dataclasses.replace(found, found=(*published, *exact, *naming, *keys, *moves, *rest, *few))
+
+
+def _keys_as_they_are(plan: Plan, sample: Sampled, found: Findings, decided: Sequence[str]) -> list[Finding]:
+    """Return what is found on keys without categories that leave unperturbed: no figure of risk has them.
+
+    What singles out records alone needs a decision for that already, and what is the same in all of them needs none.
+    """
+    told = {one.variables[0] for one in found.found if one.code == "singles-out" and len(one.variables) == 1}
+    moved = {name for entry in plan.numerical for name in entry.variables}
+    keys = [v.name for v in plan.codebook.with_role("key") if not v.is_categorical and v.name not in told | moved]
+    varying = [name for name in keys if name in sample.alone and sample.codes(name)[1] > 1]
+    return [naming.key_as_it_is(name, decided) for name in varying]
 
 
 def _identifying(plan: Plan, sample: Sampled, found: Findings, decided: Sequence[str]) -> list[Finding]:
