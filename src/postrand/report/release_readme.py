@@ -174,7 +174,7 @@ def _changed(mechanism: Mechanism, found: Values, fresh: Sequence[Mapping[str, A
         chances = {n: sum(s.probability for s in split.subsets if n in s.variables) for n in split.variables}
         who = words_of(mechanism.units)("members who were chosen") if split.of_members else "records"
         shown = f"of the {who} show it, with values changed at random"
-        lines += [f"  {_name(name)}: {100 * p:.0f}% {shown}" for name, p in _first(chances)]
+        lines += [f"  {_name(name)}: {'about ' * (p < 1)}{100 * p:.0f}% {shown}" for name, p in _first(chances)]
         if len(chances) > MAX_LISTED:
             lines.append(f"  and {len(chances) - MAX_LISTED} more variables: see report.html")
     lines += [f"  {_name(c.variable)}: {c.done[:1].lower()}{c.done[1:]}" for c in mechanism.numerical]
