@@ -103,6 +103,14 @@ def test_the_programme_is_between_its_bound_and_the_greedy_answer(seed, diversit
     assert np.array_equal(np.bincount(choices.kind, weights=small.records), choices.counts)
 
 
+def test_the_proven_bound_is_said_and_rounded_down():
+    held = pr.suppress(people(40, 1, (5, 7)), ["v0", "v1"], 5).claims
+    assert held.suppressed > 0.0003
+    said = dataclasses.replace(held, at_least=0.00027899).losses[0]
+    assert "no smaller share than 0.0278% can reach these claims" in said
+    assert "; fewer are not enough for these claims (proven)." in held.losses[0]
+
+
 def test_nothing_is_suppressed_where_the_claim_holds_already():
     table = pa.table({"a": ["x"] * 3 + ["y"] * 4, "b": [1] * 7})
     made = pr.suppress(table, ["a", "b"], 3)

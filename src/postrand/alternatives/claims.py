@@ -14,6 +14,7 @@ from postrand.data.frames import names_of, to_arrow
 from postrand.errors import PrivacyError, SpecificationError, raise_all, sentence
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.findings import share_text
+from postrand.support.showing import outward
 
 Method = Literal["suppression", "microaggregation"]
 _NOT = (
@@ -118,7 +119,7 @@ class Claims:
             return tuple(f"{name}: {change} {100 * share:.2g}% of its variance." for name, share in self.lost.items())
         proven = "fewer are not enough for these claims (proven)"
         if not self.is_optimal:
-            least = f"{100 * (self.at_least or 0):.3g}%"
+            least = f"{outward(100 * (self.at_least or 0), up=False)}%"
             proven = f"no smaller share than {least} can reach these claims (a proven lower bound)"
         each = (
             f"{name}: suppressed in {share_text(share)} of the records." for name, share in self.lost.items() if share
