@@ -525,7 +525,7 @@ from postrand.workflow.pipeline import run
 
 table = {"sex": ["F", "M", "M"] * 200 + ["M", "F", "F"] * 200, "place": [f"place {i % 300}" for i in range(1200)]}
 pq.write_table(pa.table(table), "survey.parquet")
-_, plan = initialise(Path("survey.parquet"), Path("work"), {"key": ["sex", "place"]})
+_, plan = initialise(Path("survey.parquet"), Path("work"), {"key": ["sex"], "other": ["place"]})
 run(load_plan(plan), Path("release"), release_key=ReleaseKey.from_seed(1))
 assert verify("release").verdict == "verified"
 print("numba" in sys.modules)

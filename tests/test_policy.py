@@ -212,7 +212,7 @@ def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
     gone = dataclasses.replace(known, after=None, shares=((bound, share, None),))
     risks = tuple(gone if one is known else one for one in figures.risks)
     found = verdict(dataclasses.replace(figures, risks=risks), measure="individual_risk", at_most=bound)
-    assert found.before.endswith("% are above it")
+    assert found.before.endswith("% above the limit")
     assert found.after == "not known"
 
 

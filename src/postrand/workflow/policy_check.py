@@ -41,6 +41,7 @@ NO_TABLE = "does not apply: the release has no such table"
 NOT_SHOWN = "no record shows all variables of the table"
 NO_ESTIMATE = "they cannot be estimated"
 FOUND = "Besides the rules, found in what leaves"
+ABOVE = "above the limit"
 AT_MOST = " at most"
 BOTH = ", which both worths must reach"
 """What follows the limit of a rule on worth where it is told under equal frequencies and under those of the file."""
@@ -229,7 +230,7 @@ def _apart(policy: Policy, figures: PlanFigures) -> str:
         held = [
             _shares(dataclasses.replace(one, measure=joint), figures) for one in policy.rules if one.measure == name
         ]
-        if joint not in measures and any("above it" in one.after and not one.is_met for one in held):
+        if joint not in measures and any(ABOVE in one.after and not one.is_met for one in held):
             return figures.words(TOGETHER)
     return ""
 
@@ -324,7 +325,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    word = "of the records below it" if below else "are above it"
+    word = "of the records below the limit" if below else ABOVE
     if found is None or held is None or held[2] is None or figures.risk_leaves_out:
         before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
         return _not_known(rule, limit, found, figures, before)
