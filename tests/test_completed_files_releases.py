@@ -93,7 +93,7 @@ def test_a_split_says_how_many_records_show_a_variable(tmp_path: Path) -> None:
     root = tmp_path / "r"
     release.write(root, data_writer=writer_of(table), data_name="data.csv", mechanism=law)
     text = readme(root)
-    assert "home: 25% of the records show it" in text
+    assert "home: about 25% of the records show it" in text
     assert "age: 100% of the records show it" in text
     assert "(not released): the record does not show this variable" in text
     assert release.verify(root).verdict == "verified"

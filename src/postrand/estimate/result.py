@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ MAX_NAMED = 5
 BLANK = 0.9
 """An interval this long, the range of all possible values being 1, says nothing."""
 
+_NORMAL = NormalDist().inv_cdf(0.975)
 LOPSIDED = 1.5
 """An end of the interval this many times as far from the value as the normal law has it: rare cells, seen by chance."""
 
@@ -143,7 +145,10 @@ class Estimate:
         """Return in how many cells of perturbed shares, or counts, ± 2 standard errors covers too little."""
         if not self.perturbed or not isinstance(self.span, float):
             return ()
-        half = float(scipy.special.stdtrit(self.degrees_of_freedom, 0.975)) * self.standard_error
+        freedom = self.degrees_of_freedom
+        half = (
+            float(scipy.special.stdtrit(freedom, 0.975)) if math.isfinite(freedom) else _NORMAL
+        ) * self.standard_error
         reach = np.maximum(high - self.value, self.value - low)
         few = np.isfinite(reach) & (reach > 0) & (reach >= LOPSIDED * half)
         few |= (self.value + half < 0) | (self.value - half > self.span)
