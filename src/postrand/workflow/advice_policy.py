@@ -51,10 +51,10 @@ def worth_asked(limit: Limit, figures: PlanFigures) -> Asked:
     return Asked(str(limit), None, after, verdict.is_met, why=verdict.why, bound=limit.bound)
 
 
-def is_risk_broken(needs: Needs, plans: Sequence[Advised]) -> bool:
+def is_risk_broken(needs: Needs, plan: Advised) -> bool:
     """Return whether a plan is known not to keep a limit on risk that a rule of the policy asks for."""
     rules = [limit for limit in needs.of_file if limit.is_rule]
-    known = [(one, values(one, plan.figures.risks)[1]) for plan in plans for one in rules]
+    known = [(one, values(one, plan.figures.risks)[1]) for one in rules]
     return any(after is not None and not limit.meets(after) for limit, after in known)
 
 
