@@ -16,9 +16,12 @@ from click.testing import CliRunner, Result
 from postrand.app import advice_views, advising
 from postrand.app.plans import open_plan
 from postrand.cli import main
+from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
 from postrand.plan import load_plan
-from postrand.plan.policy import policy_from_dict
+from postrand.plan.policy import Policy, Rule, policy_from_dict
+from postrand.recoding.recode import Recode
+from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import frontier
 from postrand.workflow.advice_needs import Model, needs_from
 
@@ -131,6 +134,7 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     fewer = re.search(r"a split with region in (\d+) categories, in place of 11", line)
     without = re.search(r"a split without (\w+)", line)
     assert level
+    assert f"{level[0]} (this rule alone: right links grow with epsilon);" in line
     assert fewer
     assert without
     again = advised(
@@ -141,6 +145,27 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     asked = ("--limit", "epsilon <= 5", "--limit", "effective_records >= 330", "--json")
     less = call("advise", folder / "s.parquet", "--keys", kept, *asked, "--out", folder / "less")
     assert json.loads(less.stdout)["plans"][0]["figures"]["worth"]["two_way"]["least"] >= 330
+
+
+def test_a_column_that_is_not_released_is_no_reason_for_a_larger_epsilon(folder: Path) -> None:
+    """No epsilon makes the worth of its table known: the column that is made of it is named."""
+    variables = [Variable(name, "key", tuple(f"{v:02}" for v in range(size))) for name, size in SIZES.items()]
+    variables[-1] = Variable("job", "key", ("low", "high"))
+    recode = {
+        "variable": "job",
+        "from": "work",
+        "groups": {"low": ["00", "01"], "high": [f"{v:02}" for v in range(2, 9)]},
+    }
+    book = Codebook(tuple(variables), recodes=(Recode.from_dict(recode),))
+    tables = (("sex", "work"), ("sex", "age"), ("sex", "job"))
+    told = {}
+    for least in (5, 100_000):
+        policy = Policy((Rule("epsilon", 5), Rule("effective_records", least, tables=tables)))
+        text = advise(folder / "s.parquet", book, needs_from(policy=policy), folder / f"made{least}").text()
+        (told[least],) = re.findall(r"^No plan meets: .*at least [^ ]+ (.*)$", text, re.MULTILINE)
+    why = "Not known: sex × work: work not released. Next: job is made of work: name job in the rule; or leave these"
+    assert told[5] == f"{why} tables out of the rule. The other tables reach it in plan 1."
+    assert told[100_000].startswith(f"{why} tables out of the rule. No larger epsilon")
 
 
 def test_of_a_rule_and_a_limit_on_one_measure_the_stricter_counts() -> None:
