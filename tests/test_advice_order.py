@@ -51,6 +51,7 @@ def test_a_plan_that_misses_a_limit_does_not_stand_before_one_that_keeps_all(fol
     assert kept[0]
     (missed,) = [limits for _, way, limits in short if way == "split"]
     assert missed == f"1 of 2 met, NOT correct_matches <= {bound} ({first:.3g})"
+    assert "repeat with --look" not in told  # the first plan keeps all
     for number, way, _ in short:
         path = folder / "bound" / f"plan-{number}.toml"
         assert path.read_text("utf-8").startswith(f"# Plan {number}: {way}.")

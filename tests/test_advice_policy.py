@@ -2,7 +2,9 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,14 @@ from click.testing import CliRunner, Result
 from postrand.app import advice_views, advising
 from postrand.app.plans import open_plan
 from postrand.cli import main
+from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
 from postrand.plan import load_plan
-from postrand.plan.policy import policy_from_dict
-from postrand.workflow.advice_needs import needs_from
+from postrand.plan.policy import Policy, Rule, policy_from_dict
+from postrand.recoding.recode import Recode
+from postrand.workflow.advice import advise
+from postrand.workflow.advice_choice import frontier
+from postrand.workflow.advice_needs import Model, needs_from
 
 SIZES = {"region": 11, "sex": 2, "age": 7, "nation": 6, "work": 9}
 WORTH = {"measure": "effective_records", "at_least": 200, "tables": "two-way"}
@@ -76,6 +82,50 @@ def test_a_split_in_which_poorer_tables_count_more_meets_a_rule_that_the_usual_o
     assert "limits asked" not in told
 
 
+def test_with_a_named_model_a_split_meets_the_rule_first_and_the_model_too(folder: Path) -> None:
+    tables = [["region", "sex"], ["region", "age"], ["work", "sex"]]
+    policy = written(folder / "first.toml", {**EPSILON, "at_most": 4}, {**WORTH, "tables": tables})
+    model = ("--use", "tables", "--use", "model nation ~ sex + age")
+    told = advised(folder, "first", "--policy", policy, *model, "--all").output
+    assert re.search(r"^Plan 1 \(split for the tables of the rules first\): .*meets 2 of 2 rules", told, re.MULTILINE)
+    assert "It is designed for region x sex and region x age and sex x work and sex x age x nation, and" in told
+    assert "In its workload a table that no rule names has the weight 0.5." in told
+    assert "Asked: model nation ~ sex + age: met (" in told.partition("Plan 2: ")[0]
+    assert "counts 10 times as much as another table of two variables ('weight' in the workload sets it)." in told
+    workload = tomllib.loads((folder / "first" / "plan-1.toml").read_text("utf-8"))["split"]["workload"]
+    assert [one["weight"] for one in workload if len(one["table"]) == 3] == [0.5]
+
+
+def stand_in(one: float, two: float, pair: float, model: float, *, is_useless: bool = False) -> Any:
+    """What the choice asks of a trial: its worth on average, that of the pair of a rule, and that of a model."""
+    worth = SimpleNamespace(effective_records=model, is_of_little_use=model < 100)
+    fixed = {"epsilon": 4.0, "largest": 4.0, "detail": 1.0, "one_way": (), "two_way": (), "is_useless": is_useless}
+    return SimpleNamespace(
+        **fixed,
+        one=one,
+        two=two,
+        plan=SimpleNamespace(split="split"),
+        candidate=SimpleNamespace(has_epsilon=True, name="way"),
+        mechanism=SimpleNamespace(units=None),
+        worths={frozenset({"sex", "age"}): pair},
+        estimated=SimpleNamespace(models=[(Model(("work", "sex")), worth)]),
+        meets=lambda _: True,
+    )
+
+
+@pytest.mark.parametrize("is_useless", [True, False])
+def test_a_plan_that_meets_more_rules_than_those_that_are_shown_is_never_left_out(is_useless: bool) -> None:
+    policy = policy_from_dict({"rules": [{**WORTH, "tables": [["sex", "age"]]}]})
+    needs = needs_from(uses=["model work ~ sex"], policy=policy)
+    better = [stand_in(900.0 - 100 * n, 500.0 + 100 * n, 150, 300) for n in range(5)]  # none beats another
+    meets = stand_in(80, 1, 250, 20, is_useless=is_useless)
+    poorer = stand_in(70, 1, 250, 20, is_useless=is_useless)
+    shown, left = frontier([*better, meets, poorer], needs)
+    assert shown[0] is meets
+    assert len(shown) == 4
+    assert poorer in [trial for trial, _ in left]
+
+
 def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path) -> None:
     told = advised(folder, "none", "--limit", "epsilon <= 5", "--limit", "effective_records >= 330").output
     (line,) = re.findall(r"^No plan meets: .*two-way tables, at least 330\. .*$", told, re.MULTILINE)
@@ -84,6 +134,7 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     fewer = re.search(r"a split with region in (\d+) categories, in place of 11", line)
     without = re.search(r"a split without (\w+)", line)
     assert level
+    assert f"{level[0]} (this rule alone: right links grow with epsilon);" in line
     assert fewer
     assert without
     again = advised(
@@ -94,6 +145,27 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     asked = ("--limit", "epsilon <= 5", "--limit", "effective_records >= 330", "--json")
     less = call("advise", folder / "s.parquet", "--keys", kept, *asked, "--out", folder / "less")
     assert json.loads(less.stdout)["plans"][0]["figures"]["worth"]["two_way"]["least"] >= 330
+
+
+def test_a_column_that_is_not_released_is_no_reason_for_a_larger_epsilon(folder: Path) -> None:
+    """No epsilon makes the worth of its table known: the column that is made of it is named."""
+    variables = [Variable(name, "key", tuple(f"{v:02}" for v in range(size))) for name, size in SIZES.items()]
+    variables[-1] = Variable("job", "key", ("low", "high"))
+    recode = {
+        "variable": "job",
+        "from": "work",
+        "groups": {"low": ["00", "01"], "high": [f"{v:02}" for v in range(2, 9)]},
+    }
+    book = Codebook(tuple(variables), recodes=(Recode.from_dict(recode),))
+    tables = (("sex", "work"), ("sex", "age"), ("sex", "job"))
+    told = {}
+    for least in (5, 100_000):
+        policy = Policy((Rule("epsilon", 5), Rule("effective_records", least, tables=tables)))
+        text = advise(folder / "s.parquet", book, needs_from(policy=policy), folder / f"made{least}").text()
+        (told[least],) = re.findall(r"^No plan meets: .*at least [^ ]+ (.*)$", text, re.MULTILINE)
+    why = "Not known: sex × work: work not released. Next: job is made of work: name job in the rule; or leave these"
+    assert told[5] == f"{why} tables out of the rule. The other tables reach it in plan 1."
+    assert told[100_000].startswith(f"{why} tables out of the rule. No larger epsilon")
 
 
 def test_of_a_rule_and_a_limit_on_one_measure_the_stricter_counts() -> None:

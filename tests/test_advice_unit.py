@@ -70,6 +70,19 @@ def test_plans_have_the_unit_that_is_asked_for(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
+def test_no_epsilon_is_named_for_a_table_whose_worth_no_epsilon_makes_known(tmp_path):
+    survey(tmp_path, 600)
+    rule = '[[rules]]\nmeasure = "effective_records"\nat_least = 900\ntables = [["sex", "tenure"], ["sex"]]\n'
+    (tmp_path / "policy.toml").write_text(f'[[rules]]\nmeasure = "epsilon"\nat_most = 5\n{rule}')
+    asked = ("--largest-household", 4, "--household-variables", "tenure", "--policy", tmp_path / "policy.toml")
+    said = advised(tmp_path, *asked)
+    told = said.partition("No plan meets: ")[2].partition("In short:")[0]
+    assert "Not known in plan 1: sex × tenure: all records of a household share one draw of its values." in told
+    assert "Next: leave tenure out of --household-variables, drawn once for a household; or leave these tables" in told
+    assert "for plan 1" not in told
+
+
+@pytest.mark.filterwarnings("ignore::postrand.SharedDrawsWarning")
 def test_a_household_without_variables_of_its_own_has_the_sum_over_its_members(tmp_path):
     survey(tmp_path)
     said = advised(tmp_path, "--largest-household", 12)

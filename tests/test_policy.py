@@ -239,6 +239,7 @@ def test_a_rule_that_fails_names_its_own_cause(tmp_path):
     assert bad.why == (
         "not known: church_tax × sex: no categories of church_tax; not known: gone × sex: gone not released"
     )
+    assert bad.step == "name columns that are released, or leave these tables out of the rule"
     kept = verdict(found, measure="effective_records", at_least=N, tables=[["rooms"]])
     assert (kept.is_met, kept.after) == (True, f"{N:,} at least")  # no perturbed variable: nothing is lost
 

@@ -35,15 +35,18 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
-SPLIT, POOR_FIRST, POOREST, OF_RULES = (
+SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST = (
     "split",
     "split, poorer tables first",
     "split for the poorest table",
     "split for the tables of the rules",
+    "split for the tables of the rules first",
 )
+LESS = 0.5
+"""What a named table counts beside one of the rules, where these come first."""
 MEMBERS = ", one member of each household"
 OF_MEMBERS = SPLIT + MEMBERS
-SPLITS = tuple(way + end for way in (SPLIT, POOR_FIRST, POOREST, OF_RULES) for end in ("", MEMBERS))
+SPLITS = tuple(way + end for way in (SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST) for end in ("", MEMBERS))
 WHOLE = ("one joint block", *SPLITS, "recognition")
 """Ways in which linked variables need no block of their own."""
 SPLIT_IN_WORDS = (
@@ -213,6 +216,7 @@ def split_release(subject: Subject) -> Candidate:
     if subject.named and (each := subject.emphasis(len(subject.named))) > 1:
         tables = " and ".join(" x ".join(table) for table in sorted(subject.named))
         counts = f"counts {each:.3g} times as much as another table of two variables"
+        counts += " ('weight' in the workload sets it)" * bool(subject.needs.worth)
         what += f" In its design each table for which a precision or a model is asked ({tables}) {counts}."
     return _way(subject, SPLIT, what, lambda e: _split_of(subject.perturbed, e, subject.workload))
 
@@ -226,14 +230,24 @@ def ruled_splits(subject: Subject) -> Iterator[Candidate]:
         what = f"{SPLIT_IN_WORDS} It is designed for the table of two variables that is worth least."
         yield _way(subject, POOREST, what, lambda epsilon: _split_of(names, epsilon, "worst"))
     elif tables := subject.ruled:
-        alone = [(name,) for name in names if not any(name in table for table in tables)]
         models = [table for table in sorted(subject.named) if table not in tables]
-        each = {"weight": len(tables) / len(models)} if models else {}
-        workload: list[dict[str, Any]] = [{"table": list(table)} for table in (*tables, *alone)]
-        workload += [{"table": list(table), **each} for table in models]
-        listed = " and ".join(" x ".join(table) for table in (*tables, *models))
-        what = f"{SPLIT_IN_WORDS} It is designed for {listed}, and for each other variable by itself: of other tables "
-        yield _way(subject, OF_RULES, f"{what}little or nothing is left.", lambda e: _split_of(names, e, workload))
+        yield _of_rules(subject, OF_RULES, models, len(tables) / len(models) if models else 1.0)
+        if models:
+            yield _of_rules(subject, RULES_FIRST, models, LESS)
+
+
+def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float) -> Candidate:
+    """Return a split for the tables of rules, each other variable by itself, and other named tables by a weight."""
+    names, tables = subject.perturbed, subject.ruled
+    alone = [(name,) for name in names if not any(name in table for table in tables)]
+    workload: list[dict[str, Any]] = [{"table": list(table)} for table in (*tables, *alone)]
+    workload += [{"table": list(table), "weight": weight} for table in models]
+    listed = " and ".join(" x ".join(table) for table in (*tables, *models))
+    what = f"{SPLIT_IN_WORDS} It is designed for {listed}, and for each other variable by itself: of other tables "
+    what += "little or nothing is left."
+    if models:
+        what += f" In its workload a table that no rule names has the weight {weight:.3g}."
+    return _way(subject, way, what, lambda epsilon: _split_of(names, epsilon, workload))
 
 
 def _poor_first(subject: Subject, epsilon: float) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, lit
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
-from postrand.workflow.advice_needs import Needs
+from postrand.workflow.advice_needs import Model, Needs
 from postrand.workflow.advice_uses import Estimated, model_worth
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.half_widths import Drawn, HalfWidth, half_width
@@ -205,11 +205,15 @@ def _measures(trial: Trial) -> tuple[float, ...]:
 
 
 def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[tuple[Trial, str]]]:
-    """Return the trials to show, the most useful first, and the others with the reason why they are not shown."""
+    """Return the trials to show, the most useful first, and the others with the reason why they are not shown.
+
+    One that meets more rules on worth than every trial that is shown is not left out.
+    """
     held = list(trials)
     left: list[tuple[Trial, str]] = []
-    useful = [trial for trial in held if not trial.is_useless]
-    missed = {id(trial): _missed(trial, needs) for trial in held}
+    missed = {id(trial): _rules_missed(trial, needs) | _models_missed(trial, needs) for trial in held}
+    fewest = min((len(_rules_missed(trial, needs)) for trial in held if not trial.is_useless), default=0)
+    useful = [trial for trial in held if not trial.is_useless or len(_rules_missed(trial, needs)) < fewest]
     kept = []
     for trial in held:
         others = [one for one in useful or held if one is not trial and missed[id(one)] <= missed[id(trial)]]
@@ -218,7 +222,7 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
             left.append(
                 (trial, f"worse than '{winner.candidate.name}' in {_worse(trial, winner)}, and better in nothing")
             )
-        elif useful and trial.is_useless:
+        elif useful and trial not in useful:
             one, two = _records(trial)
             left.append((trial, f"tables of one variable are worth {one} records, of two {two}: {LITTLE}"))
         else:
@@ -229,16 +233,20 @@ def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[t
     return kept[:MOST], left
 
 
-def _missed(trial: Trial, needs: Needs) -> int:
-    """Return how many rules on worth, and models that are named, a trial does not meet.
+def _rules_missed(trial: Trial, needs: Needs) -> frozenset[Rule]:
+    """Return the rules on worth that a trial does not meet, as if every combination were equally frequent."""
+    return frozenset(rule for rule in needs.worth if not worth_met(rule, trial.worths))
 
-    As if every combination were equally frequent.
-    """
+
+def _models_missed(trial: Trial, needs: Needs) -> frozenset[Model]:
+    """Return the models that are named and of little use in a trial, as if every combination were equally frequent."""
     models = trial.estimated.models if needs.models and trial.estimated is not None else ()
-    poor = sum(one is not None and (one.effective_records is None or one.is_of_little_use) for _, one in models)
-    return poor + sum(not worth_met(rule, trial.worths) for rule in needs.worth)
+    return frozenset(
+        model for model, one in models if one is not None and (one.effective_records is None or one.is_of_little_use)
+    )
 
 
 def _rank(trial: Trial, needs: Needs) -> tuple[Any, ...]:
-    """Return what plans are ordered by: rules on worth that are met, precisions that are kept, and worth."""
-    return (trial.is_useless, _missed(trial, needs), not trial.meets(needs), -trial.two, -trial.one)
+    """Return what plans are ordered by: rules on worth and models that are met, precisions that are kept, and worth."""
+    missed = (len(_rules_missed(trial, needs)), trial.is_useless, len(_models_missed(trial, needs)))
+    return (*missed, not trial.meets(needs), -trial.two, -trial.one)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from postrand.codebook import Codebook, Variable
 from postrand.designers.split.workload import workload_of
 from postrand.errors import PostrandError
 from postrand.plan.policy import Policy, Rule
-from postrand.report.table_worth import EQUAL, MAX_PAIRED, table_worth
+from postrand.report.table_worth import EQUAL, MAX_PAIRED, TableWorth, table_worth
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
 from postrand.workflow.advice_choice import Trial, designed, worth_met
@@ -19,6 +19,7 @@ from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, values
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.policy_check import PolicyCheck, check_policy, name_of_worth
+from postrand.workflow.ruled_tables import tables_of, unknown
 
 At = Callable[[Candidate, float], Trial | None]
 _MOST_WITHOUT = 2
@@ -51,31 +52,70 @@ def worth_asked(limit: Limit, figures: PlanFigures) -> Asked:
     return Asked(str(limit), None, after, verdict.is_met, why=verdict.why, bound=limit.bound)
 
 
-def is_risk_broken(needs: Needs, plans: Sequence[Advised]) -> bool:
+def is_risk_broken(needs: Needs, plan: Advised) -> bool:
     """Return whether a plan is known not to keep a limit on risk that a rule of the policy asks for."""
     rules = [limit for limit in needs.of_file if limit.is_rule]
-    known = [(one, values(one, plan.figures.risks)[1]) for plan in plans for one in rules]
+    known = [(one, values(one, plan.figures.risks)[1]) for one in rules]
     return any(after is not None and not limit.meets(after) for limit, after in known)
 
 
 def helped(needs: Needs, plans: Sequence[Advised], at: At) -> Iterator[str]:
-    """Yield for each rule on worth that no plan meets what would: computed from the sizes, without the records."""
+    """Yield for each rule on worth that no plan meets what would: computed from the sizes, without the records.
+
+    Of tables whose worth is not known no level is named, because none makes them known: it is said why they are not.
+    """
+    numbered = dict(enumerate(plans, 1))
     for rule in needs.worth:
-        met = [check_policy(plan.figures, Policy((rule,))).is_met for plan in plans]
-        if any(met):
+        if _meeting(rule, plans):
             continue
-        ways = [*_levels(rule, plans, needs, at), *_fewer(rule, plans)]
-        what = f"No plan meets: {name_of_worth(rule)}, at least {rule.limit:g}."
-        if ways:
-            yield f"{what} By the sizes alone ({BASES[EQUAL.basis]}) this would: {'; or '.join(ways)}."
+        text, alone = f"No plan meets: {name_of_worth(rule)}, at least {rule.limit:g}.", "By the sizes alone"
+        if hidden := _hidden(rule, plans[0]):
+            everywhere = all(_hidden(rule, plan) for plan in plans)
+            text += f" Not known{'' if everywhere else ' in plan 1'}: {'; '.join(unknown(hidden))}."
+            text += f" Next: {'; or '.join(_made_known(hidden, needs, plans[0]))}."
+            if everywhere:
+                rest = tuple(one.variables for one in tables_of(rule, plans[0].figures) if one not in hidden)
+                rule = dataclasses.replace(rule, tables=rest)
+                if not rest or (number := _meeting(rule, plans)):
+                    yield f"{text} The other tables reach it in plan {number}." if rest else text
+                    continue
+                alone = "For the other tables, by the sizes alone"
+        able = {number: plan for number, plan in numbered.items() if not _hidden(rule, plan)}
+        if ways := [*_levels(rule, able, needs, at), *_fewer(rule, able.values())]:
+            yield f"{text} {alone} ({BASES[EQUAL.basis]}) this would: {'; or '.join(ways)}."
         else:
-            yield f"{what} No larger epsilon, fewer variables or coarser categories that were tried would do."
+            yield f"{text} No larger epsilon, fewer variables or coarser categories that were tried would do."
 
 
-def _levels(rule: Rule, plans: Sequence[Advised], needs: Needs, at: At) -> Iterator[str]:
+def _meeting(rule: Rule, plans: Sequence[Advised]) -> int:
+    """Return the number of the first plan that meets a rule; 0 where none does."""
+    met = (number for number, plan in enumerate(plans, 1) if check_policy(plan.figures, Policy((rule,))).is_met)
+    return next(met, 0)
+
+
+def _hidden(rule: Rule, plan: Advised) -> list[TableWorth]:
+    """Return the tables of a rule whose worth no epsilon makes known in a plan, where these alone break the rule."""
+    tables = tables_of(rule, plan.figures)
+    gone = [one for one in tables if one.effective_records is None and one.why.startswith("not known: ")]
+    return gone if len(gone) > rule.share * len(tables) else []
+
+
+def _made_known(gone: Sequence[TableWorth], needs: Needs, plan: Advised) -> Iterator[str]:
+    """Yield what to do about tables whose worth is not known: another column in the rule, or draws for each member."""
+    names = list(dict.fromkeys(name for one in gone for name in one.variables))
+    for recode in plan.trial.plan.codebook.recodes:
+        if recode.source in names and recode.variable not in names:
+            yield f"{recode.variable} is made of {recode.source}: name {recode.variable} in the rule"
+    drawn = [name for name in names if name in needs.household_variables]
+    if drawn and any(one.is_shared for one in gone):
+        yield f"leave {', '.join(drawn)} out of --household-variables, drawn once for a household"
+    yield "leave these tables out of the rule"
+
+
+def _levels(rule: Rule, plans: Mapping[int, Advised], needs: Needs, at: At) -> Iterator[str]:
     """Yield the least level that was tried at which the way of a plan meets a rule, of all plans."""
     found: dict[float, int] = {}
-    for number, plan in enumerate(plans, 1):
+    for number, plan in plans.items():
         trial = plan.trial
         for level in (level for level in LEVELS if trial.candidate.has_epsilon and level > trial.epsilon):
             higher = _made(at, trial.candidate, level)
@@ -84,12 +124,12 @@ def _levels(rule: Rule, plans: Sequence[Advised], needs: Needs, at: At) -> Itera
                 break
     for level in sorted(found)[:1]:
         number = found[level]
-        most = needs.epsilon_once if plans[number - 1].trial.candidate.of_members else needs.epsilon
+        most = needs.epsilon_once if plans[number].trial.candidate.of_members else needs.epsilon
         allowed = f", above the {most:g} that is allowed" if level > most else ""
-        yield f"epsilon = {level:g} for plan {number}{allowed}"
+        yield f"epsilon = {level:g} for plan {number}{allowed} (this rule alone: right links grow with epsilon)"
 
 
-def _fewer(rule: Rule, plans: Sequence[Advised]) -> Iterator[str]:
+def _fewer(rule: Rule, plans: Iterable[Advised]) -> Iterator[str]:
     """Yield which variables to leave out, and how many categories the largest may have, for a split that meets it."""
     split = next((p.trial for p in plans if p.trial.plan.split is not None and not p.trial.candidate.of_members), None)
     if split is None or len(split.plan.perturbed) > MAX_PAIRED or split.plan.split is None:

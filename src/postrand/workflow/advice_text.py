@@ -300,16 +300,18 @@ def _leaving(plan: Advised) -> Iterator[str]:
 
 
 def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield what to do about limits on risk, and about precisions, that a plan is known not to keep."""
+    """Yield what to do about limits on risk that the first plan is known not to keep, and precisions that any is."""
     if plans and all(plan.trial.is_useless for plan in plans):
         yield (
             "Next: at this epsilon no table is of use in any plan: allow a larger one (docs/choosing-epsilon.md), name "
             "fewer keys, or release nothing."
         )
-    missed = [one for plan in plans for one in plan.asked if one.after is not None and not one.is_met]
-    failed = {one.text for one in missed if not (one.text.startswith("joint_household_risk") and one.after == 1.0)}
+    missed = [[one for one in plan.asked if one.after is not None and not one.is_met] for plan in plans]
     asked = {str(limit) for limit in needs.of_file if not limit.is_rule}
-    if not needs.look and (failed & asked or is_risk_broken(needs, plans)):
+    at_any = "joint_household_risk"  # of a household that is alone with its size
+    broken = [one for held in missed[:1] for one in held if not (one.text.startswith(at_any) and one.after == 1.0)]
+    is_broken = any(one.text in asked for one in broken) or any(is_risk_broken(needs, plan) for plan in plans[:1])
+    if is_broken and not needs.look:
         stated = next((f" --limit '{limit}'" for limit in needs.asked if limit.measure == "epsilon"), "")
         tune = "For a plan of blocks 'postrand tune --plan' finds it too. "
         tune *= any(plan.trial.plan.split is None for plan in plans)
@@ -318,7 +320,7 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
             f"meets every limit, to within {NARROW:.0%}; the records then choose it, and the certificate says so. "
             f"{tune}Or ask for a smaller epsilon of your own choice."
         )
-    if failed & {str(wanted) for wanted in needs.precisions}:
+    if any(one.is_precision for held in missed for one in held):
         yield (
             "Next: for a precision that is not met or not certain, make categories coarser, ask for a table of fewer "
             "variables, name fewer keys, or allow a larger epsilon, unless a line above says that none is enough; a "

@@ -12,7 +12,7 @@ from postrand.errors import PolicyError, PrivacyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
-from postrand.report.table_worth import MAX_CELLS, MAX_CROSSED, MAX_PAIRED, UNKNOWN, TableWorth, reason_of, shown
+from postrand.report.table_worth import UNKNOWN, TableWorth, shown
 from postrand.report.text import beside_limit, decimal
 from postrand.risk.finding import listed
 from postrand.risk.modelled import NO_SHARE
@@ -24,6 +24,7 @@ from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
+from postrand.workflow.ruled_tables import NAMED, NOT_RELEASED, tables_of, unknown
 
 NAMES = {
     "epsilon": "Certified ε of a record",
@@ -39,7 +40,6 @@ NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
 NOT_SHOWN = "no record shows all variables of the table"
-NO_ESTIMATE = "they cannot be estimated"
 FOUND = "Besides the rules, found in what leaves"
 ABOVE = "above the limit"
 AT_MOST = " at most"
@@ -59,7 +59,6 @@ TOGETHER = (
 OF_MEMBERS = "a split that one random member of each household shows"
 """What leaves less of all members of a household together."""
 A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
-_NAMED = 5
 _FROM = {"correct_matches_share": "correct_matches", "household_risk_mean": "household_risk"}
 
 
@@ -340,14 +339,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
-    chosen: list[TableWorth] = []
-    if isinstance(rule.tables, str):
-        chosen += figures.one_way if rule.tables in ("one-way", "all") else ()
-        chosen += figures.pairs if rule.tables in ("two-way", "all") else ()
-    else:
-        known = {frozenset(one.variables): one for one in (*figures.tables, *figures.two_left)}
-        missing = {frozenset(names): _not_computed(names, figures) for names in rule.tables}
-        chosen += [(missing | known)[frozenset(names)] for names in rule.tables]
+    chosen = tables_of(rule, figures)
     values = [one.effective_records for one in chosen if one.effective_records is not None]
     limit = f"at least {rule.limit:g}" + (f" for all but {100 * rule.share:g}%" if rule.share else "")
     poor = len(chosen) - sum(v >= rule.limit for v in values)
@@ -357,9 +349,9 @@ def _worth(rule: Rule, figures: PlanFigures) -> Verdict:
     met = max(poor, len(less)) <= rule.share * len(chosen)
     below = [] if met else [one.name for one in chosen if (one.effective_records or rule.limit) < rule.limit]
     less = [] if met else [name for name in less if name not in below]
-    why = [f"below: {few(below, _NAMED)}"] * bool(below)
-    why += [f"below {BASES['file']}: {few(less, _NAMED)}"] * bool(less)
-    why += [*_unknown(chosen), *[NO_TABLE] * (not chosen)]
+    why = [f"below: {few(below, NAMED)}"] * bool(below)
+    why += [f"below {BASES['file']}: {few(less, NAMED)}"] * bool(less)
+    why += [*(f"not known: {text}" for text in unknown(chosen)), *[NO_TABLE] * (not chosen)]
     least_own = figures.least_own(held)
     limit += BOTH if values and _is_other(least_own, min(values)) else ""
     after = _worth_after(rule, values, least_own, len(chosen))
@@ -401,28 +393,6 @@ def _least(worth: float, limit: float) -> str:
     """Return effective records that are to be at least a limit: one that misses it is not rounded up to it."""
     is_told = worth >= limit or worth < 1 or round(worth) < limit
     return shown(worth) if is_told else beside_limit(worth, limit, least=True)
-
-
-def _unknown(chosen: Sequence[TableWorth]) -> Iterator[str]:
-    """Yield the tables whose worth is not known by the reason: they count as not met, so also where a rule is met."""
-    unknown: dict[str, list[str]] = {}
-    for one in chosen:
-        if one.effective_records is None:
-            unknown.setdefault(reason_of(one) or NO_ESTIMATE, []).append(one.name)
-    yield from (f"not known: {few(names, _NAMED)}: {why}" for why, names in unknown.items())
-
-
-def _not_computed(names: Sequence[str], figures: PlanFigures) -> TableWorth:
-    """Return the worth of a named table that is not among those of a plan: all records, or why it is not known."""
-    perturbed = {name for one in figures.one_way for name in one.variables}
-    released = {*perturbed, *figures.unperturbed, *figures.no_categories}
-    gone = [name for name in names if name not in released]
-    plain = [name for name in names if name in figures.no_categories]
-    most = f"more than {MAX_CELLS:,} cells, or not of the first {MAX_PAIRED} perturbed and {MAX_CROSSED} others"
-    if not (gone or plain or perturbed.intersection(names)):  # no perturbed variable, so that nothing is lost
-        return TableWorth(tuple(names), float(figures.records), figures.records)
-    why = f"{few(gone)} not released" if gone else f"no categories of {few(plain)}" if plain else most
-    return TableWorth(tuple(names), None, figures.records, f"not known: {why}")
 
 
 def _never(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -479,7 +449,11 @@ def _with_step(one: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
 
 def _changes(one: Verdict, rule: Rule, figures: PlanFigures) -> Iterator[str]:
     """Yield what changes a measure that is known, and of all members of a household together also a way to release."""
-    yield from (step for name, step in CHANGES.items() if one.rule.startswith(name))
+    is_gone = rule.measure == "effective_records" and NOT_RELEASED in one.why
+    if is_gone:
+        yield "name columns that are released, or leave these tables out of the rule"
+    if not is_gone or "below" in one.why:
+        yield from (step for name, step in CHANGES.items() if one.rule.startswith(name))
     all_members = rule.measure in ("household_epsilon", "joint_household_risk", "register_joint_household_risk")
     if all_members and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
         yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
