@@ -14,13 +14,15 @@ import postrand as pr
 from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
+from postrand.engines.database import open_records
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import expected_precision
 from postrand.plan import load_plan
 from postrand.report.table_worth import EQUAL
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import designed
-from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_models import unfit
+from postrand.workflow.advice_needs import Model, needs_from
 from postrand.workflow.advice_text import next_steps
 from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.comparison import figures_of
@@ -254,6 +256,53 @@ def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) ->
     assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()
     assert own.trial.plan.split is not None
     assert {"table": ["a", "b", "c", "d"], "weight": 21.0} in own.trial.data["split"]["workload"]
+
+
+def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_path: Path) -> None:
+    """Children have no pay: estimate refuses the model, and only whoever makes the release can merge categories."""
+    rng, n = np.random.default_rng(4), 3000
+    age, sex = rng.choice(["0-14", "15-64", "65+"], n), rng.choice(["F", "M"], n)
+    pay = rng.choice(["low", "middle", "high"], n).astype(object)
+    pay[age == "0-14"] = None
+    rare = np.flatnonzero(sex == "F")[:12]
+    area = np.full(n, "town", dtype=object)
+    area[rare] = "isle"
+    wage = np.where(age == "0-14", np.nan, rng.normal(size=n))
+    held = {
+        "pay": pa.array(pay),
+        "age": age,
+        "sex": sex,
+        "area": pa.array(area),
+        "wage": pa.array(wage, from_pandas=True),
+    }
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    book = Codebook(
+        (
+            Variable("pay", "key", ("low", "middle", "high"), missing="category"),
+            Variable("age", "key", ("0-14", "15-64", "65+")),
+            Variable("sex", "key", ("F", "M")),
+            Variable("area", "key", ("town", "isle")),
+            Variable("wage", "other", type="double", missing="keep"),
+        )
+    )
+    source = open_records(tmp_path / "s.parquet", book)
+    why = unfit(source, book, Model(("pay", "sex", "age")), is_perturbed=True)
+    assert why == ""  # of names, no answer is a category of its own
+    said = (
+        "no record of age = 0-14 has wage: merge these categories before the release, or the model can hardly be fitted"
+    )
+    assert unfit(source, book, Model(("wage", "sex", "age")), is_perturbed=True) == said
+    both = unfit(source, book, Model(("wage", "age", "area")), is_perturbed=True)
+    assert both.startswith(
+        "no record of age = 0-14 has wage, and fewer than 20 records of area = isle have wage: merge"
+    )
+    assert unfit(source, book, Model(("wage", "area")), is_perturbed=False) == ""
+    assert unfit(source, book, Model(("wage", "sex")), is_perturbed=True) == ""
+    needs = needs_from("informed", ["epsilon <= 4"], ["model wage ~ sex + age"])
+    found = advise(tmp_path / "s.parquet", book, needs, tmp_path / "out")
+    for one in found.plans:
+        (told,) = [verdict for verdict in one.verdicts if verdict.what == "model wage ~ sex + age"]
+        assert str(told) == f"model wage ~ sex + age: NOT met ({said})"
 
 
 @pytest.mark.parametrize(

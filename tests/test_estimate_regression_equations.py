@@ -378,7 +378,8 @@ def test_no_root_and_several_roots_are_refused_with_the_way_out():
     with pytest.raises(EstimationError, match="no single stable root") as refused:
         regression("t ~ a + x", frame, Mechanism({"a": randomised_response(3, 0.3)}, BOOK), "multinomial")
     assert re.search(r"too little information, least of [at] = [at]\d", str(refused.value))
-    for way in ("merge categories", "fewer perturbed covariates", "higher ε", "the method 'likelihood'"):
+    assert "leave their variable out, or ask whoever makes the release to merge categories" in str(refused.value)
+    for way in ("these first; else", "fewer perturbed covariates", "higher ε", "the method 'likelihood'"):
         assert way in str(refused.value)
     # U(θ) = 1 − 3.5 t + 3.5 t² − t³, t = e^θ, has stable roots at t = 1/2 and 2.
     one = np.zeros(1, dtype=np.intp)

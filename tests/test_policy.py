@@ -13,14 +13,18 @@ from postrand.app.designing import planned as designed_plan
 from postrand.app.plans import open_plan
 from postrand.certification.series import Level, Series
 from postrand.cli import main
+from postrand.codebook import Codebook, Variable
 from postrand.errors import PolicyError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.policy import CLASS_SIZES, MEANS, MEASURES, load_policy, policy_from_dict
 from postrand.report.table_worth import SHARED, TableWorth, mean_cell, two_way_lines, worth_line, worth_rows
 from postrand.risk.informed import LEVELS
 from postrand.support.unit_wordings import of_persons
+from postrand.workflow.advice import advise
+from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_text import at_a_glance
 from postrand.workflow.comparison import figures_of
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED, keys_left_out
 from postrand.workflow.dossier_decision import _checks
 from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
@@ -639,6 +643,67 @@ def test_rules_on_households_that_are_met_say_who_finds_more(figures):
     (said, _) = _checks(checked)
     assert "all 1 rules are met" in said
     assert said.endswith(f"; but {checked.apart}.")
+    sentence = f"T{checked.apart[1:]}."
+    assert sentence in str(checked).splitlines()
+    assert checked.to_dict()["apart"] == checked.apart
+    assert checked.beside == (sentence, checked.not_ruled)
+    assert "all members" not in checked.not_ruled  # it is said once
+    rules = [{"measure": "household_risk", "at_most": 0.2}, {"measure": "epsilon", "at_most": 1e-9}]
+    (said, *_) = _checks(check_policy(plan, policy_from_dict({"rules": rules})))
+    assert said.endswith(f"on the second page); and {checked.apart}.")
+
+
+def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
+    """A risk that leaves released columns out is not known at any epsilon, and a household's size shows at any."""
+    told = "the risk leaves out educ, released unperturbed: what stands there goes with age, so that who knows"
+    found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="correct_matches", at_most=20)
+    assert found.step == (
+        "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': no "
+        "epsilon changes this"
+    )
+    (told,) = keys_left_out(Codebook((Variable("born", "key", type="int64"),)))
+    found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="household_risk", at_most=0.2)
+    assert found.step.startswith("group the values of these keys with [[recodes]], give them the role 'drop', or take")
+
+    risks = [one for one in figures.risks if "joint_household_risk" not in one.code]
+    some = dataclasses.replace(figures.risk("joint_household_risk"), shares=((0.2, 0.4, 0.1),))
+    largest = dataclasses.replace(figures.risk("joint_household_risk_largest"), after=1.0)
+    plan = dataclasses.replace(figures, risks=(*risks, some, largest), has_lone_sizes=True)
+    rule = {"measure": "joint_household_risk", "at_most": 0.2}
+    step = verdict(plan, **rule).step
+    assert step.startswith("no epsilon helps where a household is alone with its number of members")
+    assert "allow such households with share_above; else take such households out of the file before" in step
+    both = verdict(plan, **rule, share_above=0.05).step
+    assert both.startswith("a smaller epsilon, coarser keys, or fewer keys released; ")
+    assert both.endswith(step)
+    assert "No epsilon helps where a household is alone" in " ".join(plan.knowledge)
+    for other in (dataclasses.replace(plan, has_lone_sizes=False), dataclasses.replace(plan, risks=(*risks, some))):
+        assert verdict(other, **rule).step.startswith("a smaller epsilon, coarser keys")
+        assert "alone with its number" not in " ".join(other.knowledge)
+
+
+def test_a_household_that_is_alone_with_its_size_is_found_in_the_file(folder, tmp_path):
+    """Whether a household has a size that no other has is read from the records; dropped numbers tell nothing."""
+    table = pq.read_table(folder / "people.parquet")
+    sizes = np.minimum(np.arange(N) // 2, N // 2 - 2)  # the last one has four members
+    pq.write_table(table.set_column(3, "h", pa.array(sizes)), tmp_path / "people.parquet")
+    for role, is_alone in (("household", True), ("drop", False)):
+        made = tmp_path / role
+        initialise(tmp_path / "people.parquet", made, {"key": ["sex", "age"], "sensitive": ["health"], role: ["h"]})
+        held = figures_of(load_plan(made / "plan.toml"), fraction=0.1)
+        assert held.has_lone_sizes is held.is_found_by_size is is_alone
+        assert (verdict(held, measure="joint_household_risk", at_most=0.2).after == "none") is not is_alone
+
+
+def test_a_plan_at_a_glance_has_no_number_where_the_rule_says_it_is_not_known(folder):
+    codebook = load_plan(folder / "plan.toml").codebook
+    needs = needs_from("register", ["epsilon <= 3"], ["tables"])
+    (plan, *_) = advise(folder / "people.parquet", codebook, needs, folder / "advice", fraction=0.1).plans
+    told = "the risk leaves out educ, released unperturbed: what stands there goes with age, so that who knows"
+    assert "right links of the informed attacker: " in next(at_a_glance([plan]))
+    left = dataclasses.replace(plan, figures=dataclasses.replace(plan.figures, risk_leaves_out=(told,)))
+    (line,) = at_a_glance([left])
+    assert "right links: not known: the risk leaves out educ, released unperturbed; " in line
 
 
 def test_a_rule_that_is_not_met_says_which_before_where_keys_are_recoded(figures):

@@ -12,9 +12,11 @@ from postrand.codebook import Codebook, Variable
 from postrand.data.table import tally
 from postrand.errors import DataError, UsageError
 from postrand.risk import assess
+from postrand.risk.exposure import TrueFile
 from postrand.risk.file import HouseholdWarning
 from postrand.risk.groups import by_group
 from postrand.risk.tau import Tau
+from postrand.support.showing import decimal
 
 
 def columns(n=3000, seed=0):
@@ -199,3 +201,23 @@ def test_risk_by_group_sums_to_the_file():
     assert report.records_at.tau2[worst[0]] == report.records_at.tau2.max()
     with pytest.raises(UsageError, match="the data are not the data of the report"):
         by_group(report, {"ill": ["x"]}, "ill")
+
+
+def test_the_risk_of_households_names_its_attacker_and_is_that_of_the_other_pages():
+    data = {**columns(900), "hid": [k // 3 for k in range(900)]}
+    found = assess(data, KEYS, sampling_fraction=0.05, household="hid")
+    texts = {name: sorted(set(data[name])) for name in KEYS}
+    variables = [Variable(name, "key", tuple(values)) for name, values in texts.items()]
+    book = Codebook((*variables, Variable("hid", "household", type="int64")))
+    truth = TrueFile.read({name: data[name] for name in (*KEYS, "hid")}, book, 0.05)
+    assert truth is not None
+    own, plain = truth.exposure(), found.to_dict()["household_risk"]
+    told = {"informed": (own.file.some_member, own.joint), "register": (own.register_some, own.register_joint)}
+    lines = str(found).splitlines()
+    place = lines.index("  households            300")
+    for line, (who, (some, joint)) in zip(lines[place + 1 :], told.items(), strict=False):
+        assert line.startswith(f"{'':24}{who} attacker: a member found: mean {decimal(100 * some.mean)}%, largest ")
+        assert f"; all members' keys known: mean {decimal(100 * joint.mean)}%, largest " in line
+        held = plain["informed"] if who == "informed" else plain
+        for name, spread in (("some_member", some), ("joint_key", joint)):
+            assert held[name] == pytest.approx({"mean": spread.mean, "largest": spread.largest}), (who, name)

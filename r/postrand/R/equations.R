@@ -19,7 +19,9 @@ is_definite <- function(matrix) {
 no_root <- function(got, grid, release) {
   named <- weakest(grid, release)
   least <- if (length(named)) paste0(", least of ", paste(named, collapse = ", ")) else ""
-  merge <- paste0("merge categories,", if (length(named)) " these first, or leave their variable out; else")
+  merge <- "ask whoever makes the release to merge categories"
+  merge <- paste0(if (length(named)) "leave their variable out, or ", merge,
+                  if (length(named)) ", these first; else" else ",")
   refuse(paste0("the corrected equations have no single stable root (", got,
                 "): the perturbation leaves too little information", least), paste(merge, WAY_OUT))
 }

@@ -151,7 +151,7 @@ def _policy(check: ReleaseCheck) -> list[Tag]:
     body = [tags.tr(*(tags.td(without_options(str(value)), class_="text") for value in row.values())) for row in rows]
     met = sum(one.is_met for one in found.verdicts)
     said = f"{found.title}: {met:,} of {len(found.verdicts):,} rules are met. Before: {found.before_is}."
-    notes = [*[found.not_ruled] * bool(found.not_ruled), *found.notes]
+    notes = [*found.beside, *found.notes]
     table = scroll(tags.table(tags.thead(head), tags.tbody(*body)), "Rules of the policy")
     return [tags.p(tags.strong("Policy: "), said), table, *(tags.p(note, class_="soft") for note in notes)]
 

@@ -33,6 +33,7 @@ SEARCHED = 1 << 18
 """A larger table is not searched for a second root once one is found: its weights are sums over many records."""
 LEVERAGE = 0.9
 """A record's share of its own Jacobian counts as at most this."""
+MERGED_BEFORE = "ask whoever makes the release to merge categories"
 WAY_OUT = (
     "use fewer perturbed covariates, ask for a release with a higher ε, "
     "or the method 'likelihood' if the family is plausible (not where one member of each household shows the variables)"
@@ -343,10 +344,10 @@ def collinear(gram: Array, names: Sequence[str]) -> list[str]:
 def _no_root(got: str, data: Data | None, records: Records) -> EstimationError:
     what = "the corrected equations have no single stable root: the perturbation leaves too little information"
     named = () if data is None else weakest(data, records)
-    fix = "merge categories, "
+    fix = f"{MERGED_BEFORE}, "
     if named:
         what += f", least of {', '.join(named)}"
-        fix = "merge categories, these first, or leave their variable out; else "
+        fix = f"leave their variable out, or {MERGED_BEFORE}, these first; else "
     if data is not None and split_axes(data.axes):
         got += f", and {data.table.num_rows:,} records that show all variables"
         fix += f"ask for {OF_WORKLOAD}, "

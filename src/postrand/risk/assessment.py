@@ -18,7 +18,7 @@ from postrand.risk.counts import LDiversity, k_anonymity, l_diversity
 from postrand.risk.data import Coded, MissingRule, true_shape
 from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.informed import Spread
-from postrand.risk.joint_households import register_joint_risk
+from postrand.risk.joint_households import joint_frequency, register_joint_risk
 from postrand.risk.merged import warn_of
 from postrand.risk.modelled import Modelled, modelled
 from postrand.risk.populations import ByModel
@@ -182,7 +182,9 @@ def _households(file: RiskFile, of_household: Sequence[FloatArray], *, is_releas
     if joint is None:
         return HouseholdRisk(first.size, some, None)
     every = (Spread.of(np.maximum(joint, one)) for one in found)  # who knows all can look for each by itself
-    return HouseholdRisk(first.size, some, reduce(Spread.at_least, every))
+    own = Spread.of(household_risk(1 / file.frequency(), household)[first])
+    together = Spread.of(1 / joint_frequency(file.cells, household)).at_least(own)
+    return HouseholdRisk(first.size, some, reduce(Spread.at_least, every), own, together)
 
 
 def _diversity(keys: KeyCodes, column: Coded) -> LDiversity:

@@ -12,7 +12,7 @@ import numpy as np
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
-from postrand.risk.readings import Readings
+from postrand.risk.readings import LINE, Readings
 from postrand.risk.tau import Tau
 from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone
 from postrand.support.showing import SMALL, counted, decimal, show_whole
@@ -48,29 +48,40 @@ class HouseholdRisk:
 
     ``1 − Π(1 − r_i)`` over its members, r being a person's probability of a correct match, before or after
     perturbation; matches of members count as independent. ``joint``: the attacker knows the keys of all members, and
-    links households by size and keys; None after perturbation, where it needs the true file.
+    links households by size and keys. ``informed_some`` and ``informed_joint`` are those of the informed attacker. All
+    but ``some`` need the true file: None after perturbation.
     """
 
     households: int
     some: Spread
     joint: Spread | None
+    informed_some: Spread | None = None
+    informed_joint: Spread | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        parts = {"some_member": self.some, "joint_key": self.joint}
-        plain = {
-            name: None if one is None else {"mean": one.mean, "largest": one.largest} for name, one in parts.items()
-        }
-        return {"households": self.households, **plain}
+        informed = _parts(self.informed_some, self.informed_joint)
+        own = {"informed": informed} if any(informed.values()) else {}
+        return {"households": self.households, **_parts(self.some, self.joint), **own}
 
-    def __str__(self) -> str:
-        both = [("a member found", self.some), ("all members' keys known", self.joint)]
-        told = [
-            f"{what}: mean {decimal(100 * one.mean)}%, largest {decimal(100 * one.largest)}%"
-            for what, one in both
-            if one is not None
-        ]
-        return f"{self.households:,} households; {'; '.join(told)}"
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of a report: how many households, and what each attacker finds."""
+        yield LINE.format("households", f"{self.households:,}")
+        pairs = (("informed", self.informed_some, self.informed_joint), ("register", self.some, self.joint))
+        for who, some, joint in pairs:
+            both = [("a member found", some), ("all members' keys known", joint)]
+            told = [
+                f"{what}: mean {decimal(100 * one.mean)}%, largest {decimal(100 * one.largest)}%"
+                for what, one in both
+                if one is not None
+            ]
+            if told:
+                yield LINE.format("", f"{who} attacker: {'; '.join(told)}")
+
+
+def _parts(some: Spread | None, joint: Spread | None) -> dict[str, Any]:
+    found = {"some_member": some, "joint_key": joint}
+    return {k: None if one is None else {"mean": one.mean, "largest": one.largest} for k, one in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +207,7 @@ class RiskReport:
             links = decimal(self.expected_reidentifications)
             lines.append(f"  register attacker     {links} right links of all records, {BY_WEIGHTS}")
         if self.households is not None:
-            lines.append(f"  households            {self.households}")
+            lines += self.households.lines()
         told = [*self._estimates(), *keys_alone(self.key_variables)]
         return "\n".join([*lines, *(f"  note: {note}" for note in (*self.notes, *told))])
 

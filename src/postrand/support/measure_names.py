@@ -63,12 +63,15 @@ OF_WEIGHTS = (
 )
 """The same where the model is too large."""
 
-BY_SIZE = (
-    "A household that is alone with its number of members is found at any epsilon, because the release shows this "
-    "number: where the largest risk of a household is 100%, this can be the reason. Leave records out until no number "
-    "is rare, or do not release which records are one household."
+SIZE_FOUND = (
+    "no epsilon helps where a household is alone with its number of members, because the release shows this number"
 )
-"""Why no epsilon can make the largest risk of a household small."""
+WITHOUT_SIZES = (
+    "take such households out of the file before, or release no household numbers (role 'drop', no [unit] of "
+    "households, and no rule on their risk)"
+)
+BY_SIZE = f"{capital(SIZE_FOUND)}: the largest risk of a household stays 100%. {capital(WITHOUT_SIZES)}."
+"""Why no epsilon can make the largest risk of a household small, and what does."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"

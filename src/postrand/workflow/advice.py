@@ -32,7 +32,8 @@ from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
-from postrand.workflow.advice_needs import Limit, Needs
+from postrand.workflow.advice_models import unfit
+from postrand.workflow.advice_needs import Limit, Model, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_policy import helped, worth_asked
 from postrand.workflow.advice_rare import merged
@@ -53,7 +54,7 @@ from postrand.workflow.advice_text import (
     share_option,
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
-from postrand.workflow.advice_uses import verdicts
+from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import PlanFigures
@@ -174,7 +175,8 @@ class _Maker:
         self.drawn = drawn_of(subject.book, source) if needs.precisions else Drawn()
         if needs.largest_household:
             self.drawn = of_households(self.drawn, source, subject.book.with_role("household")[0].name)
-        self.met: dict[int, bool] = {}
+        self.place, self.met = place, dict[int, bool]()
+        self.unfit: dict[tuple[Codebook, Model, bool], str] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         if needs.look:
@@ -251,8 +253,21 @@ class _Maker:
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
-        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, trial.estimated))
+        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, self._estimated(trial)))
         return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
+
+    def _estimated(self, trial: Trial) -> Estimated | None:
+        """Return of what models are estimated, with those that cannot be fitted on the file as the plan recodes it."""
+        if trial.estimated is None:
+            return None
+        found, book = {}, trial.plan.codebook
+        for model in self.needs.models:
+            is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
+            place = (book, model, is_perturbed)
+            if place not in self.unfit:
+                self.unfit[place] = unfit(open_records(self.place, book), book, model, is_perturbed=is_perturbed)
+            found[str(model)] = self.unfit[place]
+        return trial.estimated._replace(unfit=found)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

@@ -34,7 +34,7 @@ from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import keys_not_counted
+from postrand.workflow.comparison_risk import keys_not_counted, left_out_briefly
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 
 BOTH = 2
@@ -193,8 +193,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
-        if uncounted := keys_not_counted(figures.uncounted):
-            told.append(f"right links: not known: {uncounted}")
+        if why := keys_not_counted(figures.uncounted) or left_out_briefly(figures.risk_leaves_out):
+            told.append(f"right links: not known: {why}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
             told.append(f"right links of the informed attacker: {', '.join(sides)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from postrand.codebook import Codebook
@@ -56,12 +57,14 @@ _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is
 class Estimated(NamedTuple):
     """Hold of what models are estimated: so many records, by sizes of households, and the regressions that are named.
 
-    Each regression has the worth of the table of its perturbed variables.
+    Each regression has the worth of the table of its perturbed variables. ``unfit`` says why one cannot be fitted, by
+    its name (:func:`postrand.workflow.advice_models.unfit`).
     """
 
     records: int
     households: Mapping[int, int] | None = None
     models: Sequence[tuple[Model, TableWorth | None]] = ()
+    unfit: Mapping[str, str] = MappingProxyType({})
 
 
 class Verdict(NamedTuple):
@@ -102,7 +105,8 @@ def verdicts(
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
             found = found._replace(what="means and totals") if whole else found
             yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
-            yield from _named(of) if use == "models" and of is not None and mechanism and mechanism.split else ()
+            is_split = mechanism is not None and mechanism.split is not None
+            yield from _named(of, is_split=is_split) if use == "models" and of is not None else ()
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
 
@@ -166,10 +170,14 @@ def _worth_of(mechanism: Mechanism, many: int, of: Estimated) -> tuple[str, bool
     return f", worth {low} to {high} unperturbed ones{said}", all(poor) and len(known) == len(worths)
 
 
-def _named(of: Estimated) -> Iterator[Verdict]:
-    """Yield whether what a split shows of each regression that is named is of use."""
+def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
+    """Yield of each regression that is named why it cannot be fitted, or whether what a split shows is of use."""
     for model, worth in of.models:
-        if worth is None:
+        if why := of.unfit.get(str(model)):
+            yield Verdict(str(model), False, why)
+        elif not is_split:
+            continue
+        elif worth is None:
             yield Verdict(str(model), True, "fewer than two of its variables are perturbed")
         elif worth.effective_records is None:
             yield Verdict(str(model), False, f"what its records are worth is not known: {reason_of(worth)}")

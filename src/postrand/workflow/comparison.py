@@ -104,6 +104,7 @@ class PlanFigures:
     together. ``words`` are those of the measures: of persons, of records, or of persons in the place of households
     (:func:`postrand.support.measure_names.counted_by`). ``is_perturbed``: not where values are suppressed only, and
     nothing is drawn.
+    ``has_lone_sizes``: a household of the file is the only one with its number of members.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -139,6 +140,7 @@ class PlanFigures:
     little: str = ""
     of_three: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    has_lone_sizes: bool = False
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
     ways: tuple[ColumnWay, ...] = ()
@@ -185,9 +187,14 @@ class PlanFigures:
         """Which side the figures of the informed attacker are on, and why one can be certain."""
         if not self.is_perturbed:
             return attackers([one for one in self.risks if one.code.startswith("register")])
+        return (*attackers(self.risks), *[self.words(BY_SIZE)] * self.is_found_by_size)
+
+    @property
+    def is_found_by_size(self) -> bool:
+        """Whether who knows all members finds a household for certain, and some are alone with their size."""
         whole = self.risk("joint_household_risk_largest")
         is_sure = whole is not None and whole.after is not None and whole.after >= 1
-        return (*attackers(self.risks), *[self.words(BY_SIZE)] * is_sure)
+        return self.has_lone_sizes and is_sure
 
     @property
     def only_keys(self) -> tuple[str, ...]:
@@ -407,6 +414,7 @@ def computed(
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
         as_is={} if uncounted else as_is,
+        has_lone_sizes=told is not None and told.sizes is not None and told.sizes.alone > 0,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         merged=tuple(said_of(plan.codebook, known.table).values()),

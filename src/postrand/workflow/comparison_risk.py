@@ -50,6 +50,10 @@ def recoded_columns(codebook: Codebook) -> tuple[str, ...]:
     return tuple(v.name for v in read if v.name in made)
 
 
+EXACT_VALUES = "who knows exact values may find records"
+GOES_WITH = "what stands there goes with"
+
+
 def left_out(plan: Plan) -> tuple[str, ...]:
     """Return a sentence for each way in which keys without categories are released: no measure of risk has them."""
     return keys_left_out(plan.codebook, {name for one in plan.numerical for name in one.variables})
@@ -64,8 +68,7 @@ def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str
         ("released without categories, as recoded", [name for name in plain if name in made]),
         ("released without categories, as in the file", [name for name in plain if name not in made]),
     )
-    known = "who knows exact values may find records"
-    return tuple(f"the risk leaves out {', '.join(names)}: {way}; {known}" for way, names in ways if names)
+    return tuple(f"the risk leaves out {', '.join(names)}: {way}; {EXACT_VALUES}" for way, names in ways if names)
 
 
 def keys_not_counted(names: Sequence[str]) -> str:
@@ -99,8 +102,17 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     if not held:
         return ()
     names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))
-    known = f"what stands there goes with {about}, so that who knows these tells records apart by it too"
+    known = f"{GOES_WITH} {about}, so that who knows these tells records apart by it too"
     return (f"the risk leaves out {names}, released unperturbed: {known}",)
+
+
+def left_out_briefly(sentences: Sequence[str]) -> str:
+    """Return what the risk leaves out, without why that matters; "" where nothing.
+
+    >>> left_out_briefly(["the risk leaves out pay, released unperturbed: what stands there goes with age"])
+    'the risk leaves out pay, released unperturbed'
+    """
+    return "; ".join(text.rpartition(": ")[0] for text in sentences)
 
 
 OF_SPLIT = " (after a split, a class has the records that show the same keys with the same values)"

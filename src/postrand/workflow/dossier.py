@@ -142,7 +142,7 @@ class Dossier:
         captions: dict[str, tuple[str, ...]] = {RISK: CAPTION, TABLES: TABLES_CAPTION, **SPLIT_CAPTIONS}
         captions |= {DESIGNS: (DESIGNS_CAPTION,), **dict.fromkeys(curves, (CURVES_CAPTION,))}
         said = f"Before: {self.figures.before_is}."
-        about = () if self.policy is None or not self.policy.not_ruled else (self.policy.not_ruled,)
+        about = () if self.policy is None else self.policy.beside
         captions |= {POLICY: (said, *about), RARE: (said,)}
         captions[RISK] = (said, *self.figures.only_keys, *CAPTION, *self.figures.knowledge)
         captions[HOW] = (f"Records leave in {ORDERS[certificate.facts.order_is_shuffled]}.",)

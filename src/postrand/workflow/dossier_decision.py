@@ -224,14 +224,14 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     """Yield whether the policy is met, each rule that is not, with its limit, and what no rule is about."""
     if policy is None:
         return
+    apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
     if policy.is_met:
         asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
         asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
-        apart = f"; but {policy.apart}" * bool(policy.apart)
         yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){asks_nothing}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
-        yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE})."
+        yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."
         yield from [NOT_ENFORCED] * (not policy.enforce)
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""

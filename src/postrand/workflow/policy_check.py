@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,53 +11,30 @@ from postrand.errors import PolicyError, PrivacyError, sentence
 from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
-from postrand.report.table_worth import UNKNOWN, TableWorth, shown
+from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import beside_limit, decimal
 from postrand.risk.finding import listed
-from postrand.risk.modelled import NO_SHARE
-from postrand.risk.weights import BELOW_ONE
 from postrand.support.exact import upper_level
-from postrand.support.showing import few
+from postrand.support.showing import capital, few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
-from postrand.workflow.ruled_tables import NAMED, NOT_RELEASED, tables_of, unknown
+from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, next_step
+from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
-NAMES = {
-    "epsilon": "Certified ε of a record",
-    "total_epsilon": "ε of a record in all releases so far",
-    "household_epsilon": "ε of the largest household",
-    "person_epsilon": "ε of the person with most records",
-    "effective_records": "Unperturbed records that a table is worth",
-    "unperturbed": "Released unperturbed",
-}
-UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
-NO_UNIT = "the plan does not say which column numbers {unit}s"
-NO_LEDGER = "no ledger counts the releases of the same persons"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
-NOT_SHOWN = "no record shows all variables of the table"
 FOUND = "Besides the rules, found in what leaves"
 ABOVE = "above the limit"
 AT_MOST = " at most"
 BOTH = ", which both worths must reach"
 """What follows the limit of a rule on worth where it is told under equal frequencies and under those of the file."""
-CHANGES = {
-    NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
-    "larger epsilon",
-    **dict.fromkeys(map(NAMES.__getitem__, UNITS), "a smaller epsilon ([unit] epsilon sets it)"),
-    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
-}
-"""What changes a measure, by the beginning of its name, where a rule on it is not met."""
 TOGETHER = (
     "the rules on households are about attackers who look for one person at a time; to one who knows all members, the "
     "risk of a household is above the same limit (measure 'joint_household_risk')"
 )
-OF_MEMBERS = "a split that one random member of each household shows"
-"""What leaves less of all members of a household together."""
-A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
 _FROM = {"correct_matches_share": "correct_matches", "household_risk_mean": "household_risk"}
 
 
@@ -127,6 +103,12 @@ class PolicyCheck:
         return 0 if self.is_met else PolicyError.exit_code
 
     @property
+    def beside(self) -> tuple[str, ...]:
+        """What the rules do not say, in sentences: who finds more than they are about, and what none is about."""
+        apart = f"{capital(self.apart)}." if self.apart else ""
+        return tuple(filter(None, (apart, self.not_ruled)))
+
+    @property
     def failed(self) -> tuple[Verdict, ...]:
         """The rules that the plan does not meet."""
         return tuple(one for one in self.verdicts if not one.is_met)
@@ -149,6 +131,7 @@ class PolicyCheck:
             "notes": list(self.notes),
             "findings": list(self.findings),
             "not_ruled": self.not_ruled,
+            "apart": self.apart,
             **({} if self.ledger is None else {"ledger": outlook_data(self.ledger)}),
         }
 
@@ -176,7 +159,7 @@ class PolicyCheck:
                 *([] if self.ledger is None else ["", *outlook_lines(self.ledger)]),
                 "",
                 total,
-                *[self.not_ruled] * bool(self.not_ruled),
+                *self.beside,
             ]
         )
 
@@ -204,18 +187,21 @@ class PolicyCheck:
 def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     """Return which rules of a policy a plan meets. A measure that is not known meets no rule: the page says why."""
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
-    verdicts = tuple(_with_step(made[rule.kind](rule, figures), rule, figures) for rule in policy.rules)
+    found = ((rule, made[rule.kind](rule, figures)) for rule in policy.rules)
+    verdicts = tuple(
+        dataclasses.replace(one, step=next_step(rule, figures, name=one.rule, why=one.why, is_met=one.is_met))
+        for rule, one in found
+    )
     larger = reasons(_FROM.get(rule.measure, rule.measure) for rule in policy.rules if _is_larger(rule, figures))
     ruled = {_FROM.get(rule.measure, rule.measure) for rule in policy.rules}
     about = attackers([one for one in figures.risks if one.code in ruled])
     about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
-    found = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
+    page = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
     told = tuple(text for text in figures.findings if text not in notes)
-    return dataclasses.replace(
-        found, findings=told, not_ruled=_not_ruled(ruled, figures), apart=_apart(policy, figures)
-    )
+    apart = _apart(policy, figures)
+    return dataclasses.replace(page, findings=told, not_ruled=_not_ruled(ruled, figures, apart), apart=apart)
 
 
 def _apart(policy: Policy, figures: PlanFigures) -> str:
@@ -234,8 +220,11 @@ def _apart(policy: Policy, figures: PlanFigures) -> str:
     return ""
 
 
-def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
-    """Return in a sentence what leaves and no rule is about, and other releases; "" where the rules are about all."""
+def _not_ruled(ruled: Collection[str], figures: PlanFigures, apart: str = "") -> str:
+    """Return in a sentence what leaves and no rule is about, and other releases; "" where the rules are about all.
+
+    Who knows all members of a household is left out where ``apart`` says it.
+    """
     known = figures.risk("household_risk")
     has_households = any(one.way == "new numbers" for one in figures.ways) or (
         known is not None and known.before is not None
@@ -245,7 +234,7 @@ def _not_ruled(ruled: Collection[str], figures: PlanFigures) -> str:
     joint = figures.risk("joint_household_risk")
     has_joint = "household_risk" in ruled and joint is not None and joint.before is not None
     said = figures.words("attackers who know the keys of all members of a household")
-    left += [said] * (has_joint and not any("joint" in measure for measure in ruled))
+    left += [said] * (has_joint and not apart and not any("joint" in measure for measure in ruled))
     left += ["unperturbed columns"] * bool(figures.unperturbed and figures.findings and "unperturbed" not in ruled)
     left += ["other releases of the same persons"] * ("total_epsilon" not in ruled)
     return f"No rule is about {listed(left, 'or')}." if left else ""
@@ -425,47 +414,6 @@ def _not_known(
         before = "not known" if found is None else _number(found.before)
     before = "not known" if figures.risk_leaves_out else before
     return Verdict(name, limit, before, "not known", False, why)
-
-
-def _with_step(one: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
-    """Return a verdict with the next step where a measure is not known: what is missing is named."""
-    steps = {
-        NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
-        BELOW_ONE: "correct the weight; where it is recoded, choose a smaller rounding, or a bottom code of 1 or more",
-        NO_HOUSEHOLD: _household_step(figures),
-        DOUBTED: "make keys coarser, so that fewer records are alone with them, or perturb more",
-        NOT_SHOWN: "ask for these tables in the workload of [split], or for tables of fewer variables in the rule",
-        NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
-        **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
-        **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
-    }
-    found = [step for why, step in steps.items() if why.removeprefix("not known: ") in one.why]
-    if not found and not one.is_met:
-        found = list(_changes(one, rule, figures))
-    if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not one.is_met:
-        found = [A_NUMBER, *found]
-    return dataclasses.replace(one, step="; ".join(dict.fromkeys(found)))
-
-
-def _changes(one: Verdict, rule: Rule, figures: PlanFigures) -> Iterator[str]:
-    """Yield what changes a measure that is known, and of all members of a household together also a way to release."""
-    is_gone = rule.measure == "effective_records" and NOT_RELEASED in one.why
-    if is_gone:
-        yield "name columns that are released, or leave these tables out of the rule"
-    if not is_gone or "below" in one.why:
-        yield from (step for name, step in CHANGES.items() if one.rule.startswith(name))
-    all_members = rule.measure in ("household_epsilon", "joint_household_risk", "register_joint_household_risk")
-    if all_members and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
-        yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
-
-
-def _household_step(figures: PlanFigures) -> str:
-    """Return how to name the household; columns that seem to have its numbers are named."""
-    step = "name the household: 'postrand init --household H', or the role 'household'"
-    if not figures.may_link:
-        return step
-    what = "a column with another role, or with the role 'drop', is not read as household numbers"
-    return f"{step}, for example of {' or '.join(figures.may_link)} ({what})"
 
 
 def _number(value: float | None) -> str:

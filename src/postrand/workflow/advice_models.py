@@ -1,0 +1,68 @@
+"""Regressions that are named and cannot be fitted: a category of a term has too few records with a response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import category_numbers, encode
+from postrand.estimate.regression_terms import answered, is_measured
+from postrand.formats import Source
+from postrand.risk.finding import listed
+from postrand.support.showing import few
+from postrand.workflow.advice_needs import Model
+
+LEAST = 20
+"""Of a perturbed model, a category of fewer records with a response is too rare, as in a codebook."""
+NAMED = 5
+MERGE = "merge these categories before the release, or the model can hardly be fitted"
+
+
+def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -> str:
+    """Return which categories of a regression's terms have no records with a response, or too few; "" where all have.
+
+    ``is_perturbed``: a variable of the model is, so that fewer than ``LEAST`` records are too few. A term of numbers
+    has no categories.
+    """
+    response, *terms = (book[name] for name in model.table)
+    terms = [one for one in terms if one.is_categorical and not is_measured(one)]
+    counts = {one.name: np.zeros(one.size, dtype=np.int64) for one in terms}
+    for batch in source.batches([response.name, *counts]) if terms else ():
+        there = _has_response(batch.column(response.name), response)
+        for one in terms:
+            codes = encode(batch.column(one.name), one)[there]
+            counts[one.name] += np.bincount(codes[codes >= 0], minlength=one.size)
+    least = LEAST if is_perturbed else 1
+    none = [f"{one.name} = {label}" for one in terms for label in _labels(one, counts[one.name] == 0)]
+    rare = [
+        f"{one.name} = {label}"
+        for one in terms
+        for label in _labels(one, (counts[one.name] > 0) & (counts[one.name] < least))
+    ]
+    said = [f"no record of {_either(none)} has {response.name}"] if none else []
+    said += [f"fewer than {LEAST} records of {_either(rare)} have {response.name}"] if rare else []
+    return f"{', and '.join(said)}: {MERGE}" if said else ""
+
+
+def _labels(variable: Variable, wanted: NDArray[np.bool_]) -> list[str]:
+    return [str(variable.code_labels[code]) for code in np.flatnonzero(wanted)]
+
+
+def _either(names: Sequence[str]) -> str:
+    """Return names with "or" between them, so many at most."""
+    return listed(names, "or") if len(names) <= NAMED else few(names, NAMED)
+
+
+def _has_response(column: pa.Array, response: Variable) -> NDArray[np.bool_]:
+    """Return which records of a column, shape (n,), have a response: of two categories or numbers, an answer."""
+    if not response.is_categorical:
+        return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=bool)
+    codes, held = encode(column, response), answered(response)
+    is_nominal = held.sum() > 2 and not category_numbers(response)  # then no answer is a category like others
+    found: NDArray[np.bool_] = (codes >= 0) & (is_nominal | held[np.maximum(codes, 0)])
+    return found

@@ -1,0 +1,99 @@
+"""The next step where a plan does not meet a rule of the office: what makes a measure known, or changes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from postrand.plan.policy import Rule
+from postrand.report.table_worth import UNKNOWN
+from postrand.risk.modelled import NO_SHARE
+from postrand.risk.weights import BELOW_ONE
+from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
+from postrand.workflow.doubted import DOUBTED
+from postrand.workflow.ruled_tables import NOT_RELEASED
+
+NAMES = {
+    "epsilon": "Certified ε of a record",
+    "total_epsilon": "ε of a record in all releases so far",
+    "household_epsilon": "ε of the largest household",
+    "person_epsilon": "ε of the person with most records",
+    "effective_records": "Unperturbed records that a table is worth",
+    "unperturbed": "Released unperturbed",
+}
+UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
+NO_UNIT = "the plan does not say which column numbers {unit}s"
+NO_LEDGER = "no ledger counts the releases of the same persons"
+NOT_SHOWN = "no record shows all variables of the table"
+CHANGES = {
+    NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
+    "larger epsilon",
+    **dict.fromkeys(map(NAMES.__getitem__, UNITS), "a smaller epsilon ([unit] epsilon sets it)"),
+    **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
+}
+"""What changes a measure, by the beginning of its name, where a rule on it is not met."""
+OF_MEMBERS = "a split that one random member of each household shows"
+"""What leaves less of all members of a household together."""
+A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
+_NO_EPSILON = "no epsilon changes this"
+COUNTED = {
+    GOES_WITH: "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': "
+    f"{_NO_EPSILON}",
+    EXACT_VALUES: "group the values of these keys with [[recodes]], give them the role 'drop', or take the role 'key' "
+    f"from them: {_NO_EPSILON}",
+}
+"""What makes a risk known that leaves out released columns, by words of the reason."""
+
+
+def next_step(rule: Rule, figures: PlanFigures, *, name: str, why: str, is_met: bool) -> str:
+    """Return the next step on a rule: of a measure that is not known what is missing, else what changes it.
+
+    ``name`` is that of the measure on the page, ``why`` the reason that stands there.
+    """
+    steps = {
+        **COUNTED,
+        NO_SHARE: "give --sampling-fraction, or weights: 'postrand init --weight W', or the role 'weight'",
+        BELOW_ONE: "correct the weight; where it is recoded, choose a smaller rounding, or a bottom code of 1 or more",
+        NO_HOUSEHOLD: _household_step(figures),
+        DOUBTED: "make keys coarser, so that fewer records are alone with them, or perturb more",
+        NOT_SHOWN: "ask for these tables in the workload of [split], or for tables of fewer variables in the rule",
+        NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
+        **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
+        **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
+    }
+    found = [step for words, step in steps.items() if words.removeprefix("not known: ") in why]
+    if not found and not is_met:
+        found = list(_changes(name, why, rule, figures))
+    if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not is_met:
+        found = [A_NUMBER, *found]
+    return "; ".join(dict.fromkeys(found))
+
+
+def _changes(name: str, why: str, rule: Rule, figures: PlanFigures) -> Iterator[str]:
+    """Yield what changes a measure that is known, and of all members of a household together also a way to release.
+
+    No epsilon changes that a household is found by its number of members; a share of them can be allowed.
+    """
+    if rule.measure == "effective_records" and NOT_RELEASED in why:
+        yield "name columns that are released, or leave these tables out of the rule"
+        if "below" not in why:
+            return
+    by_size = rule.measure == "joint_household_risk" and figures.is_found_by_size
+    if not (by_size and rule.share == 0):
+        yield from (step for words, step in CHANGES.items() if name.startswith(words))
+        all_members = rule.measure in ("household_epsilon", "joint_household_risk", "register_joint_household_risk")
+        if all_members and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
+            yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
+    if by_size:
+        yield figures.words(f"{SIZE_FOUND}: allow such households with share_above; else {WITHOUT_SIZES}")
+
+
+def _household_step(figures: PlanFigures) -> str:
+    """Return how to name the household; columns that seem to have its numbers are named."""
+    step = "name the household: 'postrand init --household H', or the role 'household'"
+    if not figures.may_link:
+        return step
+    what = "a column with another role, or with the role 'drop', is not read as household numbers"
+    return f"{step}, for example of {' or '.join(figures.may_link)} ({what})"
