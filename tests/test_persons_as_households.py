@@ -160,7 +160,7 @@ def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp
     limits = ("--limit", "epsilon <= 1", "--limit", "joint_household_risk <= 0.2", "--attacker", "informed")
     said = call("advise", tmp_path / "s.csv", *keys, *limits, "--out", tmp_path / "advice")
     assert "NOT joint_household_risk <= 0.2 (1)" in said
-    assert "A person that is alone with its number of records is found at any epsilon" in said
+    assert "No epsilon helps where a person is alone with its number of records" in said
     assert "repeat with --look" not in said
 
 
