@@ -46,6 +46,7 @@ define tested_with
 	$(BIN)/uv pip compile --quiet --resolution $(2) --all-extras --group dev --output-file $(1)/versions.txt pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(1) -r $(1)/versions.txt
 	$(BIN)/uv pip install --quiet --python $(1) --no-deps --editable .
+	find src tests -name '*.nb[ic]' -delete  # compiled loops of another numba: two processes at once can load them
 	$(1)/bin/pytest -n 2 --dist loadgroup -p no:cacheprovider $(FAST)
 endef
 
