@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from postrand.cli import main
 from postrand.plan import load_plan
+from postrand.support.showing import outward
 
 KEYS = {"age": 9, "area": 8, "job": 6, "sex": 2, "school": 5}
 ASKED = ("--attacker", "informed", "--limit", "epsilon <= 5")
@@ -50,7 +51,7 @@ def test_a_plan_that_misses_a_limit_does_not_stand_before_one_that_keeps_all(fol
     assert kept == sorted(kept, reverse=True)
     assert kept[0]
     (missed,) = [limits for _, way, limits in short if way == "split"]
-    assert missed == f"1 of 2 met, NOT correct_matches <= {bound} ({first:.3g})"
+    assert missed == f"1 of 2 met, NOT correct_matches <= {bound} ({outward(first)})"
     assert "repeat with --look" not in told  # the first plan keeps all
     for number, way, _ in short:
         path = folder / "bound" / f"plan-{number}.toml"

@@ -39,6 +39,7 @@ from postrand.risk.cells import KeyCodes, table
 from postrand.risk.file import RiskFile
 from postrand.risk.key_parts import key_parts
 from postrand.risk.suda import suda
+from postrand.support.showing import outward
 from postrand.workflow import dossier_risk
 
 NAMES = ("age", "area", "job", "birth")
@@ -300,11 +301,11 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     told = json.loads((done.path.parent / "dossier" / "dossier.json").read_text())["figures"]["risk"]
     before, after = next((r["before"], r["after"]) for r in told if r["code"] == "correct_matches")
     assert f"{before:,.0f} of them to the right record before" in page  # exact: one of each class
-    assert f"{after:,.1f} after" in page
+    assert f"{outward(after)} after" in page
     places = [page.index(word) for word in ("Expected correct matches", "(τ1)", "Sample uniques</th>", "can rise")]
     assert places == sorted(places)
     early = str(comparison_views.compare_view(None, None, True, attacks=attacks))  # while the model is being fitted
-    assert f"{after:,.1f} after" in early
+    assert f"{outward(after)} after" in early
     assert "(τ1)" not in early
     recoded = str(comparison_views.compare_view(None, risks, False, attacks=attacks, recoded=True))
     assert "Before, recoded" in recoded

@@ -218,8 +218,8 @@ def test_households_that_are_found_are_counted_as_persons_are() -> None:
         RiskFigure("joint_household_risk", "", 0.934, 0.084331, "share", households=3200),
     )
     text = Page(report.decision_page(decision_of(figures(risks=risks), None, certify(law())))).text
-    assert "Households with a member found rightly 1,600 (50%) 41.9 (1.31%)" in text
-    assert "Households found rightly 2,989 (93.4%) 270 (8.43%)" in text  # 0.084331 · 3,200 = 269.9
+    assert "Households with a member found rightly 1,600 (50%) 42 (1.31%)" in text
+    assert "Households found rightly 2,989 (93.4%) 270 (8.44%)" in text  # 0.084331 · 3,200 = 269.9
     bound = figures(risks=risks[1:], shared_draws=("counted for each member", True))
     text = Page(report.decision_page(decision_of(bound, None, certify(law())))).text
     assert "2,989 (93.4%) at most 270 (8.44%)" in text

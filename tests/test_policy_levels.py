@@ -60,7 +60,7 @@ def verdict(figures: PlanFigures, **rule: object) -> Verdict:
 def test_a_figure_stands_on_its_own_side_of_the_limit(figures: PlanFigures) -> None:
     after = figures.risk("correct_matches")
     assert after is not None
-    for value, shown in ((29.9988, "30"), (30.004, "30.004"), (150.4, "150.4")):
+    for value, shown in ((29.9988, "30"), (30.004, "30.1"), (150.4, "151")):
         limit = round(value)
         one = dataclasses.replace(after, after=value)
         changed = dataclasses.replace(

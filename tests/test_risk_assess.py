@@ -16,7 +16,7 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.file import HouseholdWarning
 from postrand.risk.groups import by_group
 from postrand.risk.tau import Tau
-from postrand.support.showing import decimal
+from postrand.support.showing import outward_percent
 
 
 def columns(n=3000, seed=0):
@@ -216,8 +216,8 @@ def test_the_risk_of_households_names_its_attacker_and_is_that_of_the_other_page
     lines = str(found).splitlines()
     place = lines.index("  households            300")
     for line, (who, (some, joint)) in zip(lines[place + 1 :], told.items(), strict=False):
-        assert line.startswith(f"{'':24}{who} attacker: a member found: mean {decimal(100 * some.mean)}%, largest ")
-        assert f"; all members' keys known: mean {decimal(100 * joint.mean)}%, largest " in line
+        assert line.startswith(f"{'':24}{who} attacker: a member found: mean {outward_percent(some.mean)}, largest ")
+        assert f"; all members' keys known: mean {outward_percent(joint.mean)}, largest " in line
         held = plain["informed"] if who == "informed" else plain
         for name, spread in (("some_member", some), ("joint_key", joint)):
             assert held[name] == pytest.approx({"mean": spread.mean, "largest": spread.largest}), (who, name)

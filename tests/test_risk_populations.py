@@ -16,7 +16,7 @@ from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed import Spread
 from postrand.risk.law import KeyLaw
 from postrand.support.measure_names import OF_ESTIMATES, OF_WEIGHTS
-from postrand.support.showing import decimal
+from postrand.support.showing import outward
 from postrand.workflow.comparison_risk import RiskFigure, attackers, exposure_figures
 
 KEYS = ("job", "age", "area")
@@ -81,7 +81,7 @@ def test_assess_has_the_figures_of_the_other_pages(survey, tmp_path):
     for words in (("init", tmp_path / "s.csv", *asked), ("explain", tmp_path / "p" / "plan.toml")):
         done = CliRunner().invoke(main, [str(word) for word in words])
         assert not done.exit_code, done.output
-    links = decimal(found.register_expected)
+    links = outward(found.register_expected)
     assert f"register attacker     {links} right links of all records" in str(report)
     assert f"is right for {links} of 1,500 persons" in done.output
 

@@ -18,7 +18,8 @@ from postrand.report import svg
 from postrand.report.table_worth import TableWorth, records_of
 from postrand.risk import RiskReport
 from postrand.support.measure_names import KEYS_ALONE, of_records, several_of
-from postrand.support.showing import capital
+from postrand.support.showing import capital, outward_percent
+from postrand.workflow.comparison import figure
 from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure, attackers
 from postrand.workflow.dossier_risk import MEASURES
 
@@ -90,9 +91,9 @@ def _risk(
     if matches is not None and matches.before is not None and matches.after is not None:
         who = "An attacker who knows the keys of all persons, and that they are in the file,"
         yield tags.p(
-            f"{of_records(who) if person else who} links {_number(matches.before)} of them to the right record before, "
-            "and ",
-            tags.strong(f"{matches.after:,.1f} after"),
+            f"{of_records(who) if person else who} links {figure(matches, 'before')} of them to the right record ",
+            "before, and ",
+            tags.strong(f"{figure(matches, 'after')} after"),
             f".{_shares(risks, matches.before, matches.after)}",
         )
         yield from (tags.p(text, class_="soft") for text in attackers(attacks))
@@ -122,7 +123,8 @@ def _risk(
 def _shares(risks: tuple[RiskReport | None, RiskReport | None], before: float, after: float) -> str:
     """Return the right links as shares of all persons, once their number is known."""
     persons = next((report.records for report in risks if report is not None), 0)
-    return f" These are {_percent(before / persons)} and {_percent(after / persons)} of all." if persons else ""
+    shares = [outward_percent(value / persons) for value in (before, after)] if persons else []
+    return f" These are {' and '.join(shares)} of all." if shares else ""
 
 
 def _heads(before: str, has_first: bool) -> tuple[str, ...]:
@@ -130,20 +132,13 @@ def _heads(before: str, has_first: bool) -> tuple[str, ...]:
 
 
 def _figure(one: RiskFigure, first: Sequence[str]) -> Tag:
-    form = _percent if one.unit == "share" else _number
-    return _row(one.measure, [*first, *("–" if value is None else form(value) for value in (one.before, one.after))])
+    sides = {"before": one.before, "after": one.after}
+    cells = ["–" if value is None else figure(one, side) for side, value in sides.items()]
+    return _row(one.measure, [*first, *cells])
 
 
 def _row(words: str, cells: Sequence[str]) -> Tag:
     return tags.tr(tags.th(words, scope="row"), *(tags.td(cell) for cell in cells))
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%" if share == 0 or share >= 0.0005 else "below 0.1%"
 
 
 def _table(found: Margin, before: str) -> Iterator[Tag]:

@@ -15,7 +15,7 @@ from postrand.app.widgets import busy, button, control, cut, labelled, scroll, s
 from postrand.report.table_worth import shown
 from postrand.report.text import decimal
 from postrand.support.measure_names import KEYS_ALONE
-from postrand.support.showing import capital
+from postrand.support.showing import capital, outward, outward_percent
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 20, 56
@@ -170,7 +170,7 @@ def _row(one: Level, risk: float | None, target: Target, kept: bool | None, used
         cells.append(tags.td("not known" if one.points is None else decimal(one.points)))
     if target.limit is not None:
         is_share = target.measure.startswith("individual")
-        cells.append(tags.td("–" if risk is None else f"{100 * risk:.3g}%" if is_share else decimal(risk)))
+        cells.append(tags.td("–" if risk is None else outward_percent(risk) if is_share else outward(risk)))
     cells += [tags.td("–" if kept is None else "yes" if kept else "no")]
     label = f"Take ε = {one.epsilon:g}, {frontier.words(one.way)}"
     take = button("In use" if one.key == used else "Take", "point", one.key, "small", aria_label=label)

@@ -11,7 +11,7 @@ from htmltools import HTML, Tag, TagList, tags
 from postrand.app.exploring import MAX_SIZE, Explored, Exposed
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, cut, facts, scroll, trouble
-from postrand.report import svg, text
+from postrand.report import svg
 from postrand.risk import RiskReport
 from postrand.risk.exposure import Exposure
 from postrand.risk.informed import THRESHOLD, Spread
@@ -19,7 +19,7 @@ from postrand.risk.key_parts import KeyPart, KeyParts, SizeBin
 from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
 from postrand.support.measure_names import keys_alone, of_records, several_of
-from postrand.support.showing import capital
+from postrand.support.showing import capital, outward
 from postrand.workflow.comparison_risk import RECODED
 from postrand.workflow.dossier_risk import MEASURES
 
@@ -177,7 +177,7 @@ def explored_view(found: Explored | None, person: str = "") -> TagList:
 def attacker_sentences(attacks: Exposure) -> Iterator[str]:
     """Yield what an attacker finds who knows the keys of persons and that they are in the file."""
     anyone, unique = attacks.file.anyone, attacks.file.unique
-    right = f"{text.decimal(100 * anyone.rate)} of 100"
+    right = f"{outward(100 * anyone.rate)} of 100"
     yield (
         f"Suppose someone knows the keys of all {anyone.persons:,} persons of this file, and links each of them to one "
         f"record with these values. {anyone.expected:,.0f} links are right on average: {right}."
@@ -196,13 +196,13 @@ def attacker_sentences(attacks: Exposure) -> Iterator[str]:
     if attacks.joint is not None:
         yield (
             "Someone who knows the keys of all members together finds the household with a chance of "
-            f"{_mean(attacks.joint)} on average; for {text.decimal(100 * attacks.joint.above)} of 100 households the "
+            f"{_mean(attacks.joint)} on average; for {outward(100 * attacks.joint.above)} of 100 households the "
             f"chance is above {100 * THRESHOLD:g} of 100, a usual limit: that of one among five."
         )
 
 
 def _mean(risk: Spread) -> str:
-    return f"{text.decimal(100 * risk.mean)} of 100"
+    return f"{outward(100 * risk.mean)} of 100"
 
 
 def _sizes(bins: Sequence[SizeBin]) -> Tag:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 
 from postrand.support.showing import decimal as decimal
+from postrand.support.showing import outward
 
 
 def beside_limit(value: float, limit: float, digits: int = 3, *, least: bool = False) -> str:
-    """Return ``decimal`` of a number that is to be at most a limit, or at ``least``, never rounded to its other side.
+    """Return a number rounded up that is to be at most a limit, or down at ``least``; never to the limit's other side.
 
-    >>> beside_limit(150.4, 150), beside_limit(29.9988, 30), beside_limit(99.96, 100, least=True)
-    ('150.4', '30', '99.96')
+    >>> beside_limit(149.22, 150), beside_limit(29.9988, 30), beside_limit(99.96, 100)
+    ('150', '30', '100')
+    >>> beside_limit(149.22, 149.5), beside_limit(99.96, 100, least=True), beside_limit(100.04, 100, least=True)
+    ('149.3', '99.9', '100')
     """
 
     def keeps(number: float) -> bool:
         return number >= limit if least else number <= limit
 
     for more in range(14):
-        text = decimal(value, digits + more)
+        text = outward(value, up=not least, digits=digits + more)
         if not math.isfinite(value) or keeps(float(text.replace(",", "").replace("−", "-"))) == keeps(value):
             break
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return text
 
 
 def percent(share: float) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.tau import exprel
 from postrand.support.measure_names import BY_MODEL, BY_WEIGHTS
-from postrand.support.showing import decimal
+from postrand.support.showing import outward, outward_percent
 
 LINE = "  {:<22}{}"
 """A line of a report: its name, and what it says."""
@@ -29,9 +29,9 @@ class Reading:
 
     def shown(self, records: int) -> str:
         """Return the figures as text, of a file of so many ``records``."""
-        links, mean, largest = self.average * records, 100 * self.average, 100 * self.highest
-        of_person = f"risk of a person: mean {decimal(mean)}%, largest {decimal(largest)}%"
-        return f"{decimal(links)} right links of all records; {of_person}"
+        mean, largest = outward_percent(self.average), outward_percent(self.highest)
+        links = outward(self.average * records)
+        return f"{links} right links of all records; risk of a person: mean {mean}, largest {largest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from postrand.risk.informed import Spread
 from postrand.risk.readings import LINE, Readings
 from postrand.risk.tau import Tau
 from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone
-from postrand.support.showing import SMALL, counted, decimal, show_whole
+from postrand.support.showing import SMALL, counted, outward, outward_percent, show_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ class HouseholdRisk:
         for who, some, joint in pairs:
             both = [("a member found", some), ("all members' keys known", joint)]
             told = [
-                f"{what}: mean {decimal(100 * one.mean)}%, largest {decimal(100 * one.largest)}%"
+                f"{what}: mean {outward_percent(one.mean)}, largest {outward_percent(one.largest)}"
                 for what, one in both
                 if one is not None
             ]
@@ -204,7 +204,7 @@ class RiskReport:
         if self.readings is not None:
             lines += self.readings.lines(self.records)
         elif self.expected_reidentifications is not None:
-            links = decimal(self.expected_reidentifications)
+            links = outward(self.expected_reidentifications)
             lines.append(f"  register attacker     {links} right links of all records, {BY_WEIGHTS}")
         if self.households is not None:
             lines += self.households.lines()

@@ -50,19 +50,28 @@ def decimal(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(places, 12)}f}".replace("-", "−")
 
 
-def outward(value: float, *, up: bool = True) -> str:
-    """Return a figure of risk with three significant digits, rounded up, or down where more is safer.
+def outward(value: float, *, up: bool = True, digits: int = 3) -> str:
+    """Return a figure of risk with so many significant digits, rounded up, or down where more is safer.
 
-    Of a large one all digits before the point.
+    Of a large one all digits before the point; a dash for what is not known.
 
-    >>> outward(0.62611), outward(1.9949, up=False), outward(0.1), outward(2803.4)
-    ('0.627', '1.99', '0.1', '2,804')
+    >>> outward(0.62611), outward(1.9949, up=False), outward(0.1), outward(2803.4), outward(math.nan)
+    ('0.627', '1.99', '0.1', '2,804', '–')
     """
     if not math.isfinite(value):
-        return str(value)
-    number = Decimal(f"{value:.12g}")  # digits after these are the rounding of floats
-    step = Decimal(1).scaleb(min(0, number.adjusted() - 2))
-    return f"{number.quantize(step, ROUND_CEILING if up else ROUND_FLOOR).normalize():,f}"
+        return "–" if math.isnan(value) else "∞"
+    number = Decimal(f"{value:.{max(12, digits)}g}")  # digits after these are the rounding of floats
+    step = Decimal(1).scaleb(min(0, number.adjusted() - digits + 1))
+    return f"{number.quantize(step, ROUND_CEILING if up else ROUND_FLOOR).normalize():,f}".replace("-", "−")
+
+
+def outward_percent(share: float) -> str:
+    """Return a share that is a risk in per cent, rounded up.
+
+    >>> outward_percent(0.162179), outward_percent(0.5)
+    ('16.3%', '50%')
+    """
+    return f"{outward(100 * share)}%"
 
 
 def unshown(length: int, most: int) -> int:

@@ -40,6 +40,11 @@ class Asked(NamedTuple):
         return self.drawn is not None
 
     @property
+    def is_least(self) -> bool:
+        """Whether the limit is on what is to be at least so much, such as the worth of tables."""
+        return " >= " in self.text
+
+    @property
     def verdict(self) -> str:
         """Whether it is kept, in words: of a precision, perhaps for some shares only, and what is not counted."""
         if self.after is None:

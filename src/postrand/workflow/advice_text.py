@@ -349,7 +349,7 @@ def _met(asked: Asked, before_is: str) -> str:
         basis = "" if asked.drawn is None else asked.drawn.weighted
         told = f"at most {_after(asked)} points, at the least favourable shares{basis}"
         return f"{asked.verdict} ({told}; {_number(asked.alike)} points {BASES[EQUAL.basis]})"
-    then = "" if asked.before is None else f"; {_number(asked.before)} {before_is}"
+    then = "" if asked.before is None else f"; {_number(asked.before, least=asked.is_least)} {before_is}"
     return f"{asked.verdict} ({_after(asked)}{then})"
 
 
@@ -357,8 +357,8 @@ def _after(asked: Asked) -> str:
     """Return the value of what is asked, never rounded to the other side of its bound."""
     if asked.after is None:
         return "not known"
-    return _number(asked.after, asked.bound) + " at most" * asked.is_most
+    return _number(asked.after, asked.bound, least=asked.is_least) + " at most" * asked.is_most
 
 
-def _number(value: float, bound: float = math.inf) -> str:
-    return "no bound" if math.isinf(value) else beside_limit(value, bound)
+def _number(value: float, bound: float = math.inf, *, least: bool = False) -> str:
+    return "no bound" if math.isinf(value) else beside_limit(value, bound, least=least)

@@ -37,12 +37,10 @@ from postrand.report.table_worth import (
     table_worth,
     worth_line,
 )
-from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support.exact import format_upper
 from postrand.support.measure_names import BY_SIZE, keys_alone, several_of
-from postrand.support.showing import few
+from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
@@ -225,7 +223,7 @@ class PlanFigures:
         return (
             *told,
             (figure(one, "before"), self.before_is),
-            (figure(one, "after", most=self.is_bound(code)), self.after_is(code)),
+            (figure(one, "after"), self.after_is(code)),
         )
 
     def after_is(self, code: str) -> str:
@@ -441,23 +439,14 @@ def _largest_household(known: Known) -> int:
     return sample.largest_household if sample is not None and sample.is_whole else 0
 
 
-def shown_share(value: float, *, most: bool = False) -> str:
-    """Return a share in per cent with three digits; ``most``: rounded up, as a bound.
-
-    >>> shown_share(0.162179), shown_share(0.162179, most=True), shown_share(0.5, most=True)
-    ('16.2%', '16.3%', '50%')
-    """
-    return f"{format_upper(100 * value, 3) if most else f'{100 * value:.3g}'}%"
-
-
-def figure(one: RiskFigure, side: str, *, most: bool = False) -> str:
-    """Return one side of a measure as text; ``most``: a share is rounded up, as a bound."""
+def figure(one: RiskFigure, side: str) -> str:
+    """Return one side of a measure as text, rounded to the safe side: up, the size of a class down."""
     value = getattr(one, side)
     if value is None:
         return "not known"
     if one.unit == "share":
-        return shown_share(value, most=most)
-    return f"{value:,.0f}" if value == int(value) else decimal(value)
+        return outward_percent(value)
+    return outward(value, up=one.unit != "records in a class")
 
 
 def _worths(tables: Sequence[TableWorth]) -> dict[str, Any]:

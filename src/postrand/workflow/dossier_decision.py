@@ -16,13 +16,11 @@ from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
-from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
-from postrand.support.exact import format_upper
 from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
-from postrand.support.showing import ORDERS, capital
+from postrand.support.showing import ORDERS, capital, outward
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
@@ -141,7 +139,7 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         first = dataclasses.replace(one, before=figures.as_is.get(code))
         as_is = "not computed" if first.before is None else _shown(first, "before", figures.records)
         before = _shown(one, "before", figures.records)
-        after = _shown(one, "after", figures.records, most=figures.is_bound(code))
+        after = _shown(one, "after", figures.records)
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
         said = figures.words
         yield RiskRow(said(words), said(_attacker(code)), before, after, shares, as_is)
@@ -152,15 +150,15 @@ def _attacker(code: str) -> str:
     return LISTS if code in REGISTERED else MEMBERS if code.startswith("joint_") else ONE
 
 
-def _shown(one: RiskFigure, side: str, records: int, *, most: bool = False) -> str:
-    """Return a number with its share, of records or of households, and another share as it is; ``most``: rounded up.
+def _shown(one: RiskFigure, side: str, records: int) -> str:
+    """Return a number with its share, of records or of households, and another share as it is; rounded up.
 
     >>> _shown(RiskFigure("joint_household_risk", "", 0.99, 0.0843, "share", households=3200), "after", 7130)
     '270 (8.43%)'
     """
-    value, text = getattr(one, side), figure(one, side, most=most)
+    value, text = getattr(one, side), figure(one, side)
     if value is not None and one.households:
-        return f"{_found(value * one.households, most=most)} ({text})"
+        return f"{_found(value * one.households)} ({text})"
     if value is None or one.unit == "share" or not records:
         return text
     if 0 < value < _FEW:
@@ -168,12 +166,9 @@ def _shown(one: RiskFigure, side: str, records: int, *, most: bool = False) -> s
     return f"{text} ({_percent(value / records)})" if value >= 1 else text
 
 
-def _found(expected: float, *, most: bool) -> str:
-    """Return how many households are expected to be found; ``most``: rounded up, as a bound."""
-    if 0 < expected < _FEW:
-        return f"fewer than {_FEW:g}"
-    value = float(format_upper(expected, 3)) if most else expected
-    return f"{value:,.0f}" if value == int(value) else decimal(value)
+def _found(expected: float) -> str:
+    """Return how many households are expected to be found, rounded up."""
+    return f"fewer than {_FEW:g}" if 0 < expected < _FEW else outward(expected)
 
 
 def _percent(share: float) -> str:

@@ -10,7 +10,6 @@ from postrand.errors import PostrandError, UsageError, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.report.histogram import histogram
-from postrand.report.text import decimal
 from postrand.risk.assessment import report_of
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.file import CodedColumns, RiskFile
@@ -19,7 +18,7 @@ from postrand.risk.measures import Assessment, Measured, kinds, measure_file
 from postrand.risk.measures.base import shown
 from postrand.risk.modelled import NO_SHARE
 from postrand.risk.report import RiskReport
-from postrand.support.showing import capital
+from postrand.support.showing import capital, outward, outward_percent
 
 MEANING = "What it means"
 Row = dict[str, object]
@@ -174,7 +173,7 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     yield f"Informed attacker: right links, all {n:,} persons", lambda e: _matches(e.file.anyone, n), ""
     yield (
         "Informed attacker: right links the attacker claims, all persons",
-        lambda e: decimal(e.file.anyone.claimed * n),
+        lambda e: outward(e.file.anyone.claimed * n),
         "The sum of the attacker's posterior probabilities. If it is near the number in the line above, the attacker "
         "knows how good the links are.",
     )
@@ -199,7 +198,7 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
         return
     yield (
         "Expected right links, register attacker, all records",
-        lambda e: "" if e.register_expected is None else decimal(e.register_expected),
+        lambda e: "" if e.register_expected is None else outward(e.register_expected),
         "The sum over all records of the mean of 1/F. F is the number of persons in the population with the same keys: "
         "it is not known. By the weights, or the sampling fraction where one was given, its law is a negative binomial "
         "one (Benedetti and Franconi 1998); by the model of population frequencies it is a Poisson one, whose mean the "
@@ -252,15 +251,15 @@ def _joint(who: str, spread: Callable[[Exposure], Spread | None], meaning: str) 
 
 def _matches(found: Matches, targets: int) -> str:
     low, high = found.interval(targets)
-    shown = decimal(found.rate * targets)
+    shown = outward(found.rate * targets)
     return shown if low == high else f"{shown} (95% {low:,} to {high:,})"
 
 
 def _spread(found: Spread | None, who: str) -> str:
     if found is None:
         return "not computed"
-    mean, largest = decimal(found.mean), decimal(found.largest)
-    return f"mean {mean}; largest {largest}; high for {decimal(100 * found.above)}% of {who}"
+    mean, largest = outward(found.mean), outward(found.largest)
+    return f"mean {mean}; largest {largest}; high for {outward_percent(found.above)} of {who}"
 
 
 def _tau(estimate: object) -> object:

@@ -21,14 +21,13 @@ from postrand.report.table_worth import (
     records_of,
     shown,
 )
-from postrand.report.text import decimal
 from postrand.support import wordings
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
-from postrand.support.showing import ORDERS, capital, few
+from postrand.support.showing import ORDERS, capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
-from postrand.workflow.comparison import NOTICE, PlanFigures, shown_share
+from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.facts import household_of, released_names
@@ -163,17 +162,16 @@ def _risk(figures: PlanFigures, code: str, who: str, of: str = "") -> Iterator[s
     told = [f"{_amount(value, found, of)}{whole} ({where})" for value, where in values]
     after = f"this is not known after the plan: {found.why}"
     if found.after is not None:
-        most = figures.is_bound(code)
-        about = "about " * (found.unit == "records") + "at most " * most
-        after = f"{about}{_amount(found.after, found, of, most=most)} after the plan"
+        about = "about " * (found.unit == "records") + "at most " * figures.is_bound(code)
+        after = f"{about}{_amount(found.after, found, of)} after the plan"
     yield f"{who} {', '.join(told)}{';' if found.after is None else ' and'} {after}."
 
 
-def _amount(value: float, found: RiskFigure, of: str, *, most: bool = False) -> str:
-    """Return a number of records, or a share in words; ``most``: rounded up, as a bound."""
+def _amount(value: float, found: RiskFigure, of: str) -> str:
+    """Return a number of records, or a share in words, rounded up."""
     if found.unit == "records":
-        return decimal(value)
-    return f"{shown_share(value, most=most)} of the {of}" if of else of_hundred(value, most=most)
+        return outward(value)
+    return f"{outward_percent(value)} of the {of}" if of else of_hundred(value, most=True)
 
 
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:

@@ -12,10 +12,10 @@ from postrand.plan.policy import Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import TableWorth, shown
-from postrand.report.text import beside_limit, decimal
+from postrand.report.text import beside_limit
 from postrand.risk.finding import listed
 from postrand.support.exact import upper_level
-from postrand.support.showing import capital, few
+from postrand.support.showing import capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
@@ -315,7 +315,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
     word = "of the records below the limit" if below else ABOVE
     if found is None or held is None or held[2] is None or figures.risk_leaves_out:
-        before = "not known" if held is None else f"{decimal(100 * held[1])}% {word}"
+        before = "not known" if held is None else f"{outward_percent(held[1])} {word}"
         return _not_known(rule, limit, found, figures, before)
     sides = [f"{beside_limit(100 * share, 100 * rule.share)}% {word}" for share in held[1:] if share is not None]
     decides = certain_share(found, rule.limit, rule.share)
@@ -417,4 +417,4 @@ def _not_known(
 
 
 def _number(value: float | None) -> str:
-    return "not known" if value is None else decimal(value)
+    return "not known" if value is None else outward(value)
