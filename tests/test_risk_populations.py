@@ -10,11 +10,12 @@ from click.testing import CliRunner
 from postrand import Codebook, Mechanism, Variable, randomised_response, risk
 from postrand.cli import main
 from postrand.risk import loglinear, populations
-from postrand.risk.cells import KeyCodes
+from postrand.risk.cells import KeyCodes, table
 from postrand.risk.exposure import TrueFile
 from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed import Spread
 from postrand.risk.law import KeyLaw
+from postrand.risk.weights import individual_risk
 from postrand.support.measure_names import OF_ESTIMATES, OF_WEIGHTS
 from postrand.support.showing import outward
 from postrand.workflow.comparison_risk import RiskFigure, attackers, exposure_figures
@@ -36,7 +37,7 @@ def survey():
 def test_a_rare_combination_has_the_risk_of_the_model(survey):
     keys, weights, home = survey
     found = TrueFile(keys, weights, home).exposure()
-    each = [one(keys, weights) for one in populations.ByModel().estimates(keys, weights)]
+    each = [one(table(keys), weights) for one in populations.ByModel().estimates(keys, weights)]
     alone, by_model = each[0].max(), each[1].max()
     assert alone < 0.05 < 0.25 < by_model  # one in twenty at most, by the weights alone
     assert found.of_estimates
@@ -90,7 +91,7 @@ def test_where_the_model_is_too_large_the_weights_stand_alone_and_it_is_said(sur
     keys, weights, home = survey
     monkeypatch.setattr(loglinear, "MAX_BYTES", 100)
     found = TrueFile(keys, weights, home).exposure()
-    assert found.register == Spread.of(populations.by_weights(keys, weights))
+    assert found.register == Spread.of(individual_risk(table(keys), weights))
     assert not found.of_estimates
     assert OF_WEIGHTS in attackers(tuple(exposure_figures(found, None, "")))
     law = KeyLaw.of(None, KEYS, keys.shape)

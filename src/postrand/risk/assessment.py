@@ -169,7 +169,7 @@ def _has_risk(file: RiskFile) -> bool:
 
 def _by_model(file: RiskFile, result: Modelled) -> FloatArray | None:
     """Return ``E(1/F | f)`` of each record by the model, also where no model was needed for τ1 and τ2."""
-    return result.inverse if result.inverse is not None else ByModel()(file.keys, file.inclusion_weights())
+    return result.inverse if result.inverse is not None else ByModel()(file.cells, file.inclusion_weights())
 
 
 def _households(file: RiskFile, of_household: Sequence[FloatArray], *, is_released: bool) -> HouseholdRisk:

@@ -17,10 +17,10 @@ from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
-from postrand.risk.populations import ByModel, Inverse, by_weights
+from postrand.risk.populations import ByModel, Inverse
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
-from postrand.risk.weights import check_weights
+from postrand.risk.weights import check_weights, individual_risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class TrueFile:
         """
         law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
         alone = replace(self, weights=np.ones(self.keys.records))
-        return alone._register(exposure, alone._joint_register(law), law, by_weights)
+        return alone._register(exposure, alone._joint_register(law), law, individual_risk)
 
     def _registers(self, found: Exposure, joint: FloatArray | None, law: Law | None) -> Exposure:
         """Return an exposure with the figures of the register attacker, each the larger of the estimates there are."""

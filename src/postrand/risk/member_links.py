@@ -15,14 +15,14 @@ import numpy as np
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw
-from postrand.risk.populations import Inverse, by_weights
+from postrand.risk.populations import Inverse
 from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.split_risk import part_risk, register_risk
-from postrand.risk.weights import household_risk, whole_household_risk
+from postrand.risk.weights import household_risk, individual_risk, whole_household_risk
 
 
 def register_members(
-    keys: KeyCodes, weights: FloatArray, household: IntArray, law: Law | None = None, inverse: Inverse = by_weights
+    keys: KeyCodes, weights: FloatArray, household: IntArray, law: Law | None = None, inverse: Inverse = individual_risk
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities that the register attacker finds a member of each household, and each member, (H,) each.
 

@@ -13,23 +13,12 @@ from dataclasses import dataclass, field
 
 from postrand.errors import UsageError
 from postrand.risk import loglinear
-from postrand.risk.cells import FloatArray, KeyCodes, table
+from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.readings import inverse_population
 from postrand.risk.weights import cell_inclusion, individual_risk
 
-Inverse = Callable[[KeyCodes, FloatArray], FloatArray]
-"""Returns ``E(1/F | f)`` of each record, shape (n,), from the keys and the weights of a file."""
-
-
-def by_weights(keys: KeyCodes, weights: FloatArray) -> FloatArray:
-    """Return ``E(1/F | f)`` of each record by the weights of the records with its keys, shape (n,).
-
-    >>> import numpy as np
-    >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1]),))
-    >>> by_weights(keys, np.array([1.0, 1.0, 1.0])).tolist()
-    [1.0, 0.5, 0.5]
-    """
-    return individual_risk(table(keys), weights)
+Inverse = Callable[[CellTable, FloatArray], FloatArray]
+"""Returns ``E(1/F | f)`` of each record, shape (n,), from the cells of the keys and the weights of a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,25 +27,24 @@ class ByModel:
 
     >>> import numpy as np
     >>> keys = KeyCodes(("sex",), (2,), (np.array([0, 1, 1]),))
-    >>> ByModel()(keys, np.ones(3)).tolist()
+    >>> ByModel()(table(keys), np.ones(3)).tolist()
     [1.0, 0.5, 0.5]
     """
 
     _held: dict[tuple[str, ...], FloatArray] = field(default_factory=dict, repr=False)
 
-    def __call__(self, keys: KeyCodes, weights: FloatArray) -> FloatArray:
+    def __call__(self, cells: CellTable, weights: FloatArray) -> FloatArray:
         """Return the estimates, shape (n,); raises UsageError where the model is too large."""
-        if keys.names not in self._held:
-            cells = table(keys)
+        if cells.names not in self._held:
             mu = loglinear.fit(cells, "two-way").at(cells.codes)
             found = inverse_population(cells.counts, mu, cell_inclusion(cells, weights))
-            self._held[keys.names] = found[cells.record_cell]
-        return self._held[keys.names]
+            self._held[cells.names] = found[cells.record_cell]
+        return self._held[cells.names]
 
     def estimates(self, keys: KeyCodes, weights: FloatArray) -> tuple[Inverse, ...]:
         """Return the estimates that can be had of a file: by the weights, and by the model unless it is too large."""
         try:
-            self(keys, weights)
+            self(table(keys), weights)
         except UsageError:
-            return (by_weights,)
-        return (by_weights, self)
+            return (individual_risk,)
+        return (individual_risk, self)

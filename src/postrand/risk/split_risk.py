@@ -12,10 +12,10 @@ import numpy as np
 from postrand.risk.cells import CellTable, FloatArray, KeyCodes, table
 from postrand.risk.loglinear import Model
 from postrand.risk.perturbed import ReleasedLinks, draws_of
-from postrand.risk.populations import Inverse, by_weights
+from postrand.risk.populations import Inverse
 from postrand.risk.split_law import Law, Part, SplitLaw
 from postrand.risk.tau import MODEL_ERROR, Tau, exprel
-from postrand.risk.weights import risk_after
+from postrand.risk.weights import individual_risk, risk_after
 from postrand.support import loops
 
 
@@ -104,7 +104,7 @@ def _within(model: Model, names: Sequence[str]) -> Model:
 
 
 def register_risk(
-    keys: KeyCodes, weights: FloatArray, law: Law | None = None, inverse: Inverse = by_weights
+    keys: KeyCodes, weights: FloatArray, law: Law | None = None, inverse: Inverse = individual_risk
 ) -> FloatArray:
     """Return each record's risk from an attacker with a register of the population, shape (n,).
 
@@ -113,22 +113,19 @@ def register_risk(
     are shown.
     """
     if not isinstance(law, SplitLaw):
-        risk = inverse(keys, weights)
-        if law is None:
-            return risk
         cells = table(keys)
-        return risk_after(risk, law.diagonal(cells.codes)[cells.record_cell])
+        risk = inverse(cells, weights)
+        return risk if law is None else risk_after(risk, law.diagonal(cells.codes)[cells.record_cell])
     total = np.zeros(keys.records)
     for part, chance in zip(law.parts, law.chances(), strict=True):
         total += chance * part_risk(keys, weights, part, inverse)
     return total
 
 
-def part_risk(keys: KeyCodes, weights: FloatArray, part: Part, inverse: Inverse = by_weights) -> FloatArray:
+def part_risk(keys: KeyCodes, weights: FloatArray, part: Part, inverse: Inverse = individual_risk) -> FloatArray:
     """Return each record's risk if it shows the keys of a part, shape (n,); 0 where it shows none."""
     if part.law is None:
         return np.zeros(keys.records)
-    shown = keys.select([keys.names[j] for j in part.positions])
-    cells = table(shown)
+    cells = table(keys.select([keys.names[j] for j in part.positions]))
     stay = part.law.diagonal(cells.codes)[cells.record_cell]
-    return risk_after(inverse(shown, weights), stay)
+    return risk_after(inverse(cells, weights), stay)
