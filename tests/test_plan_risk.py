@@ -19,9 +19,9 @@ from postrand.app.watch import Cancelled, Watch
 from postrand.engines import LocalEngine
 from postrand.errors import PostrandError
 from postrand.plan import load_plan
-from postrand.report.text import decimal
 from postrand.risk.findings import Findings
 from postrand.support.progress import Stage, Step, listening
+from postrand.support.showing import outward
 from postrand.support.warned import heard
 from postrand.workflow.comparison import figures_known
 from postrand.workflow.dossier import _compared
@@ -75,7 +75,7 @@ def test_a_run_takes_the_risk_that_the_check_showed(
     figures = {one["code"]: one for one in json.loads(wanted[0])["figures"]["risk"]}
     who = "informed attacker, who knows the keys of each person, and looks for one at a time"
     assert shown.rows[0].named == f"Persons found rightly, {who}"
-    assert shown.rows[0].after.startswith(decimal(figures["correct_matches"]["after"]))
+    assert shown.rows[0].after.startswith(outward(figures["correct_matches"]["after"]))
     assert all(html_escape(cell) in page for row in shown.rows for cell in (row.measure, row.before, row.after))
 
     def never(*about: Any) -> None:

@@ -116,7 +116,7 @@ class Decisions:
         """The columns that are released as they are, without those that have become perturbed."""
         roles = dict(zip(self.names, self.roles, strict=True))
         treated = {self.names[j] for j in self.perturbed}
-        left = ("key", "sensitive", "other", "weight")
+        left = ("key", "sensitive", "other", "weight", "household")
         return tuple(name for name in self.as_is if roles.get(name) in left and name not in treated)
 
     @property

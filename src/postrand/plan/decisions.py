@@ -46,7 +46,6 @@ def as_is_problems(
     perturbed: Collection[str],
     *,
     release_ids: bool,
-    renumbered: bool,
     where: str,
 ) -> Iterator[str]:
     """Yield a sentence for each name in ``as_is`` that is not an unperturbed column."""
@@ -60,9 +59,6 @@ def as_is_problems(
                 where=where,
                 fix="remove it from as_is, or from [[blocks]] or [[numerical]]",
             )
-        elif codebook[name].role == "household" and renumbered:
-            fix = 'remove it from as_is, or set household_numbers = "as they are"'
-            yield sentence(f"{name!r} is released with new numbers", where=where, fix=fix)
         elif codebook[name].role not in RELEASED_ROLES and not (release_ids and codebook[name].role == "record_key"):
             what = f"variable {name!r} is not released"
             yield sentence(what, where=where, got=f"role {codebook[name].role!r}", fix="remove it from as_is")

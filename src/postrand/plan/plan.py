@@ -151,8 +151,8 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
     check.problems += wrong
     if codebook is not None and release is not None and is_names(release.as_is):
         treated = {*(n for b in blocks for n in b.variables), *(n for e in numerical for n in e.variables), *in_split}
-        asked = {"release_ids": release.release_ids is True, "renumbered": release.renumbers}
-        check.problems += as_is_problems(release.as_is, codebook, treated, where=f"{where} [release]", **asked)
+        ids = release.release_ids is True
+        check.problems += as_is_problems(release.as_is, codebook, treated, release_ids=ids, where=f"{where} [release]")
         listed = release.listed if is_names(release.listed) else ()
         check.problems += listed_problems(listed, codebook, treated, where=f"{where} [release]")
         origin = None if table or not file else Path(file)

@@ -32,6 +32,7 @@ from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
+from postrand.risk.size_told import SIZES, is_told, size_findings, sizes_fix, told_by_sizes
 from postrand.risk.telling import in_ranges, told_pairs
 from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_all
@@ -78,8 +79,9 @@ class Findings:
     def refusals(self) -> tuple[str, ...]:
         """Why nothing is released yet, naming all columns at once: they single out records, or settle true values."""
         shares = {s.name: s.alone for s in self.singled}
-        open_ = [finding for finding in self.found if finding.is_open and finding.code not in ("names", "key")]
+        open_ = [finding for finding in self.found if finding.is_open and finding.code not in ("names", "key", "size")]
         keys = [finding for finding in self.found if finding.is_open and finding.code == "key"]
+        sizes = [finding for finding in self.found if finding.is_open and finding.code == "size"]
         naming = [finding for finding in self.found if finding.is_open and finding.code == "names"]
         singling, settling = [f for f in open_ if not f.about], [f for f in open_ if f.about]
         single = [f"{f.variables[0]} ({share_text(shares[f.variables[0]])})" for f in singling]
@@ -94,6 +96,7 @@ class Findings:
             (alone, single, f"name each in {_as_is(singling)}, {rank}"),
             (settle, certain, drop),
             (KEYS, [f.variables[0] for f in keys], f"{KEYS_FIX} {_as_is(keys)}"),
+            (self.words(SIZES), [f.about[0] for f in sizes], self.words(sizes_fix(sizes, _as_is(sizes)))),
         )
         return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
 
@@ -283,6 +286,8 @@ def find_in(
     facts = tuple(linked(columns, mechanism, clear, pairs, joint, as_is))
     known = [*pairs, *(one for _, one in joint)]
     joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is)]
+    shown = any(is_told(pair) for pair in told_by_sizes(sample, coded, clear))  # then that column tells as much
+    by_size = () if shown else told_by_sizes(sample, coded, perturbed_of(mechanism))
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, singled)
     named, held = tuple(_singling(singled, as_is, larger)), _known_of(singled, codebook)
@@ -296,15 +301,16 @@ def find_in(
         *(told_by_order(sample, coded, perturbed_of(mechanism)) if ordered else ()),
         *(_of_household(one) for one in shared if one.is_much),
         *_sized(sizes),
+        *size_findings(by_size, sample.household, as_is),
         *regrouping(sample, codebook),
     ]
     words = words_of(mechanism.units)
-    found = [one.worded(words) if one.code in ("household", "household-size") else one for one in found]
+    found = [one.worded(words) if one.code in ("household", "household-size", "size") else one for one in found]
     found.sort(key=lambda f: f.place)
     largest = sample.largest_household if sample.is_whole else 0
     ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
     left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
-    return Findings(tuple(found), singled, pairs, shared, left_out, largest, sizes, every, words)
+    return Findings(tuple(found), singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:

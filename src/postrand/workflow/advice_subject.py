@@ -22,14 +22,17 @@ from postrand.plan.numbering import is_number_of
 from postrand.report.table_worth import LEAST_RECORDS, TOO_FEW
 from postrand.risk.data import numeric, read_columns
 from postrand.risk.findings import share_text
+from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled, sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.risk.size_told import is_told, told_by_sizes
 from postrand.risk.weights import stands_for as by_weights
 from postrand.support.showing import few
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
 from postrand.workflow.comparison_risk import AS_IS
+from postrand.workflow.draft_decisions import size_lines
 from postrand.workflow.linked import Proposed
 from postrand.workflow.linked import proposed as proposed_links
 
@@ -69,7 +72,12 @@ def subject_of(
         raise _nothing(source, [v.name for v in book.with_role(*roles)])
     clear = [v for v in book.with_role(*RELEASED) if v.name not in perturbed]
     plain = [v.name for v in book.with_role(*RELEASED) if not is_nested(source.schema.field(v.name).type)]
-    sample = sampled(source, [*plain, *(v.name for v in clear if v.name not in plain)], [v.name for v in clear])
+    house = next((v.name for v in book.with_role("household")), None)
+    asked = dict.fromkeys([*plain, *(v.name for v in clear), *filter(None, [house])])
+    sample = sampled(source, list(asked), [v.name for v in clear], house)
+    known = _known_by_size(sample, book, perturbed)
+    clear += [book[one.perturbed] for one in known]
+    perturbed = tuple(name for name in perturbed if name not in {one.perturbed for one in known})
     linked = _linked(sample, [book[name] for name in plain], perturbed, named, needs)
     derived = {draft["name"] for draft in linked.drafts if draft["role"] == "drop"}.difference(design)
     perturbed = tuple(name for name in perturbed if name not in derived)
@@ -86,6 +94,7 @@ def subject_of(
         + ("; to release it, choose wider bands or a coarser rounding" * (name in movable))
         for name in gone
     ]
+    notes += size_lines(known)
     if keys := [name for name in gone if book[name].role == "key"]:
         notes.append(
             f"no figure of risk has {few(keys)}, although named as a key: “{AS_IS}” means with the other keys, and who "
@@ -108,6 +117,13 @@ def subject_of(
     weights = _associations(source, book, perturbed) if needs.look else {}
     joint = _not_ruled(book, [names for names in linked.joint if {*names} <= {*perturbed}])
     return Subject(book, perturbed, moved, source.num_rows, needs, associations=weights, joint=joint), notes
+
+
+def _known_by_size(sample: Sampled, book: Codebook, perturbed: Names) -> list[PairReveal]:
+    """Return what sizes of households tell, which to perturb would not hide; none where nothing else is perturbed."""
+    coded = [v.name for v in book.variables if v.is_categorical]
+    told = [one for one in told_by_sizes(sample, coded, perturbed) if is_told(one)]
+    return told if len(told) < len(perturbed) else []
 
 
 def stands_for(source: Source, weight: str) -> str:

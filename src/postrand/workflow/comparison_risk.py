@@ -22,6 +22,7 @@ from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.report import RiskReport
+from postrand.risk.size_told import size_of
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
 from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_WEIGHTS, learns
@@ -52,6 +53,7 @@ def recoded_columns(codebook: Codebook) -> tuple[str, ...]:
 
 EXACT_VALUES = "who knows exact values may find records"
 GOES_WITH = "what stands there goes with"
+ALL_BUT_TELLS = "it all but tells"
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -94,16 +96,21 @@ def not_counted(risks: Sequence[RiskFigure], names: Sequence[str]) -> tuple[Risk
 def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
 
+    So can the sizes of households, which their numbers show.
     Who knows the keys of a person then knows the column too, and links by both: a stratum made of branch and size.
     """
     pairs = [(pair.clear, pair.perturbed) for pair in told.pairs if pair.is_certain]
     pairs += [(name, key) for one in told.found if one.code == "linked" for name in one.variables for key in one.about]
-    held = [(name, key) for name, key in pairs if key in keys and name not in keys]
+    number = "" if told.sizes is None else told.sizes.name
+    by_size = [key for name, key in pairs if key in keys and name == size_of(number)]
+    of_size = f"the risk leaves out how many records a household has, which {number} shows: {ALL_BUT_TELLS} "
+    said = (told.words(f"{of_size}{', '.join(by_size)}"),) if by_size else ()
+    held = [(name, key) for name, key in pairs if key in keys and name not in (*keys, number, size_of(number))]
     if not held:
-        return ()
+        return said
     names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))
     known = f"{GOES_WITH} {about}, so that who knows these tells records apart by it too"
-    return (f"the risk leaves out {names}, released unperturbed: {known}",)
+    return (f"the risk leaves out {names}, released unperturbed: {known}", *said)
 
 
 def left_out_briefly(sentences: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.merged import published
 from postrand.risk.sample import Sampled, sampled
+from postrand.risk.size_told import told_by_sizes
 from postrand.risk.tuning import limits_of
 from postrand.support.inputs import has_controls
 from postrand.workflow import asked_units, declared
@@ -41,13 +42,17 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
+    is_known_by_size,
     keys_as_they_are,
+    known_by_size,
     left_open,
     noted,
     seems_none,
     settled_by,
+    settled_by_size,
     settled_lines,
     singled_alone,
+    size_lines,
     with_settled,
 )
 from postrand.workflow.draft_roles import assign_roles, roles_of
@@ -191,6 +196,8 @@ def start(
     codes = in_quantities(held, drafts, known.asked, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
     drafts = with_notes(drafts, {name: note_of(name, found) for name, found in codes.items()})
+    by_size = told_by_sizes(numbers, [d["name"] for d in drafts if d.get("categories")], _perturbed(drafts))
+    drafts = [known_by_size(draft, by_size) for draft in drafts]
     linked = proposed_links(numbers, drafts, _perturbed(drafts), named, set_aside(drafts))
     drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"] not in ("", "drop")}
@@ -200,6 +207,7 @@ def start(
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
     settles = settled_by(numbers, drafts, _perturbed(drafts), linked.links)
+    settles |= settled_by_size(by_size, numbers.household, _perturbed(drafts))
     roles = {d["name"]: d["role"] for d in drafts}
     decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
     drafts = [with_settled(draft, settles) for draft in drafts]
@@ -226,7 +234,7 @@ def start(
         tuple(open_),
         read_as,
         whole,
-        linked.sentences,
+        (*linked.sentences, *size_lines(by_size)),
         is_small=sample.records < LEAST_RECORDS,
         starred=tuple(d["name"] for d in drafts if d["role"] in ("sensitive", "other") and d["name"] not in named),
         unreleased=tuple(name for name, role in assigned.items() if role == "drop" and name not in named),
@@ -245,7 +253,7 @@ def start(
 def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
     categorical = [d for d in drafts if infer.perturbs(d)]
-    keys = [d["name"] for d in categorical if d["role"] == "key"]
+    keys = [d["name"] for d in categorical if d["role"] == "key" and not is_known_by_size(d)]
     return keys or [d["name"] for d in categorical if not (d["role"] or seems_none(d))]
 
 
@@ -260,7 +268,8 @@ def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tupl
         for d in plain
         if d["role"] not in ("drop", "household", "record_key") and not (infer.perturbs(d) and d["role"] == "key")
     ]
-    return sampled(source, [d["name"] for d in plain], left), left
+    house = next((d["name"] for d in plain if d["role"] == "household"), None)
+    return sampled(source, [d["name"] for d in plain], left, house), left
 
 
 def make_folder(folder: Path) -> None:

@@ -20,6 +20,7 @@ from postrand.risk.linked_apart import torn_apart
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE
+from postrand.risk.size_told import is_told
 from postrand.risk.telling import best_guess
 from postrand.support.showing import capital
 
@@ -42,6 +43,8 @@ decide for each: set role = "drop" in the codebook, or add it to as_is to releas
 SINGLES_OUT, ADD_IT = "unperturbed, it singles out", "it in [[numerical]]"
 """The beginnings of the two lines of a note on a column, which a recode makes untrue."""
 DECIDE = "set role = 'drop', perturb it too, or add it to [release] as_is in the plan"
+KNOWN_BY_SIZE = "not perturbed"
+"""The beginning of a note on what the sizes of households tell."""
 Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
 """Unperturbed columns, alone or two together, with each perturbed variable that they all but settle."""
 
@@ -92,6 +95,30 @@ def settled_by(
     held = [name for name in clear if name in sample.table.column_names]
     found = settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
     return found | _linked(sample, links, perturbed, held, found)
+
+
+def settled_by_size(pairs: Sequence[PairReveal], number: str | None, perturbed: Collection[str]) -> Settles:
+    """Return what household numbers all but settle of the variables that are ``perturbed``, by the sizes they show."""
+    held = tuple(pair for pair in pairs if pair.is_certain and pair.perturbed in perturbed)
+    return {(str(number),): held} if held else {}
+
+
+def known_by_size(draft: dict[str, Any], pairs: Sequence[PairReveal]) -> dict[str, Any]:
+    """Return a draft with a note where sizes of households tell its column: to perturb it would hide nothing."""
+    found = [pair for pair in pairs if pair.perturbed == draft["name"] and is_told(pair)]
+    notes = [f"{KNOWN_BY_SIZE}: {pair.clear} tells it, and figures of risk count it as known" for pair in found]
+    return {**draft, "notes": [*draft["notes"], *notes]} if found else draft
+
+
+def size_lines(pairs: Sequence[PairReveal]) -> list[str]:
+    """Return a sentence for each variable that is not perturbed because the sizes of households tell it."""
+    known = "so that it is not perturbed, and figures of risk count it as known"
+    return [f"{one.clear}, which a release shows, tells {one.perturbed}, {known}" for one in pairs if is_told(one)]
+
+
+def is_known_by_size(draft: Mapping[str, Any]) -> bool:
+    """Return whether a draft has the note of :func:`known_by_size`."""
+    return any(note.startswith(KNOWN_BY_SIZE) for note in draft["notes"])
 
 
 def _linked(

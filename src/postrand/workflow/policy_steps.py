@@ -11,7 +11,7 @@ from postrand.risk.modelled import NO_SHARE
 from postrand.risk.weights import BELOW_ONE
 from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
+from postrand.workflow.comparison_risk import ALL_BUT_TELLS, EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
 from postrand.workflow.doubted import DOUBTED
 from postrand.workflow.ruled_tables import NOT_RELEASED
 
@@ -41,6 +41,8 @@ _NO_EPSILON = "no epsilon changes this"
 COUNTED = {
     GOES_WITH: "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': "
     f"{_NO_EPSILON}",
+    ALL_BUT_TELLS: "release these keys as in the file, outside [split] and [[blocks]], where figures of risk count "
+    f"them as known, or release no household numbers (role 'drop'): {_NO_EPSILON}",
     EXACT_VALUES: "group the values of these keys with [[recodes]], give them the role 'drop', or take the role 'key' "
     f"from them: {_NO_EPSILON}",
 }
