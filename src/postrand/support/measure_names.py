@@ -68,10 +68,11 @@ SIZE_FOUND = (
 )
 WITHOUT_SIZES = (
     "take such households out of the file before, or release no household numbers (role 'drop', no [unit] of "
-    "households, and no rule on their risk)"
+    "households, and no rule on their risk), which gives up every claim for households: the epsilon of one with k "
+    "records is then up to k × that of a record"
 )
 BY_SIZE = f"{capital(SIZE_FOUND)}: the largest risk of a household stays 100%. {capital(WITHOUT_SIZES)}."
-"""Why no epsilon can make the largest risk of a household small, and what does."""
+"""Why no epsilon can make the largest risk of a household small, what does, and what that costs."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
