@@ -184,10 +184,10 @@ class PlanFigures:
 
     @property
     def knowledge(self) -> tuple[str, ...]:
-        """Which side the figures of the informed attacker are on, and why one can be certain."""
+        """Why a household is found for certain, and which side the figures of the attackers are on: short notes."""
         if not self.is_perturbed:
             return attackers([one for one in self.risks if one.code.startswith("register")])
-        return (*attackers(self.risks), *[self.words(BY_SIZE)] * self.is_found_by_size)
+        return (*[self.words(BY_SIZE)] * self.is_found_by_size, *attackers(self.risks))
 
     @property
     def is_found_by_size(self) -> bool:

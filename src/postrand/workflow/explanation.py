@@ -137,7 +137,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
     yield from figures.only_keys
-    yield from [" ".join(figures.knowledge)] * bool(figures.knowledge)
+    yield from figures.knowledge
     yield (
         "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
         "on links are for these attackers only."
