@@ -103,6 +103,7 @@ class Decision:
     ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
     ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
     ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
+    ``shown``: how many of the ``records`` show values, where not every one does.
     ``made``: on which day, by which version and with which mechanism.
     ``rules`` are all of them as rows of a table: what is measured, its limit, before, after, and whether it is met.
     """
@@ -122,6 +123,7 @@ class Decision:
     rules: tuple[tuple[str, ...], ...] = ()
     is_recoded: bool = False
     made: str = ""
+    shown: str = ""
 
 
 def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:

@@ -97,6 +97,15 @@ def of_persons(text: str) -> str:
     return _WORDS.sub(said, text)
 
 
+def shown_by_members(households: int) -> str:
+    """Return how many records of a split show values, where one member of each of so many households does; "" of 0.
+
+    >>> shown_by_members(4300), shown_by_members(0)
+    (', of which 4,300 show values of the split (one member of each household)', '')
+    """
+    return f", of which {households:,} show values of the split (one member of each household)" if households else ""
+
+
 def are_persons(units: Mapping[str, Any]) -> bool:
     """Whether the households of a certificate's ``units`` are persons: both are told by the same column."""
     house, person = units.get("household"), units.get("person")

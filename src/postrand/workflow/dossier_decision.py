@@ -23,6 +23,7 @@ from postrand.support.exact import format_upper
 from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital
+from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
@@ -73,6 +74,7 @@ def decision_of(
     return Decision(
         source=figures.name,
         records=figures.records,
+        shown=figures.words(shown_by_members(figures.shown)),
         is_private=certificate.facts.key_is_private,
         treated=tuple(_treated(figures, certificate)),
         risks=tuple(risk_rows(figures)),

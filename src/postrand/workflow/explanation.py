@@ -26,6 +26,7 @@ from postrand.support import wordings
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
 from postrand.support.showing import ORDERS, capital, few
+from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures, shown_share
@@ -78,7 +79,8 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
 
 
 def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
-    yield f"{figures.records:,} records, in {ORDERS[plan.release.shuffle]}."
+    shown = figures.words(shown_by_members(figures.shown))
+    yield f"{figures.records:,} records{shown}, in {ORDERS[plan.release.shuffle]}."
     blocks = [one for one in figures.ways if one.way in ("perturbed", "made")]
     yield from (f"{text}." for text in all_in_words(blocks))
     if plan.perturbed:
