@@ -48,6 +48,17 @@ def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSiz
     Households are compared by sums of random 64-bit words, one for the values of each member, as
     :mod:`postrand.risk.singled_together` does. A record without a number is a household of its own.
     """
+    house = houses_of(sample)
+    if house is None or sample.household is None:
+        return None
+    others = [one for one in singled if one.name != sample.household]
+    codes = {one.name: sample.codes(one.name) for one in others}
+    rest = [one.name for one in others if not one.is_much]
+    return compared(sample.household, house, codes, rest)
+
+
+def houses_of(sample: Sampled) -> NDArray[np.int64] | None:
+    """Return the place of each record's household, shape (n,); None without household numbers, or without records."""
     if sample.household is None or not sample.table.num_rows:
         return None
     try:
@@ -56,10 +67,7 @@ def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSiz
         return None
     own = np.where(there, 0, np.arange(numbers.size, dtype=np.uint64) + np.uint64(1))
     _, house = np.unique(np.stack([numbers, own]), axis=1, return_inverse=True)
-    others = [one for one in singled if one.name != sample.household]
-    codes = {one.name: sample.codes(one.name) for one in others}
-    rest = [one.name for one in others if not one.is_much]
-    return compared(sample.household, np.ravel(house).astype(np.int64), codes, rest)
+    return np.ravel(house).astype(np.int64)
 
 
 def compared(
