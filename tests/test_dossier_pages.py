@@ -276,6 +276,7 @@ LONG = figures(
     ways=tuple(ColumnWay(f"a_long_name_{way}_{k}", way) for way in IN_WORDS for k in range(60)),
     levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
     keys=("sex",),
+    shown=500,
 )
 FOUND = Findings(tuple(Finding("linked", (), (), f"{k} a finding " * 50) for k in range(9)))
 """A plan with more to say than two pages hold."""

@@ -179,7 +179,7 @@ class RiskReport:
             "l_diversity": {name: LDiversity(**value) for name, value in plain["l_diversity"].items()},
             **{name: None if tau is None else _tau_of(tau) for name, tau in taus.items()},
             "notes": tuple(plain["notes"]),
-            "recoded": tuple(plain["recoded"]),
+            "recoded": tuple(plain.get("recoded", ())),  # an earlier version stored none
         }
         return cls(**{**plain, **parts}, readings=None, records_at=NO_RECORDS)
 
