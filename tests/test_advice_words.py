@@ -91,3 +91,16 @@ def test_completed_files_are_named_where_they_can_be_had(of_members, shared):
     split = SimpleNamespace(variables=names, subsets=[subset], of_members=of_members)
     (said,) = of_three(SimpleNamespace(split=split, shared=shared, units=None), 1_000)
     assert said.endswith("; completed files have all together") == (not (of_members or shared))
+
+
+def test_the_sets_of_a_split_that_show_three_variables_are_named_where_they_are_few():
+    def said(*sets: str) -> str:
+        subsets = [SimpleNamespace(variables=tuple(one), probability=1 / len(sets)) for one in sets]
+        split = SimpleNamespace(variables=tuple("abcdefghi"), subsets=subsets, of_members=True)
+        return of_three(SimpleNamespace(split=split, shared=False, units=None), 1_000)[0]
+
+    few = said("cba", "ab", "bcde", "bcd", "hi")
+    assert "are shown by 0% to 40% of the members that are drawn (a × b × c; b × c × d × e); tables and" in few
+    assert few.endswith("with three that none shows are refused")
+    assert "(" not in said(*(f"{one}{two}i" for one, two in zip("abcabcabd", "defefdfdh", strict=True)))
+    assert "(" not in said("abcdefghi")  # every three are shown

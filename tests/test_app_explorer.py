@@ -291,6 +291,8 @@ def test_the_risk_before_and_after_is_read_from_the_internal_report_which_measur
         assert held.tau2 is not None
         assert held.exact() == one.exact()
         assert held == risk.RiskReport.of_exact(json.loads(json.dumps(one.exact())))
+        earlier = {name: value for name, value in one.exact().items() if name != "recoded"}
+        assert held == risk.RiskReport.of_exact(earlier)
 
 
 def test_right_links_come_first_and_uniques_are_explained(made) -> None:

@@ -146,8 +146,8 @@ def test_epsilons_that_mean_nothing_are_refused(epsilon):
 
 COVERED = "The guarantee is per record and covers only the values of: {}."
 PERSONS = (
-    "Not covered: that a person is in the file. The ε of a record counts once for each record of a person or "
-    "household. Nothing else is certified of several of its records together."
+    "Not covered: that a person is in the file. For a person or household, ε counts once for each record: with two "
+    "records 2 × ε, with three 3 × ε. Nothing else is certified of several of its records together."
 )
 RR2 = randomised_response(2, 1.0)
 

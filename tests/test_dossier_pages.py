@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import numpy as np
+import pytest
 
 from postrand import __version__, report
 from postrand.certification import certify
@@ -167,6 +168,20 @@ def test_lines_that_a_list_does_not_need_are_left_to_the_others() -> None:
     assert "6 more: on the last page" in Page(report.decision_page(long)).text  # and no more than a few where it does
 
 
+@pytest.mark.parametrize("words", [4, 20, 40, 400])
+def test_what_is_not_guaranteed_and_notes_are_whole_or_on_the_last_page(words: int) -> None:
+    some = tuple(f"{kind} {k} {'of many words ' * words}end." for k in range(9) for kind in ("limit", "note"))
+    found = decision_of(figures(), None, certify(law()))
+    found = dataclasses.replace(found, limits=some[::2], notes=some[1::2])
+    first, _, second = Page(report.decision_page(found)).text.partition("What is guaranteed, whatever")
+    second, _, last = second.partition("Place, date and signature")
+    for page, all_of_a_kind in ((first, found.notes), (second, found.limits)):
+        shown = [text for text in all_of_a_kind if text in page]
+        assert page.count("of many words") == words * len(shown)
+        assert f"{9 - len(shown)} more: on the last page." in page or len(shown) == 9
+        assert all(text in (last if len(shown) < 9 else page) for text in all_of_a_kind)
+
+
 def test_the_limit_of_a_rule_is_never_cut() -> None:
     for length in range(20, 140, 3):
         limit = "never " + ", ".join(f"column{k}" for k in range(12))
@@ -261,6 +276,7 @@ LONG = figures(
     ways=tuple(ColumnWay(f"a_long_name_{way}_{k}", way) for way in IN_WORDS for k in range(60)),
     levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
     keys=("sex",),
+    shown=500,
 )
 FOUND = Findings(tuple(Finding("linked", (), (), f"{k} a finding " * 50) for k in range(9)))
 """A plan with more to say than two pages hold."""

@@ -458,7 +458,7 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     assert found.inside == (said.format(" (0.16%)"),)
     assert found.headed == (("Released unperturbed, with no protection of their own", said.format("")),)
     assert Findings().sentences == ()
-    assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("Looked at alone, sex singles out no record.",)
+    assert Findings(singled=(Singled("sex", 0.0),)).sentences == ("By itself, sex singles out no record.",)
     both = Findings(singled=(Singled("sex", 0.0), Singled("area", 0.0)))
     said = "Looked at one by one, these columns single out no record: sex and area; together they "
     assert both.sentences == (f"{said}were not looked at.",)

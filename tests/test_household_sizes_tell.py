@@ -116,9 +116,12 @@ def test_a_rule_on_risk_is_not_met_by_figures_that_count_a_size_as_perturbed(fol
 def test_init_and_advise_leave_unperturbed_what_sizes_tell(folder: Path) -> None:
     asked = ("--keys", ",".join(KEYS), "--household", "hh", "--drop", "kind", "--largest-household", 4)
     said = call("init", folder / "s.parquet", *asked, "--out", folder / "p")
-    why = "the number of records of each hh, which a release shows, tells members, so that it is not perturbed"
+    why = "the number of members of the household, which a release shows, tells members, so that it is not perturbed"
     assert why in said
-    assert "# not perturbed: the number of records of each hh tells it" in (folder / "p" / "codebook.toml").read_text()
+    assert (
+        "# not perturbed: the number of members of the household tells it"
+        in (folder / "p" / "codebook.toml").read_text()
+    )
     plan = pr.load_plan(folder / "p" / "plan.toml")
     assert {name for block in plan.blocks for name in block.variables} | {*getattr(plan.split, "variables", ())} == {
         "area",

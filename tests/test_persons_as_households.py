@@ -59,7 +59,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(folder) -> Path:
     words = ("--plan", folder / "advice" / "plan-1.toml", "--out", folder / "release", "--dossier", folder / "internal")
-    call("protect", *words)
+    (folder / "protected.txt").write_text(call("protect", *words), encoding="utf-8")
     return folder / "release"
 
 
@@ -88,10 +88,10 @@ def test_of_several_persons_nothing_is_promised_and_no_page_says_household():
     assert "several_person" not in codes
     units = {unit: {"column": "pid", "variables": [], "levels": []} for unit in ("person", "household")}
     said = wordings.limit({"code": "several_household"}, units)
-    assert said.startswith("The ε of a person counts once for each person of a household.")
+    assert said.startswith("For a household, the ε of a person counts once for each person: with two persons 2 × ε, ")
     apart = {**units, "household": {**units["household"], "column": "hid"}}
     assert wordings.limit({"code": "several_household"}, apart).startswith(
-        "The ε of a record counts once for each record of a household."
+        "For a household, ε counts once for each record: with two records 2 × ε, with three 3 × ε. Nothing else"
     )
 
 
@@ -137,9 +137,27 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
     for words in ("Records found rightly", "Persons with a record found rightly", "Persons found rightly"):
         assert words in page
     for text in (explained, page, (folder / "release" / "report.html").read_text(encoding="utf-8")):
-        assert "counts once for each record of a household" not in text
-        assert "counts once for each person of a household. Nothing else is certified" in text
+        assert "For a household, ε counts once for each record" not in text
+        assert "counts once for each person: with two persons 2 × ε, with three 3 × ε. Nothing else is" in text
         assert "one record of each person" in text or "One random record of each person" in text
+
+
+def test_protect_explain_and_the_page_to_sign_say_how_many_records_show_values_of_the_split(folder, bundle):
+    shown = ", of which 900 show values of the split (one record of each person)"
+    explained = call("explain", folder / "advice" / "plan-1.toml")
+    page = (folder / "internal" / "decision.html").read_text(encoding="utf-8")
+    protected = (folder / "protected.txt").read_text(encoding="utf-8")
+    records = pyarrow.csv.read_csv(folder / "stays.csv").num_rows
+    for text, words in (
+        (protected, f"{records:,} released records{shown}, tables of two"),
+        (explained, f"{records:,} records{shown}, in "),
+        (page, f"<dd>{records:,}{shown}</dd>"),
+    ):
+        assert words in text
+    opened = release.read_release(bundle)
+    table, names = opened.frame(), opened.mechanism.split.variables
+    some = np.array([[value != "(not released)" for value in table[name].to_pylist()] for name in names])
+    assert some.any(axis=0).sum() == 900
 
 
 def test_files_of_the_release_speak_of_records_and_persons(bundle):
@@ -147,7 +165,7 @@ def test_files_of_the_release_speak_of_records_and_persons(bundle):
         text = (bundle / name).read_text(encoding="utf-8")
         text = text.replace("Persons and households", "").replace("one person or household", "")
         assert "one random record of each person" in text.lower(), name
-        assert not re.search(r"household|member", text.replace("each person of a household", "")), name
+        assert not re.search(r"household|member", text.replace("For a household, the ε", "")), name
 
 
 def test_one_who_is_alone_with_the_number_of_records_is_found_at_any_epsilon(tmp_path):

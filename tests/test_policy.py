@@ -677,6 +677,8 @@ def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     assert both.startswith("a smaller epsilon, coarser keys, or fewer keys released; ")
     assert both.endswith(step)
     assert "No epsilon helps where a household is alone" in " ".join(plan.knowledge)
+    for told in (step, " ".join(plan.knowledge)):
+        assert "gives up every claim for households: the epsilon of one with k records is then up to k × that" in told
     for other in (dataclasses.replace(plan, has_lone_sizes=False), dataclasses.replace(plan, risks=(*risks, some))):
         assert verdict(other, **rule).step.startswith("a smaller epsilon, coarser keys")
         assert "alone with its number" not in " ".join(other.knowledge)

@@ -292,6 +292,17 @@ def test_merged_categories_that_stay_rare_are_said(file, tmp_path):
     assert "still fewer" not in call("design", "--plan", tmp_path / "more" / "plan.toml").output
 
 
+def test_the_figures_of_assess_say_which_keys_the_codebook_recodes(file, tmp_path):
+    work = ["--out", tmp_path / "work", "--keys", "sex,age", "--drop", "pay,job", "--recode", "age=bands:0,30"]
+    assert call("init", file, *work).exit_code == 0
+    of_file = [file, "--separator", ";", "--codebook", tmp_path / "work" / "codebook.toml"]
+    for more in ([], ["--measure", "suda"]):
+        told = call("assess", *of_file, *more).output.splitlines()
+        assert told[0].endswith(" records on sex, age, of the file as the codebook recodes it (age)")
+        assert json.loads(call("assess", *of_file, *more, "--json").output)["recoded"] == ["age"]
+    assert "recoded" not in json.loads(call("assess", *of_file, "--keys", "sex", "--json").output)
+
+
 def test_no_small_count_is_shown(file, tmp_path):
     book = tmp_path / "codebook.toml"
     book.write_text(HAND.replace("merge_rare = 5", "merge_rare = 2"))

@@ -19,7 +19,7 @@ from postrand.risk.informed import Matches, Spread, informed, knowledges
 from postrand.risk.law import KeyLaw, release
 from postrand.risk.split_law import SplitLaw
 from postrand.risk.weights import household_risk, individual_risk, risk_after, whole_household_risk
-from postrand.support.measure_names import LEARNS, OF_TWO, learns
+from postrand.support.measure_names import LARGEST, LEARNS, LINKED, OF_TWO, learns
 from postrand.workflow.dossier_risk import exposure_rows
 
 NAMES, SHAPE = tuple("abcd"), (6, 5, 4, 4)
@@ -297,7 +297,10 @@ def test_the_figure_is_the_larger_of_two_knowledges(monkeypatch):
     assert learnt.some_member is not None
     assert both.some_member == both.some_member.at_least(learnt.some_member)
     told = [learns({"correct_matches": 1.0}, one.of_two) for one in (both, learnt)]
-    assert told == [(OF_TWO,), (LEARNS,)]
+    assert told == [(OF_TWO, LINKED), (LEARNS,)]
+    of_risks = learns({"correct_matches": 1.0, "household_risk": 0.1}, of_two=True)
+    assert of_risks == (OF_TWO, LARGEST, LINKED)
+    assert max(map(len, of_risks)) < 320
 
 
 @pytest.mark.statistical

@@ -25,7 +25,7 @@ from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.member_links import claimed_members, register_members
 from postrand.risk.split_law import SplitLaw, law_of
 from postrand.risk.weights import expected_inverse
-from postrand.support.measure_names import OF_TWO
+from postrand.support.measure_names import LARGEST
 
 NAMES, SHAPE = ("a", "b", "d"), (2, 3, 2)
 B3 = TransitionMatrix.from_array(np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]))
@@ -239,7 +239,7 @@ def test_the_largest_claims_are_too_high_and_more_so_where_one_member_shows_valu
         assert most[unit, "matrix"][1] > 1.5 > 1.4 > most[unit, "keys"][1] > 0.7
     assert most["household", "matrix"][0] > most["record", "matrix"][0]
     assert most["household", "keys"][0] < most["record", "keys"][0]
-    assert "the fewer records show them, as where one record stands for several" in OF_TWO
+    assert "the fewer records show them, as where one record stands for several" in LARGEST
 
 
 def homes(sizes, seed=4):

@@ -58,7 +58,7 @@ def test_the_register_attacker_s_figures_of_a_sparse_file_are_not_told(plan, peo
     assert register.before is not None
     assert register.before < 1_000 / 5
     text = run("explain", plan)
-    assert "up to all can be found: give a board that" in text
+    assert "- Tell a board that before recoding the register attacker can find up to all records: " in text
     assert "a register of the population" in text  # of the recoded file
 
 

@@ -193,10 +193,10 @@ def _findings(decisions: Decisions, check: ReleaseCheck, decide: bool) -> TagLis
     found = check.findings
     if not found.found and not found.not_tried:
         none = "No unperturbed variable singles out more than 1% of the records."
-        return TagList(tags.p(" ".join((none, *found.alone())), class_="soft"))
+        return TagList(tags.p(" ".join((none, *found.alone(), *found.quiet)), class_="soft"))
     wanted, told = sum(one.is_open for one in found.found), set[str]()
     words = f"{wanted} of the findings need a decision" if wanted > 1 else "One finding needs a decision"
-    rest = [tags.li(text) for text in (*found.alone(), *found.not_tried)]
+    rest = [tags.li(text) for text in (*found.alone(), *found.quiet, *found.not_tried)]
     return TagList(
         tags.p(tags.strong("Findings on the released variables")),
         trouble(f"{words} before the file can be protected.") if wanted and decide else None,

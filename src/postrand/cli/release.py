@@ -137,9 +137,11 @@ def _household_sizes(release: Any) -> dict[int, int] | None:
 
 def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Result:
     """Return what is said of a release that was made."""
+    from postrand.mechanism.units import words_of
     from postrand.release.ledger import Ledger
     from postrand.report.table_worth import two_way, two_way_lines
     from postrand.support.series_words import together
+    from postrand.support.unit_wordings import shown_by_members
     from postrand.workflow.series import NOT_COUNTED
     from postrand.workflow.unit_budget import unit_advice
 
@@ -152,7 +154,9 @@ def _told(release: Any, dossier: Path | None, signing: Any, ledger: Any) -> Resu
         "in_words": plain,
         "findings": found.to_dict(),
     }
-    worth = list(two_way_lines(two_way(release.mechanism, release.records or 0, households=_household_sizes(release))))
+    sizes = _household_sizes(release)
+    shown = words_of(release.mechanism.units)(shown_by_members(sum((sizes or {}).values())))
+    worth = list(two_way_lines(two_way(release.mechanism, release.records or 0, households=sizes), shown))
     lines = [f"release: {release.path}", *([] if dossier is None else [f"dossier (internal): {dossier}"]), *claims]
     lines += [*in_words(plain), *[""] * bool(worth), *worth]
     data |= {} if dossier is None else {"dossier": str(dossier)}

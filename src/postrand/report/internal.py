@@ -103,6 +103,7 @@ class Decision:
     ``treated`` says by name what is done to the variables. ``warnings`` come before ``notes`` and have their place.
     ``is_recoded``: the figures before are of recoded keys, and those of the file as it is stand beside them.
     ``checks`` are the rules of the office's policy that are not met, or say that all are; () without a policy.
+    ``shown``: how many of the ``records`` show values, where not every one does.
     ``made``: on which day, by which version and with which mechanism.
     ``rules`` are all of them as rows of a table: what is measured, its limit, before, after, and whether it is met.
     """
@@ -122,6 +123,7 @@ class Decision:
     rules: tuple[tuple[str, ...], ...] = ()
     is_recoded: bool = False
     made: str = ""
+    shown: str = ""
 
 
 def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
@@ -135,18 +137,19 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     """
     treated = beside(found.treated)
     rows = len(found.risks) + len({row.attacker for row in found.risks})
+    rows += bool(found.shown)  # beside the number of records it takes a second line
     lines = max(_FIRST - rows - _rows(treated), _FEWEST) - (0 if found.is_private else _NOT_PRIVATE)
     held = bool(found.notes)  # a line for the notes, or for how many of them are left out
     asked = [row[1] for row in found.rules]
     first = max(_CHECKS, lines - lines_of((*found.findings, *found.warnings, *found.notes)))
     (checks, told, warned), lines = briefly((found.checks, found.findings, found.warnings), lines - held, first, asked)
-    notes = fitted(found.notes, lines + held)
+    notes = fitted(found.notes, lines + held, whole=True)
     worth = fitted(found.worth, _WORTH)
     second = _SECOND + _WORTH - lines_of(worth[0]) - bool(worth[1])
     rules, taken = fitted_rows(found.rules, max(_RULES, second - _HEAD - lines_of((*found.claims, *found.limits))))
     second -= taken + _HEAD * bool(rules)
     claims = fitted(found.claims, max(second - min(lines_of(found.limits), _LEAST), _CLAIMS))
-    (limits,), _ = briefly((found.limits,), max(second - lines_of(claims[0]) - bool(claims[1]), _LEAST))
+    limits = fitted(found.limits, max(second - lines_of(claims[0]) - bool(claims[1]), _LEAST), whole=True)
     return (
         environment()
         .get_template("decision.html")
@@ -163,12 +166,12 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
                     "What must be known of the risk": ((*found.warnings, *found.notes), warned + notes[0]),
                     "What was found in the file": (found.findings, told),
                     "What is guaranteed": (found.claims, claims[0]),
-                    "What is not guaranteed": (found.limits, limits),
+                    "What is not guaranteed": (found.limits, limits[0]),
                 }
             ),
             manifest=manifest,
             claims=claims,
-            limits=(limits, len(found.limits) - len(limits)),
+            limits=limits,
             findings=(told, len(found.findings) - len(told)),
             worth=worth,
             checks=(checks, len(found.checks) - len(checks)),
@@ -281,20 +284,25 @@ def lines_of(sentences: Sequence[str]) -> int:
     return sum(-(-len(text) // _LINE) for text in sentences)
 
 
-def fitted(sentences: Sequence[str], lines: int) -> tuple[list[str], int]:
+def fitted(sentences: Sequence[str], lines: int, *, whole: bool = False) -> tuple[list[str], int]:
     """Return the first sentences that fill so many printed lines at most, and the number of those left out.
 
     That number has a line of its own. A sentence that alone is longer is cut; none is kept where there is no line.
+    ``whole``: none is cut, and one for which there is no room is left out, not those that follow.
 
     >>> fitted(["short", "long " * 60, "last"], 3)
     (['short'], 2)
     >>> [len(text) for text in fitted(["long " * 60], 2)[0]]
     [190]
+    >>> fitted(["long " * 60, "last"], 2, whole=True)
+    (['last'], 1)
     """
     kept: list[str] = []
     lines -= len(sentences) > 1 and lines_of(sentences) > lines
     for text in sentences if lines > 0 else ():
         needed = lines_of([text])
+        if whole and needed > lines:
+            continue
         if kept and needed > lines:
             break
         kept.append(cut(text, lines * _LINE))

@@ -341,11 +341,14 @@ def more_in_two(one: Sequence[TableWorth], two: Sequence[TableWorth]) -> tuple[s
     return (MORE_IN_TWO,) if least[0] and least[1] and least[1][0] > max(least[0][0], 1.0) else ()
 
 
-def two_way_lines(worths: Sequence[TableWorth]) -> Iterator[str]:
-    """Yield lines on the tables of two variables of a release, the least useful first."""
+def two_way_lines(worths: Sequence[TableWorth], of_them: str = "") -> Iterator[str]:
+    """Yield lines on the tables of two variables of a release, the least useful first.
+
+    ``of_them``: how many of the records show values, where not every one does.
+    """
     if not worths:
         return
-    yield from worth_line(f"{worths[0].records:,} released records, tables of two perturbed variables", worths)
+    yield from worth_line(f"{worths[0].records:,} released records{of_them}, tables of two perturbed variables", worths)
     causes: dict[str, list[str]] = {}
     for one in worths:
         if one.has_no_estimate:

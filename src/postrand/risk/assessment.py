@@ -154,6 +154,7 @@ def report_of(file: RiskFile, mechanism: Mechanism | None = None) -> RiskReport:
             np.max(of_household, axis=0) if of_household else None,
         ),
         households=_households(file, of_household, is_released=law is not None) if of_household else None,
+        recoded=file.recoded,
     )
 
 

@@ -37,7 +37,8 @@ class RiskFile:
     ``fraction`` is the inclusion probability of every record, ``weights`` (n,) the sampling weights: one of them or
     neither. ``household`` (n,) are integer labels. ``sensitive`` names variables of ``columns``, which reads a further
     column when it is asked for one. ``model`` and ``rules`` (structural zeros, as codes) are those of log-linear
-    models. ``notes`` say how the file was read. ``cells`` are the occupied cells of the keys.
+    models. ``notes`` say how the file was read, ``recoded`` which keys and weights the codebook recodes. ``cells`` are
+    the occupied cells of the keys.
 
     Examples
     --------
@@ -56,6 +57,7 @@ class RiskFile:
     model: loglinear.Model = "two-way"
     rules: Sequence[Mapping[str, int]] = ()
     notes: tuple[str, ...] = ()
+    recoded: tuple[str, ...] = ()
     cells: CellTable = field(init=False)
     _once: dict[str, Any] = field(init=False, default_factory=dict, repr=False)  # what several measures compute alike
 
@@ -108,6 +110,7 @@ class RiskFile:
             model,
             rule_codes({name: coded[name] for name in key_variables}, structural_zeros),
             () if weights is None or weight is None else (stands_for(weights, weight),),
+            _recoded(codebook, (*key_variables, *number)),
         )
 
     @property
@@ -157,6 +160,12 @@ class RiskFile:
             self._once["modelled"] = modelled(self.keys, self.cells, self.inclusion(), self.model, self.rules)
         found: Modelled = self._once["modelled"]
         return found
+
+
+def _recoded(codebook: Codebook | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that the codebook recodes."""
+    made = {recode.variable for recode in codebook.recodes} if codebook is not None else set()
+    return tuple(name for name in names if name in made)
 
 
 class CodedColumns(Mapping[str, Coded]):

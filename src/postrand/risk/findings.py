@@ -36,6 +36,7 @@ from postrand.risk.size_told import SIZES, is_told, size_findings, sizes_fix, to
 from postrand.risk.telling import in_ranges, told_pairs
 from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_all
+from postrand.risk.told_most import in_line, told_most
 from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.showing import few
@@ -57,6 +58,7 @@ class Findings:
 
     ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
     what its household numbers single out; ``every`` what all unperturbed columns do, None where that was not looked at.
+    ``most`` is what unperturbed columns say most of a perturbed one, though it is no finding.
     ``words`` makes words on households those on persons, where the households are persons.
     """
 
@@ -69,6 +71,7 @@ class Findings:
     sizes: HouseholdSizes | None = None
     every: Every | None = None
     words: Callable[[str], str] = str
+    most: PairReveal | None = None
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -139,7 +142,7 @@ class Findings:
         """
         found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
         left = (text for text in self.not_tried if text != OF_SEVERAL)
-        return (*_briefly(found), *self.alone(exact=True), *left)
+        return (*_briefly(found), *self.alone(exact=True), *self.quiet, *left)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -149,7 +152,15 @@ class Findings:
     @property
     def inside(self) -> tuple[str, ...]:
         """The same with exact shares of the records: internal."""
-        return (*(finding.sentence for finding in self.told), *self.alone(exact=True), *self.not_tried)
+        said = (finding.sentence for finding in self.told)
+        return (*said, *self.alone(exact=True), *self.quiet, *self.not_tried)
+
+    @property
+    def quiet(self) -> tuple[str, ...]:
+        """What unperturbed columns say most of a perturbed one, beside findings; () where there is none: internal."""
+        if self.most is None:
+            return ()
+        return (self.words(in_line(self.most, beside=any(one.about for one in self.found))),)
 
     def alone(self, *, exact: bool = False) -> tuple[str, ...]:
         """Return how many records unperturbed columns without a finding of their own single out; () without any.
@@ -165,7 +176,7 @@ class Findings:
             (f"Records that unperturbed columns single out, each column by itself: {', '.join(said)}.",) if few else ()
         )
         if none and not few:
-            text = f"Looked at alone, {none[0]} singles out no record"
+            text = f"By itself, {none[0]} singles out no record"
             if len(none) > 1:
                 text = f"Looked at one by one, these columns single out no record: {listed(none)}; together they "
                 text += "were not looked at" if self.every is None else self.every.in_words
@@ -197,6 +208,7 @@ class Findings:
             "columns": [asdict(one) for one in self.singled],
             "pairs": [asdict(pair) for pair in self.worst],
             "households": [asdict(one) for one in self.shared],
+            "most": None if self.most is None else asdict(self.most),
             "not_tried": list(self.not_tried),
         }
 
@@ -287,7 +299,8 @@ def find_in(
     known = [*pairs, *(one for _, one in joint)]
     joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is)]
     shown = any(is_told(pair) for pair in told_by_sizes(sample, coded, clear))  # then that column tells as much
-    by_size = () if shown else told_by_sizes(sample, coded, perturbed_of(mechanism))
+    of_size = told_by_sizes(sample, coded, perturbed_of(mechanism))
+    by_size = () if shown else of_size
     shared = shared_values(sample, mechanism.bind(codebook)) if sample.household is not None else ()
     sizes = household_sizes(sample, singled)
     named, held = tuple(_singling(singled, as_is, larger)), _known_of(singled, codebook)
@@ -310,7 +323,8 @@ def find_in(
     largest = sample.largest_household if sample.is_whole else 0
     ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
     left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
-    return Findings(tuple(found), singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words)
+    most = told_most(sample, coded, perturbed_of(mechanism), [one.name for one in singled], (*pairs, *of_size))
+    return Findings(tuple(found), singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words, most)
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:

@@ -14,6 +14,8 @@ from postrand.errors import PostrandError
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Codes, Singled
 
+OF_SIZE = "the number of members of the household"
+"""What household numbers show, in the place of a column's name."""
 _SEED = 20_261_123
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
@@ -58,7 +60,7 @@ def household_sizes(sample: Sampled, singled: Sequence[Singled]) -> HouseholdSiz
 
 
 def houses_of(sample: Sampled) -> NDArray[np.int64] | None:
-    """Return the place of each record's household from 0, (n,); None without household numbers.
+    """Return the place of each record's household, shape (n,); None without household numbers, or without records.
 
     A record without a number is a household of its own.
     """
@@ -71,6 +73,15 @@ def houses_of(sample: Sampled) -> NDArray[np.int64] | None:
     own = np.where(there, 0, np.arange(numbers.size, dtype=np.uint64) + np.uint64(1))
     _, house = np.unique(np.stack([numbers, own]), axis=1, return_inverse=True)
     return np.ravel(house).astype(np.int64)
+
+
+def members_of(sample: Sampled) -> Codes | None:
+    """Return the number of members of each record's household as codes; None where :func:`houses_of` is."""
+    house = houses_of(sample)
+    if house is None:
+        return None
+    _, size = np.unique(np.bincount(house)[house], return_inverse=True)
+    return np.ravel(size).astype(np.int64), int(size.max()) + 1
 
 
 def compared(

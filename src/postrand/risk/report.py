@@ -14,7 +14,7 @@ from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
 from postrand.risk.readings import LINE, Readings
 from postrand.risk.tau import Tau
-from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone
+from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone, records_on
 from postrand.support.showing import SMALL, counted, outward, outward_percent, show_whole
 
 
@@ -91,8 +91,8 @@ class RiskReport:
     ``tau1`` is the expected number of sample uniques that are population unique, ``tau2`` the expected number of
     correct matches when each sample unique is matched once; None where neither sampling fraction nor weights were
     given. ``readings`` has the informed and the register attacker of a file that was not perturbed. ``status`` says
-    whether the model's fit converged. ``records_at`` holds risks of single records and is left out of text, ``repr``
-    and ``to_dict``.
+    whether the model's fit converged. ``recoded`` are the keys and the weight that the codebook recodes.
+    ``records_at`` holds risks of single records and is left out of text, ``repr`` and ``to_dict``.
     """
 
     key_variables: tuple[str, ...]
@@ -111,6 +111,7 @@ class RiskReport:
     notes: tuple[str, ...]
     records_at: RecordRisk = field(repr=False, compare=False)
     households: HouseholdRisk | None = None
+    recoded: tuple[str, ...] = ()
 
     _repr_pretty_ = show_whole
 
@@ -133,6 +134,7 @@ class RiskReport:
         below = {str(k): _shown(n) for k, n in self.k_anonymity.records_below.items()}
         return {
             "key_variables": list(self.key_variables),
+            **({"recoded": list(self.recoded)} if self.recoded else {}),
             "records": self.records,
             "cells": self.cells,
             "occupied_cells": self.occupied,
@@ -177,6 +179,7 @@ class RiskReport:
             "l_diversity": {name: LDiversity(**value) for name, value in plain["l_diversity"].items()},
             **{name: None if tau is None else _tau_of(tau) for name, tau in taus.items()},
             "notes": tuple(plain["notes"]),
+            "recoded": tuple(plain.get("recoded", ())),  # an earlier version stored none
         }
         return cls(**{**plain, **parts}, readings=None, records_at=NO_RECORDS)
 
@@ -187,7 +190,7 @@ class RiskReport:
     def __str__(self) -> str:
         """Return the report as text; like :meth:`to_dict` it is fit to be published."""
         lines = [
-            f"{self.records:,} records on {', '.join(self.key_variables)}",
+            records_on(self.records, self.key_variables, self.recoded),
             f"  cells                 {self.cells:,}, of which occupied {self.occupied:,}",
             f"  sample uniques        {counted(self.sample_uniques)}",
             f"  k-anonymity           k = {self.k_anonymity.k}; records in classes below "

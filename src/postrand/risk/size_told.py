@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-import numpy as np
-
 from postrand.risk.finding import PLAN_STATES, Finding, listed
-from postrand.risk.household_sizes import houses_of
+from postrand.risk.household_sizes import OF_SIZE, members_of
 from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sampled
 from postrand.risk.telling import RANKED_BINS, classes, cut_in, table_of, usable
@@ -19,15 +17,6 @@ NO_NUMBERS = "release no household numbers (role 'drop' for {number})"
 """What a plan is refused for, and what helps: no epsilon does, because the numbers are not perturbed."""
 
 
-def size_of(number: str) -> str:
-    """Return the words for what a household number shows.
-
-    >>> size_of("hh")
-    'the number of records of each hh'
-    """
-    return f"the number of records of each {number}"
-
-
 def told_by_sizes(sample: Sampled, coded: Collection[str], perturbed: Sequence[str]) -> tuple[PairReveal, ...]:
     """Return what the sizes of households tell of each perturbed variable, where it is much; () without numbers.
 
@@ -36,16 +25,13 @@ def told_by_sizes(sample: Sampled, coded: Collection[str], perturbed: Sequence[s
     >>> table = pa.table({"hh": houses, "members": [2, 2, 1] * 40})
     >>> [found] = told_by_sizes(Sampled(table, 120, {}, "hh"), ["members"], ["members"])
     >>> found.perturbed, found.clear, is_told(found)
-    ('members', 'the number of records of each hh', True)
+    ('members', 'the number of members of the household', True)
     """
-    house = houses_of(sample)
-    if house is None or sample.household is None:
+    shown = members_of(sample)
+    if shown is None:
         return ()
-    _, size = np.unique(np.bincount(house)[house], return_inverse=True)
-    shown = np.ravel(size).astype(np.int64), int(size.max()) + 1
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
-    source = size_of(sample.household)
-    found = (told(table_of(held, shown), name, source, cut_in(sample, name, held)) for name, held in true.items())
+    found = (told(table_of(held, shown), name, OF_SIZE, cut_in(sample, name, held)) for name, held in true.items())
     return tuple(one for one in found if one.is_much)
 
 

@@ -48,7 +48,7 @@ def told_pairs(
     Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
     are columns whose exact values are compared elsewhere. Two together are compared as bins.
     """
-    bins = _bins(sample)
+    bins = bins_of(sample)
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
     seen = usable({name: classes(sample, name, name in coded, bins) for name in clear})
     alone = seen | usable({name: _exact(sample, name, seen.get(name)) for name in clear if name not in binned})
@@ -124,13 +124,14 @@ def _exact(sample: Sampled, name: str, bins: Codes | None) -> Codes | None:
     return frequent(exact, (np.zeros_like(exact[0]), 1) if bins is None else bins)
 
 
-def _bins(sample: Sampled) -> int:
+def bins_of(sample: Sampled) -> int:
+    """Return in how many bins unperturbed numbers are cut."""
     return max(2, min(MAX_BINS, int(sample.table.num_rows) // RECORDS_A_CELL))
 
 
 def in_ranges(sample: Sampled, clear: Sequence[str], coded: Collection[str]) -> list[str]:
     """Return the columns of numbers that are compared in ranges alone: most values have too few records each."""
-    bins = _bins(sample)
+    bins = bins_of(sample)
     found = []
     for name in clear:
         codes, size = sample.codes(name)

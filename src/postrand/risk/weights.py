@@ -37,7 +37,7 @@ def stands_for(weights: FloatArray, name: str) -> str:
     rounded = (float(f"{x:.2g}") for x in (held.sum() / max(held.size, 1), held.sum()))
     each, whole = (f"{x:,.0f}" if x >= 10 else f"{x:g}" for x in rounded)
     text = f"by the weight {name}, a record stands for about {each} persons on average, and the file for about {whole}"
-    return f"{text}: if that is not so, it is no weight, and figures of the register attacker are wrong"
+    return f"{text}: if that is not so, {name} is no sampling weight, and figures of the register attacker are wrong"
 
 
 def cell_inclusion(cells: CellTable, weights: FloatArray) -> FloatArray:

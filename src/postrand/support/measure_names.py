@@ -30,25 +30,30 @@ RISK_MEANINGS: Mapping[str, str] = {
 }
 """Every measure of risk by its name, and what a limit on it is about."""
 
+_KNOWS = (
+    "The informed attacker knows the keys of a person, that the person is in the file, and the matrices, which are "
+    "public"
+)
 LEARNS = (
-    "The informed attacker knows the keys of a person, and that the person is in the file; how frequent combinations "
-    "of keys are, the release tells. One who knows the keys of all persons finds somewhat more: for them the figures "
-    "after the plan are no upper bound."
+    f"{_KNOWS}; how frequent combinations of keys are, the release tells. One who knows the keys of all persons finds "
+    "somewhat more: for them the figures after the plan are no upper bound."
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
-_LINKED = (
-    "Right links are counted in simulated releases; risks and chances are those that the attacker computes, whose mean "
-    "can differ from the links. Largest risks vary by chance, and are rather too high: who learns from the release "
-    "takes some rare combinations for rarer than they are, the more so the fewer records show them, as where one "
-    "record stands for several. Who assigns all records together may find more than who looks for each person by "
-    "itself: this is not computed."
-)
 OF_TWO = (
-    "The informed attacker knows the keys of a person, and that the person is in the file. How frequent combinations "
-    "of keys are, one attacker learns from the release, and another one knows, having the keys of all persons: after "
-    f"the plan each figure is the larger of the two attackers'. {_LINKED}"
+    f"{_KNOWS}. One such attacker learns from the release how frequent combinations of keys are, another one has the "
+    "keys of all persons: after the plan each figure is the larger of the two attackers'."
 )
 """The same where both knowledges were tried."""
+LARGEST = (
+    "Largest risks vary by chance, and are rather too high: the attacker takes some rare combinations for rarer than "
+    "they are, the more so the fewer records show them, as where one record stands for several."
+)
+"""The same of what is the largest of many."""
+LINKED = (
+    "Right links are counted in simulated releases, and risks are what the attacker computes: their means can differ. "
+    "Who assigns all records together may find more than who looks for each person by itself: this is not computed."
+)
+"""What both figures of the informed attacker are."""
 
 BY_WEIGHTS, BY_MODEL = "by the weights", "by the model of population frequencies"
 """The two estimates of a figure of the register attacker."""
@@ -68,14 +73,15 @@ SIZE_FOUND = (
 )
 WITHOUT_SIZES = (
     "take such households out of the file before, or release no household numbers (role 'drop', no [unit] of "
-    "households, and no rule on their risk)"
+    "households, and no rule on their risk), which gives up every claim for households: the epsilon of one with k "
+    "records is then up to k × that of a record"
 )
 BY_SIZE = f"{capital(SIZE_FOUND)}: the largest risk of a household stays 100%. {capital(WITHOUT_SIZES)}."
-"""Why no epsilon can make the largest risk of a household small, and what does."""
+"""Why no epsilon can make the largest risk of a household small, what does, and what that costs."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
-"""What a reader of figures of risk must know where other columns leave too."""
+"""What a reader of figures of risk must know where other columns are released too."""
 
 
 def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -92,8 +98,18 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
         return ()
     known = f"{capital(KEYS_ALONE)}: the attackers know {', '.join(keys)}"
     if others is None:
-        return (f"{known}. Where other columns leave too, and they know those, figures are too low.",)
+        return (f"{known}. Where other columns are released too, and they know those, figures are too low.",)
     return (f"{known}, and nothing of {few(others)}. If they also know these, figures are too low.",)
+
+
+def records_on(records: int, keys: Sequence[str], recoded: Sequence[str] = ()) -> str:
+    """Return the head of figures of risk: how many records, on which keys, and which of these are ``recoded``.
+
+    >>> records_on(1200, ["age", "sex"], ["age"]), records_on(1200, ["sex"])
+    ('1,200 records on age, sex, of the file as the codebook recodes it (age)', '1,200 records on sex')
+    """
+    head = f"{records:,} records on {', '.join(keys)}"
+    return f"{head}, of the file as the codebook recodes it ({', '.join(recoded)})" if recoded else head
 
 
 def of_records(text: str) -> str:
@@ -131,12 +147,15 @@ def several_of(person: str) -> str:
 def learns(after: Mapping[str, float | None], of_two: bool = False) -> tuple[str, ...]:
     """Return :data:`LEARNS` where a measure of the informed attacker is among those known after a plan, else nothing.
 
-    ``of_two``: the figures are the larger of two knowledges (:data:`OF_TWO`).
+    ``of_two``: the figures are the larger of two knowledges (:data:`OF_TWO`); then what they are is said too.
 
     >>> len(learns({"correct_matches": 91.2, "tau2": None})), learns({"correct_matches": None, "tau2": 3.0})
     (1, ())
     """
-    return (OF_TWO if of_two else LEARNS,) * any(after.get(name) is not None for name in LEARNT)
+    known = [name for name in LEARNT if after.get(name) is not None]
+    if not known or not of_two:
+        return (LEARNS,) * bool(known)
+    return (OF_TWO, *[LARGEST] * any(name.endswith("_risk") for name in known), LINKED)
 
 
 LEARNT = ("correct_matches", "correct_matches_uniques", "individual_risk", "household_risk")

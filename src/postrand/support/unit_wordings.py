@@ -17,8 +17,8 @@ COUNTED = {
 def _of(unit: str, units: str) -> dict[str, str]:
     return {
         f"limit.several_{unit}": (
-            f"The ε of a record counts once for each record of a {unit}. Nothing else is certified of several of its "
-            "records together."
+            f"For a {unit}, ε counts once for each record: with two records 2 × ε, with three 3 × ε. Nothing else is "
+            "certified of several of its records together."
         ),
         f"limit.shared_{unit}": (
             f"All records of a {unit} share one draw of: {{variables:list}}. Figures of these variables that take the "
@@ -45,8 +45,8 @@ UNIT_WORDINGS: Mapping[str, str] = {
     ),
     "unit.presence": "Not covered: that a person is in the file, and how many records each has.",
     "unit.several": (
-        "The ε of a person counts once for each person of a household. Nothing else is certified of several of its "
-        "persons together."
+        "For a household, the ε of a person counts once for each person: with two persons 2 × ε, with three 3 × ε. "
+        "Nothing else is certified of several of its persons together."
     ),
     **_of("person", "Persons"),
     **_of("household", "Households"),
@@ -95,6 +95,15 @@ def of_persons(text: str) -> str:
         return word[0].upper() + word[1:] if found[0][0].isupper() else word
 
     return _WORDS.sub(said, text)
+
+
+def shown_by_members(households: int) -> str:
+    """Return how many records of a split show values, where one member of each of so many households does; "" of 0.
+
+    >>> shown_by_members(4300), shown_by_members(0)
+    (', of which 4,300 show values of the split (one member of each household)', '')
+    """
+    return f", of which {households:,} show values of the split (one member of each household)" if households else ""
 
 
 def are_persons(units: Mapping[str, Any]) -> bool:

@@ -151,8 +151,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
         "limit.original_order": "Records are in their original order.",
         "limit.ids": "Record ids are released.",
         "limit.persons": (
-            "Not covered: that a person is in the file. The ε of a record counts once for each record of a "
-            "person or household. Nothing else is certified of several of its records together."
+            "Not covered: that a person is in the file. For a person or household, ε counts once for each record: with "
+            "two records 2 × ε, with three 3 × ε. Nothing else is certified of several of its records together."
         ),
         # What the file says as a whole, and which conditions fail where it says nothing as a whole.
         "file.level": (

@@ -24,8 +24,8 @@ NOT_AT_HAND = (
 )
 
 NO_REGISTER = (
-    "the register attacker's figures before recoding are not computed: most records there are alone with their keys, "
-    "and estimates would be far too low; up to all can be found: give a board that"
+    "tell a board that before recoding the register attacker can find up to all records: the figures there are not "
+    "computed, because most records are alone with their keys and estimates would be far too low"
 )
 SPARSE = 0.6
 """Of a file in which the mean of 1/f is more, f the records with the same keys, weights do not tell the register's."""

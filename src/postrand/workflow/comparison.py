@@ -102,7 +102,8 @@ class PlanFigures:
     together. ``words`` are those of the measures: of persons, of records, or of persons in the place of households
     (:func:`postrand.support.measure_names.counted_by`). ``is_perturbed``: not where values are suppressed only, and
     nothing is drawn.
-    ``has_lone_sizes``: a household of the file is the only one with its number of members.
+    ``has_lone_sizes``: a household of the file is the only one with its number of members. ``shown``: how many records
+    show values of the split, where one member of each household does; 0 where every record does.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -139,6 +140,7 @@ class PlanFigures:
     of_three: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     has_lone_sizes: bool = False
+    shown: int = 0
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
     ways: tuple[ColumnWay, ...] = ()
@@ -182,10 +184,10 @@ class PlanFigures:
 
     @property
     def knowledge(self) -> tuple[str, ...]:
-        """Which side the figures of the informed attacker are on, and why one can be certain."""
+        """Why a household is found for certain, and which side the figures of the attackers are on: short notes."""
         if not self.is_perturbed:
             return attackers([one for one in self.risks if one.code.startswith("register")])
-        return (*attackers(self.risks), *[self.words(BY_SIZE)] * self.is_found_by_size)
+        return (*[self.words(BY_SIZE)] * self.is_found_by_size, *attackers(self.risks))
 
     @property
     def is_found_by_size(self) -> bool:
@@ -256,6 +258,7 @@ class PlanFigures:
             "notice": self.notice,
             "plan": self.name,
             "records": self.records,
+            **({"records_with_values_of_the_split": self.shown} if self.shown else {}),
             "claims": list(self.claims),
             "epsilon": self.epsilon if np.isfinite(self.epsilon) else None,
             "levels": list(self.levels),
@@ -412,6 +415,7 @@ def computed(
         keys=keys,
         shared_draws=shared_draws(mechanism, keys),
         as_is={} if uncounted else as_is,
+        shown=sum((houses or {}).values()) if plan.split is not None and plan.split.of_members else 0,
         has_lone_sizes=told is not None and told.sizes is not None and told.sizes.alone > 0,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),

@@ -18,11 +18,11 @@ from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.findings import Findings
+from postrand.risk.household_sizes import OF_SIZE
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.report import RiskReport
-from postrand.risk.size_told import size_of
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
 from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_WEIGHTS, learns
@@ -102,10 +102,10 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     pairs = [(pair.clear, pair.perturbed) for pair in told.pairs if pair.is_certain]
     pairs += [(name, key) for one in told.found if one.code == "linked" for name in one.variables for key in one.about]
     number = "" if told.sizes is None else told.sizes.name
-    by_size = [key for name, key in pairs if key in keys and name == size_of(number)]
+    by_size = [key for name, key in pairs if key in keys and name == OF_SIZE]
     of_size = f"the risk leaves out how many records a household has, which {number} shows: {ALL_BUT_TELLS} "
     said = (told.words(f"{of_size}{', '.join(by_size)}"),) if by_size else ()
-    held = [(name, key) for name, key in pairs if key in keys and name not in (*keys, number, size_of(number))]
+    held = [(name, key) for name, key in pairs if key in keys and name not in (*keys, number, OF_SIZE)]
     if not held:
         return said
     names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))

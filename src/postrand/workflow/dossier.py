@@ -124,7 +124,7 @@ class Dossier:
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             HOW: [one.row() for one in self.figures.ways],
             RARE: [_combination(c) for c in self.risk.combinations[:50]],
-            CLEAR: [{"Finding": text} for text in self.findings.sentences],
+            CLEAR: [{"Finding": text} for text in self.findings.inside],
             GUARANTEED: [{"Claim": text} for text in self.figures.claims],
             NOT_GUARANTEED: [{"Limit": text} for text in limits_of(certificate)],
             "Records that unperturbed columns single out": [singled_row(one) for one in self.findings.singled],

@@ -21,6 +21,7 @@ from postrand.risk.informed import THRESHOLD
 from postrand.support.measure_names import LEARNS
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward
+from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
@@ -52,7 +53,6 @@ MEMBERS = "informed attacker, who knows the keys of all members of a household t
 LISTS = "register attacker, who has a register of the population, and does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
-INFORMED = "The informed attacker also has the matrices, and links a person to the most likely record."
 RISK_ALONE = (
     "These figures are of this release alone. Who also has the earlier releases of the same persons finds more: "
     "unperturbed columns that both have link the records of a person. How many can be linked is not measured."
@@ -72,6 +72,7 @@ def decision_of(
     return Decision(
         source=figures.name,
         records=figures.records,
+        shown=figures.words(shown_by_members(figures.shown)),
         is_private=certificate.facts.key_is_private,
         treated=tuple(_treated(figures, certificate)),
         risks=tuple(risk_rows(figures)),
@@ -192,7 +193,7 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
     if "correct_matches" in codes:
-        yield " ".join((*(figures.knowledge or (LEARNS,)), INFORMED))
+        yield from figures.knowledge or (LEARNS,)
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
         share = _percent(alone.before)

@@ -25,6 +25,7 @@ from postrand.support import wordings
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
 from postrand.support.showing import ORDERS, capital, few, outward, outward_percent
+from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -77,7 +78,8 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
 
 
 def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
-    yield f"{figures.records:,} records, in {ORDERS[plan.release.shuffle]}."
+    shown = figures.words(shown_by_members(figures.shown))
+    yield f"{figures.records:,} records{shown}, in {ORDERS[plan.release.shuffle]}."
     blocks = [one for one in figures.ways if one.way in ("perturbed", "made")]
     yield from (f"{text}." for text in all_in_words(blocks))
     if plan.perturbed:
@@ -136,7 +138,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
     yield from figures.only_keys
-    yield from [" ".join(figures.knowledge)] * bool(figures.knowledge)
+    yield from figures.knowledge
     yield (
         "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
         "on links are for these attackers only."

@@ -16,6 +16,8 @@ RECODE_OF = "recode of "
 """The settings of this name say how a column is recoded."""
 MANY = 3
 """So many variables together are no table of one or two, whose worth is told."""
+MOST_SETS = 8
+"""So many sets of variables that are shown together are named; of more, none is."""
 
 
 def settings_of(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
@@ -30,6 +32,7 @@ def settings_of(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         found.append((f"block {' × '.join(planned.variables)}", text))
     if plan.split is not None and mechanism.split is not None:
         text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
+        text += f" ({sets})" if (sets := sets_of(mechanism.split)) else ""
         shows = words_of(mechanism.units)("one member of each household")
         text += f", shown by {shows}" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))
@@ -54,8 +57,20 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     shown_by, some_by_none = shown_together(split, MANY, records)
     shown_by = words_of(mechanism.units)(shown_by)
     refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
+    shown_by += f" ({sets})" if some_by_none and (sets := sets_of(split, MANY)) else ""
     completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
     return (f"three perturbed variables together are shown by {shown_by}{refused}{completed}",)
+
+
+def sets_of(split: Split, least: int = 1) -> str:
+    """Return the sets of at least so many variables that a split shows together; "" of none, and where they are many.
+
+    A set within another one is not named.
+    """
+    held = [frozenset(one.variables) for one in split.subsets if len(one.variables) >= least]
+    largest = list(dict.fromkeys(one for one in held if not any(one < other for other in held)))
+    names = (" × ".join(name for name in split.variables if name in one) for one in largest)
+    return "; ".join(names) if len(largest) <= MOST_SETS else ""
 
 
 def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:

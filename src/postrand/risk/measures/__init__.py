@@ -15,7 +15,7 @@ from postrand.risk.file import RiskFile
 from postrand.risk.measures.base import Count, Fact, Histogram, Measured, RiskMeasure
 from postrand.risk.merged import warn_of
 from postrand.support import options
-from postrand.support.measure_names import keys_alone
+from postrand.support.measure_names import keys_alone, records_on
 from postrand.support.progress import Stage, stage
 
 __all__ = [
@@ -71,6 +71,7 @@ class Assessment:
     records: int
     results: tuple[Measured | Unmeasured, ...]
     notes: tuple[str, ...] = ()
+    recoded: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Measured:
         """Return the result of a measure; raises UsageError where it was not asked for, or could not be measured."""
@@ -96,11 +97,12 @@ class Assessment:
         """Return plain data for JSON, counts of 1 to 4 as ``"<5"``; for use inside the agency."""
         results = {result.measure: result.to_dict() for result in self.results}
         head = {"notice": INTERNAL, "key_variables": list(self.key_variables), "records": self.records}
+        head |= {"recoded": list(self.recoded)} if self.recoded else {}
         return {**head, "notes": [*self.notes, *keys_alone(self.key_variables)], "measures": results}
 
     def __str__(self) -> str:
         """Return the results as text."""
-        head = f"{self.records:,} records on {', '.join(self.key_variables)}"
+        head = records_on(self.records, self.key_variables, self.recoded)
         notes = [f"note: {note}" for note in (*self.notes, *keys_alone(self.key_variables))]
         return "\n\n".join(["\n".join([head, *notes]), *map(str, self.results), INTERNAL])
 
@@ -164,7 +166,7 @@ def measure_file(file: RiskFile, measures: Iterable[RiskMeasure], *, named: bool
             if named:
                 raise
             results.append(Unmeasured(one.name, one.title, str(error)))
-    return Assessment(file.keys.names, file.records, tuple(results), file.notes)
+    return Assessment(file.keys.names, file.records, tuple(results), file.notes, file.recoded)
 
 
 def make(measures: str | Sequence[str | RiskMeasure], settings: Mapping[str, Mapping[str, Any]]) -> list[RiskMeasure]:
