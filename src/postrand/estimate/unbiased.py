@@ -116,7 +116,9 @@ def table(
 def from_tally(counted: Tally) -> Estimate:
     """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
     law = linear_law(counted)
-    method = f"shares, {METHOD} (can be below 0 or above 1)" + ("" if counted.whole is None else f", {SHOWING} of the table")
+    method = f"shares, {METHOD} (can be below 0 or above 1)" + (
+        "" if counted.whole is None else f", {SHOWING} of the table"
+    )
     return result(counted, counted.layout.arrange(law.mean), law, method)
 
 
