@@ -105,7 +105,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question to a release: ``kind`` is table, mean, or a family of regressions; ``options`` are those of R."""
+    """A question to a release: ``kind`` is table, mean, share or a regression's family; ``options`` are those of R."""
 
     release: str
     kind: str
@@ -122,14 +122,14 @@ class Asked:
         frame, law = release.frame, release.mechanism
         if self.kind == "table":
             return estimate.table(frame, self.what, law, **given)
-        if self.kind == "mean":
-            return estimate.mean(frame, self.what, law, **given)
+        if self.kind in ("mean", "share"):
+            return getattr(estimate, self.kind)(frame, self.what, law, **given)
         return estimate.regression(self.what, frame, law, self.kind, **given)
 
     def r(self) -> str:
         """Return the call in R."""
         options = "".join(f", {name} = {in_r(value)}" for name, value in self.options.items())
-        if self.kind in ("table", "mean"):
+        if self.kind in ("table", "mean", "share"):
             return f"release_{self.kind}(release, {in_r(self.what)}{options})"
         family = {"linear": "gaussian", "logistic": "binomial"}.get(self.kind, self.kind)
         return f"release_glm({self.formula or self.what}, release, {family}(){options})"
@@ -149,6 +149,10 @@ QUESTIONS = [
     Asked("singles", "mean", "pay", {"by": ["region", "owner"], "weights": "w"}),
     Asked("singles", "mean", "score", {"by": ["sex"], "strata": "area"}),
     Asked("singles", "mean", "visits", {"by": ["area", "region"], "psu": "village"}),
+    Asked("singles", "share", "score", {"of": ["2"], "among": ["1", "2"], "by": ["sex", "area"], "weights": "w"}),
+    Asked("singles", "share", "score", {"of": ["1", "4"], "strata": "area", "psu": "village"}),
+    Asked("singles", "share", "area", {"of": ["town"], "by": ["region"]}),
+    Asked("singles", "share", "owner", {"of": ["True"]}),
     Asked("singles", "linear", "pay ~ sex + score + area"),
     Asked("singles", "linear", "pay ~ sex * region + visits", {"weights": "w", "strata": "area"}),
     Asked(
@@ -162,6 +166,7 @@ QUESTIONS = [
     Asked("joint", "table", ["visits", "region", "sex"]),
     Asked("joint", "table", ["visits"], {"weights": "w"}),
     Asked("joint", "mean", "visits", {"by": ["sex"]}),
+    Asked("joint", "share", "visits", {"of": ["3"], "among": ["1", "3"], "by": ["sex"]}),
     Asked("joint", "mean", "pay", {"by": ["visits", "sex"]}),
     Asked("joint", "linear", "visits ~ region + pay"),
     Asked("joint", "linear", "pay ~ C(visits) + sex", {}, "pay ~ factor(visits) + sex"),
@@ -182,6 +187,7 @@ QUESTIONS = [
     Asked("split", "table", ["region"], {"psu": "village"}),
     Asked("split", "table", ["region", "score"]),
     Asked("split", "mean", "pay", {"by": ["sex"]}),
+    Asked("split", "share", "score", {"of": ["2"], "among": ["1", "2"], "by": ["sex"]}),
     Asked("split", "mean", "score", {"by": ["sex", "area"], "weights": "w"}),
     Asked("split", "mean", "pay", {"by": ["sex"], "strata": "area", "psu": "village"}),
     Asked("split", "linear", "pay ~ sex + owner"),
@@ -191,6 +197,7 @@ QUESTIONS = [
     Asked("members", "table", ["region", "sex"]),
     Asked("members", "table", ["sex", "area"], {"weights": "w"}),
     Asked("members", "mean", "pay", {"by": ["region"]}),
+    Asked("members", "share", "region", {"of": ["n"], "among": ["n", "e"], "by": ["sex"]}),
     Asked("members", "linear", "pay ~ sex"),
     Asked("households", "table", ["region", "sex"]),
     Asked("households", "table", ["region"], {"psu": "village"}),
@@ -200,6 +207,7 @@ QUESTIONS = [
     *(Asked(f"kept/{one}", "mean", "pay") for one in ("survey", "split")),
     Asked("kept/surveyed", "table", ["sex", "area"]),
     Asked("kept/surveyed", "mean", "weight", {"by": ["sex"]}),
+    Asked("kept/surveyed", "share", "sex", {"of": ["F"], "by": ["area"]}),
     Asked("kept/surveyed", "linear", "weight ~ sex"),
     Asked("kept/housed", "table", ["tenure", "sex"]),
     Asked("kept/recoded", "table", ["grown", "occupation"]),

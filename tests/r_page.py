@@ -25,8 +25,9 @@ def asked(one: Asked) -> str:
     given = dict(one.options)
     by = f" by {', '.join(given.pop('by'))}" if "by" in given else ""
     what = one.what if isinstance(one.what, str) else " × ".join(one.what)
+    by = "".join(f" {name} {', '.join(given.pop(name))}" for name in ("of", "among") if name in given) + by
     design = f"; {', '.join(f'{name} {value}' for name, value in given.items())}" if given else ""
-    kind = f"{one.kind} of" if one.kind in ("table", "mean") else f"{one.kind} regression"
+    kind = f"{one.kind} of" if one.kind in ("table", "mean", "share") else f"{one.kind} regression"
     return f"{kind} `{what}`{by}{design}"
 
 

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 import postrand as pr
-from postrand import Block, Mechanism, Units, randomised_response
+from postrand import Block, Mechanism, Units, estimate, randomised_response
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
+from postrand.codebook.not_released import NOT_RELEASED
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.estimate.alike import drawn_alone
 from postrand.mechanism import Split
@@ -104,3 +105,37 @@ def test_what_one_member_of_each_household_shows_needs_no_design(tmp_path: Path,
     assert "drawn by itself" not in told(*question)
     assert told("--mean", "age").endswith("--psu hid takes that into account\n")
     assert "drawn by itself" not in (tmp_path / "release" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_weight_of_a_member_who_stands_for_all_is_told_for_every_software(tmp_path: Path, weighted: bool):
+    table = survey(120, size=3).slice(0, 300)
+    table = table.append_column("age", pa.array(1.0 + np.arange(table.num_rows) % 7))
+    role = [('name = "age"\nrole = "other"', 'name = "age"\nrole = "weight"')] * weighted
+    release = run(planned(tmp_path, *MEMBER, *role, table=table), tmp_path / "release", release_key=KEY)
+    readme = " ".join((release.path / "README.txt").read_text("utf-8").split())
+    needed = "age times the number of records with its hid, which no column of data.parquet has."
+    assert needed.removeprefix("age times " * (not weighted)) in readme
+    assert ("age times" in readme) is weighted
+    told = CliRunner().invoke(main, ["estimate", str(release.path), "--table", "sex"]).stdout
+    counts = "Note: one member of each household shows values, and counts as often as the household has records"
+    assert (f"{counts}; for figures of the population, weight the records: --weight age" in told) is weighted
+    assert "every record counts once" not in told
+    if weighted:
+        told = CliRunner().invoke(main, ["estimate", str(release.path), "--table", "sex", "--weight", "age"]).stdout
+        assert f"{counts}, each time with age" in told
+
+
+def test_a_member_counts_with_its_weight_times_the_records_of_its_household():
+    """By hand: the inverse of the matrix, on sums of these products."""
+    matrix = randomised_response(2, 1.0)
+    member = law(HOMES, split=Split.of([1.0], [Block(("sex",), matrix, unit="household")]))
+    shown = ["F", None, "M", None, None, "F", None, "M"]
+    columns = {
+        "hid": [1, 1, 2, 3, 3, 3, 4, 4],
+        "sex": [one or NOT_RELEASED for one in shown],
+        "w": [2.0, 9.0, 3.0, 9.0, 9.0, 4.0, 9.0, 5.0],
+    }
+    found = estimate.table(pa.table(columns), ["sex"], member, weights="w")
+    sums = np.array([2.0 * 2 + 4.0 * 3, 3.0 * 1 + 5.0 * 2])
+    np.testing.assert_allclose(found.value, np.linalg.solve(matrix.array.T, sums / sums.sum()), atol=1e-9)

@@ -211,6 +211,7 @@ def test_what_an_estimate_prints_and_exports():
     text = str(found)
     assert text.splitlines()[0].split() == ["sex", "age", "estimate", "std.", "error", "[95%", "interval]"]
     assert "perturbation of sex" in text
+    assert "\nShares, unbiased (can be below 0 or above 1); 400 records; " in text
     rows = found.to_arrow()
     assert rows.column_names == ["sex", "age", "estimate", "standard_error", "lower", "upper"]
     assert rows.slice(4, 1).to_pylist()[0]["sex"] == "M"

@@ -29,7 +29,11 @@ BOOK = Codebook(
     ),
     recodes=(OCC, WAGE, LATER),
 )  # fmt: skip
-BANDED = "wage: in bands or groups, so this mean is that of their numbers, not of the values of the file."
+COUNTED = "0 to <3500 counts as 2300, 3500+ as 6000"
+BANDED = (
+    f"wage: in bands or groups, so this mean is that of their numbers ({COUNTED}), not of the values of the file; it "
+    "can be too high or too low."
+)
 
 
 def frame(n=4_000):
@@ -54,6 +58,24 @@ def test_a_mean_of_bands_is_told_to_be_of_their_numbers_and_a_hierarchys_codes_a
     assert not is_coded(scale, "occ")
 
 
+def banded(what="mean", **options):
+    recode = Recode.from_dict({"variable": "pay", **options})
+    book = Codebook((Variable("pay", "key", recode.kind.categories(), ordered=True),), recodes=(recode,))
+    return band_warnings(book, ["pay"], what)[0]
+
+
+def test_the_numbers_of_bands_are_listed_and_the_direction_is_told_where_it_is_known():
+    low = {"bands": [-1.5, 1000], "labels": ["-2", "1000"]}
+    assert "(-1.5 to <1000 counts as -2, 1000+ as 1000)" in banded(**low)
+    assert banded(**low).endswith("; it can only be too low.")
+    assert banded("regression", **low).endswith("; it can be too high or too low.")
+    assert banded(**low, below="-9").endswith("; it can be too high or too low.")
+    assert "(below -1.5 counts as -9, -1.5 to <1000 as -2" in banded(**low, below="-9")
+    many = {"bands": [*range(11)], "labels": [f"{n}.5" for n in range(11)]}
+    for other in (many, {"groups": {"1": ["1", "2"], "3": ["3"]}}):
+        assert "their numbers (codebook.json says of which values), not" in banded(**other)
+
+
 def test_a_group_in_which_nobody_can_have_a_value_is_not_said_to_be_too_small():
     law = Mechanism({"wage": randomised_response(3, 4.0), "job": randomised_response(2, 4.0)}, BOOK)
     found = estimate.mean(frame(), "wage", law, by="job")
@@ -68,18 +90,25 @@ def test_a_group_in_which_nobody_can_have_a_value_is_not_said_to_be_too_small():
 def test_r_says_the_same(tmp_path: Path):
     (tmp_path / "book.json").write_text(json.dumps(BOOK.to_dict()), "utf-8")
     names = ["occ", "wage", "group"]
+    low = {"variable": "pay", "bands": [-1.5, 1000], "labels": ["-2", "1000"]}
+    kinds = [low, low | {"below": "-9"}, low | {"bands": [*range(11)], "labels": [f"{n}.5" for n in range(11)]}]
+    (tmp_path / "kinds.json").write_text(json.dumps(kinds), "utf-8")
     script = f"""
         book <- jsonlite::read_json("book.json")
         variables <- lapply(book$variables, variable_of)
         names(variables) <- vapply(variables, function(v) v$name, "")
         release <- list(variables = variables, recodes = book$recodes)
         told <- list(band_warnings(release, {in_r(names)}, "mean"), nominal_warnings(release, "occ"),
-                     nominal_warnings(release, "wage"), too_few(data.frame(job = "no"), TRUE, partly = TRUE))
+                     nominal_warnings(release, "wage"), too_few(data.frame(job = "no"), TRUE, partly = TRUE),
+                     lapply(jsonlite::read_json("kinds.json"), function(one) {{
+                       band_warnings(list(variables = list(), recodes = list(one)), "pay", "mean")
+                     }}))
         writeLines(jsonlite::toJSON(told), "told.json")
     """
     run_r(tmp_path, script)
-    bands, occ, wage, few = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    bands, occ, wage, few, others = json.loads((tmp_path / "told.json").read_text("utf-8"))
     assert bands == [*band_warnings(BOOK, names, "mean")]
     assert occ == [*nominal_warnings(BOOK, ["occ"])]
     assert wage == []
     assert few[0].startswith("How many records of no have a value cannot be told from zero: perhaps none has one")
+    assert others == [[banded(**kind)] for kind in kinds]

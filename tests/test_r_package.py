@@ -94,6 +94,24 @@ def test_labels_and_warnings_are_those_of_python(releases: dict[str, Files], ans
 
 
 @pytest.mark.r
+def test_shares_are_of_known_categories_that_are_among_the_others(tmp_path: Path) -> None:
+    script = f"""
+        release <- read_release({in_r((EXTDATA / "survey").as_posix())})
+        said <- function(...) tryCatch(release_share(release, "region", ...), error = conditionMessage)
+        both <- list(release_share(release, "sex", "Female")$table, release_share(release, "sex", "F")$table)
+        told <- list(said(of = "n", among = "e"), said(of = "q"), said(of = character()),
+                     identical(both[[1]], both[[2]]))
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    apart, unknown, none, alike = (one[0] for one in json.loads((tmp_path / "told.json").read_text("utf-8")))
+    assert apart.startswith("'region': a share is of categories that are among the others, and these are not: n. Next:")
+    assert unknown == "'region': no category 'q'. Next: use one of n, e, s, (missing)."
+    assert none.startswith("'region': no category is named. Next:")
+    assert alike
+
+
+@pytest.mark.r
 def test_no_answer_is_no_reference_as_in_python(tmp_path: Path) -> None:
     """Where codes for no answer are first: with labels, without, beside a missing category, and of a quantity."""
     codes, labels = (-9, -8, 1, 2), ("refused", "don't know", "low", "high")

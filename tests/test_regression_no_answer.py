@@ -1,9 +1,13 @@
 """A regression leaves out who has no answer of its response, as a mean does: unperturbed, and by corrected weights."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pytest
 from scipy.special import expit, logit
 
@@ -12,6 +16,7 @@ from postrand import estimate
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, EstimationError
 from postrand.estimate.regression_terms import is_measured
+from tests.r_cases import run_r
 
 ILL = Variable("ill", "key", ("refused", "no", "yes"), missing_codes=("refused",))
 KIDS = Variable("kids", "key", (0, 1, 2, 9), type="int64", missing_codes=(9,))
@@ -163,3 +168,77 @@ def test_numbers_of_a_text_file_enter_a_formula_as_those_of_other_files(labels):
 @pytest.mark.parametrize("codes", [("01", "02", "03"), ("1", "2", "n/a"), ("1.0", "2.0", "3.0")])
 def test_texts_that_are_no_plain_numbers_are_categories(codes):
     assert not is_measured(Variable("v", "key", codes))
+
+
+def test_a_covariate_that_hardly_any_record_has_no_answer_of_is_without_that_category():
+    """The equations of the other true cells, by hand; a formula that names the comparison keeps the category."""
+    rng, n = np.random.default_rng(6), 4000
+    kids, sex = rng.choice([0, 1, 2], n), rng.integers(0, 2, n)
+    kids[:25] = 9
+    y = np.where(kids == 9, 50.0, kids + 0.5 * sex) + rng.normal(size=n)
+    truth = pa.table({"kids": kids, "sex": np.array(["f", "m"])[sex], "y": y, "z": (y > 1).astype(np.int64)})
+    law = pr.Mechanism({"kids": pr.randomised_response(4, 4.5), "sex": pr.randomised_response(2, 2.0)}, BOOK)
+    frame = released(truth, law, 7)
+    codes = {v.name: [v.categories.index(one) for one in frame.column(v.name).to_pylist()] for v in (KIDS, SEX)}
+    weights = [np.linalg.inv(law[name].matrix.array)[codes[name]] for name in codes]
+    cells = np.einsum("na,nb->nab", weights[0][:, :3], weights[1])  # without 9
+    design = np.array([[[1, a == 1, a == 2, b] for b in (0, 1)] for a in range(3)], dtype=np.float64)
+    for response, family, mean in (("y", "linear", np.asarray), ("z", "logistic", expit)):
+        found = estimate.regression(f"{response} ~ C(kids) + sex", frame, law, family)
+        assert found.names == ("Intercept", "C(kids)[T.1]", "C(kids)[T.2]", "sex[T.m]")
+        given = frame.column(response).to_numpy()[:, None, None]
+        equations = np.einsum("nab,abp->p", cells * (given - mean(design @ found.value)), design)
+        np.testing.assert_allclose(equations / n, 0, atol=1e-8)
+        assert "Who has no answer of kids (9) is left out: this model has hardly any such record." in found.warnings
+    kept = estimate.regression('y ~ C(kids, Treatment("0"))', frame, law, "linear")
+    alone = estimate.regression("y ~ C(kids)", frame, law, "linear")
+    assert kept.names[3].endswith("[T.9]")
+    np.testing.assert_allclose(kept.value[:3], alone.value, rtol=1e-5)
+    np.testing.assert_allclose(kept.standard_error[:3], alone.standard_error, rtol=0.01)
+
+
+def without_hours(seed: int) -> tuple[pa.Table, pr.Mechanism]:
+    """Return a release in which who has no answer of hours has none of kids, which are perturbed."""
+    frame = records(np.random.default_rng(seed), 4000)
+    kids = [
+        9 if hours is None else one
+        for hours, one in zip(frame["hours"].to_pylist(), frame["kids"].to_pylist(), strict=True)
+    ]
+    law = pr.Mechanism({"kids": pr.randomised_response(4, 3.0)}, BOOK)
+    return released(frame.set_column(1, "kids", pa.array(kids)), law, 9), law
+
+
+@pytest.mark.r
+def test_r_leaves_the_same_records_out(tmp_path: Path):
+    frame, law = without_hours(8)
+    found = estimate.regression("kids ~ C(hours)", frame, law, "linear")
+    pa.csv.write_csv(frame, tmp_path / "data.csv")
+    parts = {"manifest": {"schema": "postrand/release/3", "data": "data.csv"}, "mechanism": law.to_dict()}
+    for part, value in (parts | {"codebook": {"schema": "postrand/codebook/1", **BOOK.to_dict()}}).items():
+        (tmp_path / f"{part}.json").write_text(json.dumps(value), "utf-8")
+    script = """
+        e <- release_lm(kids ~ hours, read_release(".", check = FALSE))
+        told <- list(e$table$estimate, e$table$standard_error, e$records, e$dropped, e$warnings)
+        writeLines(jsonlite::toJSON(told, digits = NA), "told.json")
+    """
+    run_r(tmp_path, script)
+    value, error, many, dropped, told = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    np.testing.assert_allclose(value, found.value, atol=1e-10)
+    np.testing.assert_allclose(error, found.standard_error, atol=1e-10)
+    assert (many, dropped) == ([found.records], [found.dropped])
+    assert [text for text in found.warnings if text.startswith("Who has no")] == told[: len(found.warnings)]
+
+
+def test_who_has_no_answer_of_an_unperturbed_covariate_is_left_out_where_hardly_any_has_a_response():
+    frame, law = without_hours(8)
+    found = estimate.regression("kids ~ C(hours)", frame, law, "linear")
+    assert not any("(missing)" in name for name in found.names)
+    alone = estimate.regression("kids ~ C(hours)", frame.filter(pc.is_valid(frame["hours"])), law, "linear")
+    np.testing.assert_allclose(found.value, alone.value, rtol=1e-9)
+    assert (found.records, found.dropped) == (alone.records, 4000 - alone.records)
+    told = "Who has no answer of hours (missing) is left out: this model has hardly any such record."
+    assert told in found.warnings
+    often = estimate.regression(
+        "ill ~ C(hours)", frame, pr.Mechanism({"ill": pr.randomised_response(3, 3.0)}, BOOK), "logistic"
+    )
+    assert often.names[-1] == "C(hours)[T.(missing)]"

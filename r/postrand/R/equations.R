@@ -20,28 +20,66 @@ no_root <- function(got, grid, release) {
   named <- weakest(grid, release)
   least <- if (length(named)) paste0(", least of ", paste(named, collapse = ", ")) else ""
   merge <- "ask whoever makes the release to merge categories"
-  merge <- paste0(if (length(named)) "leave their variable out, or ", merge,
-                  if (length(named)) ", these first; else" else ",")
+  merge <- if (length(named)) {
+    paste("leave their variable out, or", merge, "or to name those that mean no answer as missing_codes, these first;",
+          "else")
+  } else paste0(merge, ",")
   refuse(paste0("the corrected equations have no single stable root (", got,
                 "): the perturbation leaves too little information", least), paste(merge, WAY_OUT))
 }
 
-# The perturbed categories of covariates below FEW effective records t|t| / sum(a^2), t = sum(a), with a the corrected
-# weight of each record in the category: at most three, weakest first; else the weakest.
+# The perturbed categories of covariates below FEW effective records: at most three, weakest first; else the weakest.
 weakest <- function(grid, release) {
-  count <- grid$cases$count
   found <- numeric()
-  for (a in seq_along(grid$factors)) {
-    f <- grid$factors[[a]]
-    for (j in seq_along(f$names)) for (code in unique(f$codes[, j])) {
-      own <- rowSums(f$weights[, f$codes[, j] == code, drop = FALSE])[grid$cases$places[[a]]] * grid$cases$weight
-      total <- sum(count * own)
+  for (f in grid$factors) for (j in seq_along(f$names)) {
+    for (code in setdiff(unique(f$codes[, j]), release$absent[[f$names[j]]])) {
       name <- paste(f$names[j], "=", release$variables[[f$names[j]]]$labels[code + 1])
-      found[name] <- total * abs(total) / max(sum(count * own^2), .Machine$double.xmin)
+      found[name] <- effective_of(grid, perturbed_weights(grid, f$names[j], code))
     }
   }
   found <- sort(found)
   names(utils::head(found, min(max(sum(found < FEW), 1), 3)))
+}
+
+# Codes of these covariates that mean no answer, and that are below FEW effective records.
+absent_codes <- function(release, covariates, grid, records) {
+  found <- list()
+  for (name in covariates) {
+    v <- release$variables[[name]]
+    silent <- if (length(v$categories)) which(!answered(v)) - 1
+    few <- vapply(silent, function(code) {
+      own <- perturbed_weights(grid, name, code)
+      if (is.null(own)) own <- (release$codes[[name]][records$kept][grid$cases$first] == code) * answering_of(grid)
+      effective_of(grid, own) < FEW
+    }, TRUE)
+    if (any(few)) found[[name]] <- silent[few]
+  }
+  found
+}
+
+# t|t| / sum(a^2), t = sum(a), with a the corrected weight of each record in a category: what is negative has none.
+effective_of <- function(grid, own) {
+  own <- own * grid$cases$weight
+  total <- sum(grid$cases$count * own)
+  total * abs(total) / max(sum(grid$cases$count * own^2), .Machine$double.xmin)
+}
+
+# The weight of each case in a category of a perturbed covariate, as one that answers the response; NULL for any other.
+perturbed_weights <- function(grid, name, code) {
+  for (a in seq_along(grid$factors)) {
+    f <- grid$factors[[a]]
+    j <- match(name, f$names)
+    if (is.na(j)) next
+    own <- rowSums(f$weights[, f$codes[, j] == code, drop = FALSE])[grid$cases$places[[a]]]
+    return(if (is.null(f$times_y)) own * answering_of(grid) else own)
+  }
+  NULL
+}
+
+# The weight with which each case answers the response: 1 where it is not perturbed.
+answering_of <- function(grid) {
+  at <- which(vapply(grid$factors, function(f) !is.null(f$times_y), TRUE))
+  if (length(at)) rowSums(grid$factors[[at]]$weights)[grid$cases$places[[at]]] else rep(1, length(grid$cases$count))
 }
 
 search <- function(grid, moments, family, release) {
@@ -178,7 +216,8 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
     paste0("The release has no information about ", paste(grid$names[silent], collapse = ", "),
            ": the interval is unbounded or too wide to use. ", cure_of(records))
   }
-  named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]))
+  named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]),
+             absent_notes(release))
   notes <- c(named, reference_notes(release, asked[-1]), amount_notes(formula, release), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))

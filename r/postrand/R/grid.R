@@ -63,6 +63,15 @@ absent_of <- function(release, name) {
   if (length(v$categories)) v$labels[!answered(v)]
 }
 
+# Which categories of covariates mean no answer, of which hardly any record has a response: who has them is left out.
+absent_notes <- function(release) {
+  vapply(names(release$absent), function(name) {
+    told <- paste(release$variables[[name]]$labels[release$absent[[name]] + 1], collapse = ", ")
+    paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", told, fixed = TRUE),
+           ") is left out: this model has hardly any such record.")
+  }, "", USE.NAMES = FALSE)
+}
+
 # Of which variable a formula would take a code for no answer as the reference.
 reference_notes <- function(release, names) {
   told <- lapply(names, function(name) {
@@ -100,7 +109,8 @@ amount_notes <- function(formula, release) {
 model_values <- function(release, name, codes) {
   v <- release$variables[[name]]
   if (is_measured(release, name)) return(as.numeric(v$categories)[codes + 1])
-  order <- answers_first(v)
+  order <- setdiff(answers_first(v), release$absent[[name]] + 1)
+  codes[codes %in% release$absent[[name]]] <- order[1] - 1  # which has no weight wherever it is
   factor(codes, order - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)")[order])
 }
 

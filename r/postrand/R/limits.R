@@ -20,11 +20,38 @@ limit_warnings <- function(release, names, what) {
   as.character(unlist(told))
 }
 
-# A sentence for each of these variables whose numbers are those of bands or groups that a recode made.
+# A sentence for each of these variables whose numbers are those of bands or groups that a recode made: which these
+# numbers are, and how the result can differ from that of the values.
 band_warnings <- function(release, names, what) {
   made <- Filter(function(one) one$variable %in% names && makes_categories(one), release$recodes)
-  banded <- Filter(function(name) !is_coded(release, name), vapply(made, function(one) one$variable, ""))
-  sprintf("%s: in bands or groups, so this %s is that of their numbers, not of the values of the file.", banded, what)
+  banded <- Filter(function(one) !is_coded(release, one$variable), made)
+  vapply(banded, function(recode) {
+    bands <- bands_of(recode)
+    numbers <- "codebook.json says of which values"
+    if (!is.null(bands) && nrow(bands) <= 10) {
+      counts <- c("counts as", rep("as", nrow(bands) - 1))
+      numbers <- paste(bands$range, counts, bands$name, collapse = ", ")
+    }
+    low <- !is.null(bands) && isTRUE(all(suppressWarnings(as.numeric(bands$name)) <= bands$from))
+    known <- low && what %in% c("mean", "total", "quantile")
+    effect <- if (known) "can only be too low" else "can be too high or too low"
+    sprintf("%s: in bands or groups, so this %s is that of their numbers (%s), not of the values of the file; it %s.",
+            recode$variable, what, numbers, effect)
+  }, "")
+}
+
+# The range, the name and the lower end of each band of numbers; NULL for any other recode.
+bands_of <- function(recode) {
+  if (is.null(recode$bands) || length(recode$unit)) return(NULL)
+  from <- as.numeric(unlist(recode$bands))
+  range <- paste0(spelt(from), " to <", spelt(c(from[-1], Inf)))
+  range[length(range)] <- paste0(spelt(max(from)), "+")
+  name <- as.character(unlist(recode$labels) %or% range)
+  below <- recode$below %or% ""
+  if (nzchar(below)) {
+    return(data.frame(range = c(paste("below", spelt(from[1])), range), name = c(below, name), from = c(-Inf, from)))
+  }
+  data.frame(range = range, name = name, from = from)
 }
 
 makes_categories <- function(recode) {

@@ -32,14 +32,22 @@ regression_of <- function(formula, release, family, weights, strata, psu, record
     is.na(release$codes[[name]] %or% release$data[[name]])
   }), rep(FALSE, release$records))
   response <- asked[1]
-  y <- if (!response %in% names_on) response_at(release, response, family)
-  if (!is.null(y)) present <- present & !is.na(y)
-  records <- gathered(release, axes, sampling, present)
-  y <- y[records$kept]
-  factors <- lapply(seq_along(axes), function(a) factor_of(release, axes, a, asked, family))
-  grid <- grid_of(formula, release, axes, factors, setdiff(clear, response), records, y)
-  root <- search(grid, MOMENTS[[family]], family, release)
-  covariance_of(formula, release, grid, root, MOMENTS[[family]], records, sampling, asked, family)
+  own <- if (!response %in% names_on) response_at(release, response, family)
+  if (!is.null(own)) present <- present & !is.na(own)
+  covariates <- setdiff(clear, response)
+  read <- function(release) {
+    for (name in intersect(covariates, names(release$absent))) {
+      present <- present & !release$codes[[name]] %in% release$absent[[name]]
+    }
+    records <- gathered(release, axes, sampling, present)
+    factors <- lapply(seq_along(axes), function(a) factor_of(release, axes, a, asked, family))
+    list(records = records, grid = grid_of(formula, release, axes, factors, covariates, records, own[records$kept]))
+  }
+  held <- read(release)
+  release$absent <- absent_codes(release, sort(asked[-1], method = "radix"), held$grid, held$records)
+  if (length(release$absent)) held <- read(release)
+  root <- search(held$grid, MOMENTS[[family]], family, release)
+  covariance_of(formula, release, held$grid, root, MOMENTS[[family]], held$records, sampling, asked, family)
 }
 
 variables_of <- function(formula, release) {
@@ -103,11 +111,13 @@ factor_of <- function(release, axes, a, asked, family) {
   first <- match(seq_len(max(place)), place)
   unit <- 1 * outer(place, seq_along(first), "==")
   y <- if (asked[1] %in% own) response_scores(release, asked[1], family)[axis$cells[, match(asked[1], axis$names)] + 1]
-  absent <- is.na(y)  # who has no answer has no weight
-  if (any(absent)) {
-    unit[absent, ] <- 0
+  absent <- rep(FALSE, nrow(true))  # who has no answer has no weight
+  if (!is.null(y)) {
+    absent <- is.na(y)
     y[absent] <- 0
   }
+  for (j in seq_along(names)) absent <- absent | true[, j] %in% release$absent[[names[j]]]
+  unit[absent, ] <- 0
   found <- list(names = names, codes = true[first, , drop = FALSE], unit = unit, y = y, looks = axis$looks,
                 weights = if (length(names) || any(absent)) solved(axis, unit) else matrix(1, length(axis$looks), 1))
   if (!is.null(y)) found$times_y <- solved(axis, unit * y)

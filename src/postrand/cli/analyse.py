@@ -14,6 +14,7 @@ from postrand.cli.machine import may_use
 from postrand.errors import UsageError, sentence
 from postrand.support.extras import require
 from postrand.support.progress import Stage, stage
+from postrand.support.unit_wordings import member_weighting
 
 if TYPE_CHECKING:
     from postrand.completion import Completed
@@ -92,7 +93,7 @@ def answer(directory: Path, excel: Path | None, choices: Mapping[str, str | None
 
         write_tables(excel, {f"{name} {asked}": result.to_arrow()})
     names = {*_listed(asked), *getattr(result, "perturbed", ())}  # of a formula, and of --by
-    notes = (functools.partial(weighting, asked), functools.partial(clustering, names), setting_aside, fitting)
+    notes = (functools.partial(weighting, names), functools.partial(clustering, names), setting_aside, fitting)
     noted = [note(question, release.mechanism, given) for note in notes]
     noted = [text for text in noted if text]
     return {**result.to_dict(), **({"notes": noted} if noted else {})}, "\n".join([str(result), *noted])
@@ -102,26 +103,44 @@ def _listed(asked: str) -> Iterable[str]:
     return map(str.strip, asked.split(","))
 
 
-def weighting(asked: str, question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
-    """Return by what an answer is weighted, or that it is not although it could be; "" without weights."""
+def weighting(names: Iterable[str], question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
+    """Return by what an answer about ``names`` is weighted, or that it is not although it could be; "" without weights.
+
+    Where one member of each household shows them, that it stands for the others is said too.
+    """
+    from postrand.estimate.split_members import household_of
+    from postrand.mechanism.units import words_of
+
     if "weight" not in {option.name for option in question.options}:
         return ""
+    own = "" if household_of(mechanism, [*names]) else "every record counts once"
+    said, asked = _weights(question, mechanism, given)
+    if said and own:
+        return f"Note: weighted by {said}"
+    if said:
+        return f"Note: {words_of(mechanism.units)(member_weighting(said))}"
+    if not asked:
+        return ""
+    ranked = {column.variable for column in mechanism.numerical} & {*names}
+    if ranked:
+        asked = (
+            f"{', '.join(sorted(ranked))} was released by a rank law, and no weighted figure can be corrected for it"
+        )
+    return f"Note: {f'{own}; {asked}' if own else words_of(mechanism.units)(member_weighting(asked=asked))}"
+
+
+def _weights(question: Any, mechanism: Any, given: Mapping[str, str]) -> tuple[str, str]:
+    """Return the weights of an answer, and how those of the release are asked for where it has none."""
     if "weight" in given:
-        return f"Note: weighted by {given['weight']}"
+        return given["weight"], ""
     recorded = question.recorded(mechanism, given)
     if recorded is not None and (recorded.weights or recorded.replicates):
-        name = recorded.weights or "replicate weights"
-        return f"Note: weighted by {name}, as in the survey design of the release"
+        return f"{recorded.weights or 'replicate weights'}, as in the survey design of the release", ""
     book = mechanism.codebook
-    names = [] if book is None else [v.name for v in book.with_role("weight")]
-    if not names or "replicates" in given or given.get("method") in ("likelihood", "model"):
-        return ""
-    name = names[0]
-    ranked = {column.variable for column in mechanism.numerical} & {*_listed(asked)}
-    if ranked:
-        why = "was released by a rank law, and no weighted figure can be corrected for it"
-        return f"Note: every record counts once; {', '.join(sorted(ranked))} {why}"
-    return f"Note: every record counts once; for figures of the population, weight the records: --weight {name}"
+    held = [] if book is None else [v.name for v in book.with_role("weight")]
+    if not held or "replicates" in given or given.get("method") in ("likelihood", "model"):
+        return "", ""
+    return "", f"for figures of the population, weight the records: --weight {held[0]}"
 
 
 def clustering(names: Iterable[str], question: Any, mechanism: Any, given: Mapping[str, str]) -> str:

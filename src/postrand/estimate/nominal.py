@@ -17,11 +17,13 @@ from postrand.codebook.coding import from_numpy
 from postrand.codebook.no_answer import counted
 from postrand.codebook.quantity_codes import quantities_told, suspects_in
 from postrand.errors import sentence
-from postrand.recoding.base import spelt
+from postrand.recoding import Recode
+from postrand.recoding.bands import Bands
+from postrand.recoding.base import LISTED, spelt
 from postrand.recoding.hierarchy import Hierarchy
 from postrand.recoding.limits import stands_for
 from postrand.recoding.steps import Steps
-from postrand.support.column_wordings import OF_BANDS
+from postrand.support.column_wordings import EITHER_WAY, OF_BANDS, OF_WHICH, TOO_LOW
 from postrand.support.showing import capital, unshown
 
 _SHOWN = 3
@@ -133,9 +135,26 @@ def band_warnings(codebook: Codebook | None, names: Iterable[str], what: str) ->
     ``what`` is calculated from them, as for :func:`limit_warnings`.
     """
     asked = set(names)
-    made = [one.variable for one in (() if codebook is None else codebook.recodes) if one.kind.categories()]
-    banded = [name for name in made if name in asked and not is_coded(codebook, name)]
-    return tuple(f"{OF_BANDS.format(names=name, what=f'this {what}')}." for name in banded)
+    made = [one for one in (() if codebook is None else codebook.recodes) if one.kind.categories()]
+    banded = [one for one in made if one.variable in asked and not is_coded(codebook, one.variable)]
+    return tuple(_of_bands(one, what) for one in banded)
+
+
+def _of_bands(recode: Recode, what: str) -> str:
+    """Return that a figure is that of the numbers of bands or groups, which these are, and how it can differ."""
+    kind, numbers, effect = recode.kind, OF_WHICH, EITHER_WAY
+    if isinstance(kind, Bands) and not kind.unit:
+        names = kind.categories()
+        if len(names) <= LISTED:
+            first, *rest = zip(kind.ranges(), names, strict=True)
+            listed = [f"{first[0]} counts as {first[1]}", *(f"{values} as {name}" for values, name in rest)]
+            numbers = f" ({', '.join(listed)})"
+        held = [number_of(name) for name in names]
+        least = not kind.below and all(n is not None and n <= e for n, e in zip(held, kind.edges(), strict=True))
+        if least and what in ("mean", "total", "quantile"):
+            effect = TOO_LOW
+    said = OF_BANDS.format(names=recode.variable, what=f"this {what}", numbers=numbers)
+    return f"{said}; {effect}."
 
 
 def _reaches(values: NDArray[np.float64], limit: float, word: str) -> bool:

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -49,7 +49,7 @@ class Data:
     ``combination`` are the weights of the subsets of a split that records show, 1 without one: corrected equations
     need them beside the sampling ``weights``, and a likelihood does not. ``rows`` are the places of the records in the
     frame, and ``sample`` is its survey design, None without one; ``shared``: records of its units share draws, so the
-    perturbation's part is not known.
+    perturbation's part is not known. ``absent`` are the codes of covariates whose records are left out.
     """
 
     formula: str
@@ -69,6 +69,7 @@ class Data:
     rows: Index
     sample: Sample | None = None
     shared: bool = False
+    absent: Mapping[str, Index] = field(default_factory=dict)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -114,6 +115,13 @@ class Data:
     def unanswered(self) -> tuple[str, ...]:
         """The response, where records are left out because it is a category that means no answer; else nothing."""
         return (self.response,) if self.left_out and self.response not in self.latent else ()
+
+    def of_records(self, kept: Mask) -> Data:
+        """Return the data of the records ``kept`` (n,); the others are counted as left out."""
+        arrays = {name: getattr(self, name)[kept] for name in ("weights", "combination", "strata", "rows")}
+        cells, left = tuple(codes[kept] for codes in self.cells), int((~kept).sum())
+        table = self.table.filter(pa.array(kept))
+        return replace(self, table=table, cells=cells, dropped=self.dropped + left, **arrays)
 
     def is_categorical(self, name: str) -> bool:
         """Whether the variable has categories in the codebook."""
@@ -464,10 +472,10 @@ def _model_values(data: Data, name: str) -> pa.Array:
     if is_measured(variable):
         return pa.array(np.array(category_numbers(variable), dtype=np.float64)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
-    order = answers_first(variable)
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.argsort(order)[codes].astype(np.int32)), pa.array([texts[code] for code in order])
-    )
+    order = np.setdiff1d(answers_first(variable), data.absent.get(name, ()), assume_unique=True)
+    place = np.zeros(len(texts), dtype=np.int32)  # absent ones have no weight wherever they are
+    place[order] = np.arange(len(order))
+    return pa.DictionaryArray.from_arrays(pa.array(place[codes]), pa.array([texts[code] for code in order]))
 
 
 def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:

@@ -127,7 +127,7 @@ def solve_equations(data: Data) -> tuple[Solved, tuple[str, ...]]:
         If there is no root with a positive definite Jacobian, or there are several.
     """
     records = records_of(data)
-    whole = not data.left_out or data.response not in data.latent  # else who answers has a weight of its own
+    whole = data.latent.isdisjoint(data.absent) and (not data.left_out or data.response not in data.latent)
     if isinstance(records.family, Linear) and whole:
         normal, names = normal_of(data, records)
         scaled = normal.gram / _scale(normal.gram)
@@ -347,7 +347,8 @@ def _no_root(got: str, data: Data | None, records: Records) -> EstimationError:
     fix = f"{MERGED_BEFORE}, "
     if named:
         what += f", least of {', '.join(named)}"
-        fix = f"leave their variable out, or {MERGED_BEFORE}, these first; else "
+        fix = f"leave their variable out, or {MERGED_BEFORE} or to name those that mean no answer as missing_codes, "
+        fix += "these first; else "
     if data is not None and split_axes(data.axes):
         got += f", and {data.table.num_rows:,} records that show all variables"
         fix += f"ask for {OF_WORKLOAD}, "

@@ -83,6 +83,12 @@ class Grid:
         return (slice(i, i + step) for i in range(0, v, step))
 
 
+def fits(records: Records) -> bool:
+    """Whether the perturbed covariates have few enough combinations for a grid."""
+    size = math.prod(f.size for f in records.factors)
+    return size <= MAX_LATENT and size * len(records.rows) <= MAX_DESIGN
+
+
 def grid_of(data: Data, records: Records) -> tuple[Grid, tuple[str, ...]]:
     """Return the equations over the grid, and the names of the design's columns.
 
@@ -92,7 +98,7 @@ def grid_of(data: Data, records: Records) -> tuple[Grid, tuple[str, ...]]:
         If the perturbed covariates have more than 2,000 combinations, or a singular matrix does not identify them.
     """
     shape = tuple(f.size for f in records.factors)
-    if math.prod(shape) > MAX_LATENT or math.prod(shape) * len(records.rows) > MAX_DESIGN:
+    if not fits(records):
         what, fix = "too many combinations of perturbed categories", "use fewer perturbed variables"
         raise EstimationError(sentence(what, got=math.prod(shape), wanted=f"<= {MAX_LATENT}", fix=fix))
     spec = model_of(data)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from postrand.errors import EstimationError, sentence
-from postrand.estimate.axes import Array
+from postrand.estimate.axes import Array, Axis
 from postrand.estimate.families import Family, Multinomial
 from postrand.estimate.functionals import IDENTIFIED
 from postrand.estimate.latent import Index
@@ -34,8 +34,8 @@ class Factor:
     ``cells`` (N,) are the cases' released cells; ``codes`` (X, J) the codes of ``names``, the covariates that the axis
     shows. ``response`` (R, X, m) has the response multiplied in, where it is on this axis. ``pick`` (R,) is the true
     cell that looks like the released one, ``outcome`` (R, m) the response there, and ``answered`` (R,) is 0 where it
-    means no answer, of which true cells have no weight. ``axis`` is its place among the latent axes; ``exact`` tells
-    whether M was inverted.
+    means no answer, or a covariate is left out, of which true cells have no weight. ``axis`` is its place among the
+    latent axes; ``exact`` tells whether M was inverted.
     """
 
     axis: int
@@ -188,7 +188,9 @@ def _factor(data: Data, at: int, first: Index, outcome: Array | None) -> Factor:
     if axis.size * width > MAX_WEIGHTS:
         what = "a block has too many categories for a regression"
         raise EstimationError(sentence(what, where="*".join(axis.names), got=axis.size, fix="merge categories"))
-    answered = np.ones(len(place)) if own is None else data.answers[responses].astype(np.float64)
+    answered = _counted(data, axis, names)
+    if own is not None:
+        answered *= data.answers[responses]
     unit = (place[:, None] == np.arange(len(codes))) * answered[:, None]
     wide = unit if own is None else np.concatenate([unit, *(unit * own[:, [c]] for c in range(own.shape[1]))], axis=1)
     solved, exact = _solved(data, at, wide)
@@ -202,6 +204,12 @@ def _factor(data: Data, at: int, first: Index, outcome: Array | None) -> Factor:
     return Factor(
         at, names, data.cells[at][first], codes, weights, response, place[looks], seen, answered[looks], exact
     )
+
+
+def _counted(data: Data, axis: Axis, names: Sequence[str]) -> Array:
+    """Return 1 for each true cell of an axis, 0 where a covariate is a category whose records are left out."""
+    absent = [np.isin(axis.cells[:, axis.names.index(name)], data.absent.get(name, ())) for name in names]
+    return np.where(np.any(absent, axis=0), 0.0, np.ones(len(axis.cells)))
 
 
 def _solved(data: Data, at: int, functions: Array) -> tuple[Array, bool]:

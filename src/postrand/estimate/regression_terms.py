@@ -150,7 +150,7 @@ def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -
     found = []
     for variable in (book[name] for name in names if book is not None and name in book):
         first = answers_first(variable)[0] if variable.is_categorical else 0
-        if first and not _has_contrast(formula, variable.name):
+        if first and not has_contrast(formula, variable.name):
             found.append(
                 f"Terms of {variable.name} compare with {variable.code_labels[first]}, the first category that is an "
                 "answer; those that mean no answer come last."
@@ -171,7 +171,7 @@ def levels_told(formula: str, levels: Mapping[str, Iterable[Any]]) -> str:
     >>> levels_told("y ~ C(educ, Treatment(3)) + C(sex)", {"educ": ["1", "2"], "sex": [1.0, 2.0]})
     'for educ one of "1", "2"'
     """
-    asked = {name: list(map(_written, texts)) for name, texts in levels.items() if _has_contrast(formula, name)}
+    asked = {name: list(map(_written, texts)) for name, texts in levels.items() if has_contrast(formula, name)}
     return "; ".join(f"for {name} one of {few(texts, 20)}" for name, texts in asked.items())
 
 
@@ -179,7 +179,8 @@ def _written(level: Any) -> str:
     return f'"{level}"' if isinstance(level, str) else spelt(level)
 
 
-def _has_contrast(formula: str, name: str) -> bool:
+def has_contrast(formula: str, name: str) -> bool:
+    """Whether a formula says with what the categories of a variable are compared, as in ``C(sex, Treatment("m"))``."""
     return re.search(rf"\bC\(\s*{re.escape(name)}\s*,", formula) is not None
 
 

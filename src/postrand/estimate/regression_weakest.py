@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from postrand.estimate.axes import Array
 from postrand.estimate.families import Logistic, Multinomial
 from postrand.estimate.regression_data import Data, codes_of
 from postrand.estimate.regression_formula import amounts_of
-from postrand.estimate.regression_moments import Records
-from postrand.estimate.regression_terms import answers_first, is_measured
+from postrand.estimate.regression_grid import fits
+from postrand.estimate.regression_moments import Records, records_of
+from postrand.estimate.regression_terms import answered, answers_first, has_contrast, is_measured, unanswered
+from postrand.support.showing import few
 
 FEW = 30.0
 """A category of fewer effective records than this is named."""
@@ -22,35 +25,77 @@ MOST = 3
 def weakest(data: Data, records: Records) -> tuple[str, ...]:
     """Return the categories below ``FEW`` effective records, weakest first and ``MOST`` at most; else the weakest.
 
-    With ``a_i`` the corrected weight of record i in the category, they are ``t |t| / Σ a_i²``, ``t = Σ a_i``: what is
-    negative has none. Numbers that enter a formula as such have no categories.
+    Numbers that enter a formula as such have no categories.
     """
-    found = []
+    if data.book is None:
+        return ()
+    found = sorted(effective(data, records))
+    below = sum(worth < FEW for worth, _, _ in found)
+    shown = found[: min(max(below, 1), MOST)]
+    return tuple(f"{name} = {data.book[name].code_labels[code]}" for _, name, code in shown)
+
+
+def effective(data: Data, records: Records) -> Iterator[tuple[float, str, int]]:
+    """Yield the effective records of each category that counts, with its variable and code.
+
+    With ``a_i`` the corrected weight of record i in the category, and as one that answers the response, they are
+    ``t |t| / Σ a_i²``, ``t = Σ a_i``: what is negative has none.
+    """
     for name, code, weights in _weights(data, records):
         each = records.weight * weights
         total, square = float(records.count @ each), float(records.count @ each**2)
-        assert data.book is not None
-        found.append((total * abs(total) / square if square else 0.0, f"{name} = {data.book[name].code_labels[code]}"))
-    found.sort(key=lambda pair: pair[0])
-    below = sum(effective < FEW for effective, _ in found)
-    return tuple(text for _, text in found[: min(max(below, 1), MOST)])
+        yield (total * abs(total) / square if square else 0.0, name, code)
+
+
+def without_absent(data: Data) -> Data:
+    """Return the data without categories of covariates that mean no answer and are below ``FEW`` effective records.
+
+    Their coefficients would be noise, and the equations often have no root. A formula that names what a covariate's
+    categories are compared with keeps them; so does an unperturbed one, if it has as many records.
+    """
+    covariates = [name for name in data.names if name != data.response]
+    asked = [n for n in covariates if unanswered(data.book, n) and not has_contrast(data.formula, n)]
+    if not asked or not fits(records := records_of(data)):
+        return data
+    assert data.book is not None
+    worth = {(name, code): each for each, name, code in effective(data, records)}
+    silent = {name: np.flatnonzero(~answered(data.book[name])) for name in asked}
+    rare = {name: [code for code in codes if worth.get((name, int(code)), 0.0) < FEW] for name, codes in silent.items()}
+    absent = {name: np.array(codes, dtype=np.intp) for name, codes in rare.items() if codes}
+    clear = [~np.isin(codes_of(data, name), codes) for name, codes in absent.items() if name not in data.latent]
+    kept = np.all([*clear, np.ones(data.table.num_rows, dtype=bool)], axis=0)
+    return replace(data.of_records(kept), absent=absent) if kept.any() else data
+
+
+def absent_covariates(data: Data) -> tuple[str, ...]:
+    """Return a sentence for each covariate of which categories are left out."""
+    return tuple(
+        f"Who has no answer of {name} ({few([data.book[name].code_labels[code] for code in codes])}) is left out: this "
+        "model has hardly any such record.".replace("(missing)", "missing")
+        for name, codes in data.absent.items()
+        if data.book is not None
+    )
 
 
 def _weights(data: Data, records: Records) -> Iterator[tuple[str, int, Array]]:
     """Yield each category by its variable and code, with its weight in every case, (N,)."""
-    amounts = amounts_of(data.formula)
+    amounts, answering = amounts_of(data.formula), records.answering()
     asked = [n for n in data.names if data.book is not None and n in data.book and n != data.response]
     for name in (n for n in asked if data.book is not None and not (n in amounts and is_measured(data.book[n]))):
         if name not in data.latent:
             codes = codes_of(data, name)[records.first]
-            yield from ((name, int(code), (codes == code).astype(np.float64)) for code in np.unique(codes))
+            yield from ((name, int(code), (codes == code) * answering) for code in np.unique(codes))
             continue
         factor = next(f for f in records.factors if name in f.names)
         own = factor.codes[:, factor.names.index(name)]
-        yield from ((name, int(code), factor.weights[:, own == code].sum(axis=1)[factor.cells]) for code in set(own))
+        one = answering if factor.response is None else np.ones(len(answering))
+        counted = np.setdiff1d(own, data.absent.get(name, ()))
+        yield from (
+            (name, int(code), factor.weights[:, own == code].sum(axis=1)[factor.cells] * one) for code in counted
+        )
     if isinstance(records.family, Logistic | Multinomial) and data.book is not None and data.response in data.book:
         parts = [records.outcomes((), part)[:, 0] for part in records.parts(1)]
         shares = np.concatenate(parts)
         order = answers_first(data.book[data.response])  # as many as there are columns are answers
-        columns = np.column_stack([records.answering() - shares.sum(axis=1), shares])
+        columns = np.column_stack([answering - shares.sum(axis=1), shares])
         yield from ((data.response, int(code), each) for code, each in zip(order, columns.T, strict=False))

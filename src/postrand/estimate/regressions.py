@@ -30,6 +30,7 @@ from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
 from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_terms import absent_notes, amount_notes, reference_notes
+from postrand.estimate.regression_weakest import absent_covariates, without_absent
 from postrand.estimate.result import SHOWING
 from postrand.estimate.split_axis import split_axes
 from postrand.estimate.split_members import require_alike
@@ -62,7 +63,8 @@ def regression(
     ``formula`` is in Wilkinson notation, ``"affair ~ C(education) + age"``; variables that the mechanism perturbs may
     stand on either side. A variable whose categories are numbers enters as a number, or by category inside ``C()``;
     so does one of a text file, unless labels say what its numbers stand for.
-    Terms of categories compare with the first that is an answer: codes of the codebook for no answer come last.
+    Terms of categories compare with the first that is an answer: codes of the codebook for no answer come last. With
+    ``method="equations"``, who has one that is below 30 effective records is left out, and a warning says so.
     The response of a logistic regression is the second of two categories in the codebook, or 1 of 0 and 1; that of a
     multinomial one is compared with its first category that is an answer. The result says which: ``modelled``.
 
@@ -139,6 +141,7 @@ def regression(
     if method == "likelihood":
         require_alike(mechanism, [*perturbed], "the likelihood")
         return _by_likelihood(data, mechanism, perturbed, bins, tolerance, max_steps)
+    data = without_absent(data)
     fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved
     return Regression(
@@ -177,6 +180,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
     named = (*named, *absent_notes(data.book, [data.response] if data.left_out else [], data.latent))
+    named += absent_covariates(data)
     reference = (*reference, *amount_notes(data.formula, data.book))
     return (*named, *reference, *quantity_warnings(mechanism.codebook, numbers, data.table.schema), *limits)
 

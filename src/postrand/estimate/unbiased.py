@@ -26,7 +26,7 @@ from postrand.mechanism import Mechanism
 MAX_COVARIANCE = 4096
 """Tables of more cells have standard errors but no full covariance matrix (128 MB at this size)."""
 
-METHOD = "unbiased, never clipped"
+METHOD = "unbiased"
 
 
 def proportions(
@@ -116,7 +116,9 @@ def table(
 def from_tally(counted: Tally) -> Estimate:
     """Return the unbiased estimate from counted records (or from a plain array, through ``from_counts``)."""
     law = linear_law(counted)
-    method = f"shares, {METHOD}" + ("" if counted.whole is None else f", {SHOWING} of the table")
+    method = f"shares, {METHOD} (can be below 0 or above 1)" + (
+        "" if counted.whole is None else f", {SHOWING} of the table"
+    )
     return result(counted, counted.layout.arrange(law.mean), law, method)
 
 

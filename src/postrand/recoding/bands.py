@@ -91,7 +91,7 @@ class Bands:
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the name of each value's band; see :class:`postrand.recoding.Recoding`."""
         values = moments(column, self.unit, self.format) if self.unit else to_floats(column)
-        places = np.searchsorted(self._edges(), values, side="right")
+        places = np.searchsorted(self.edges(), values, side="right")
         names = from_texts([self.below or None, *self._names()])
         return names.take(from_numpy(places, np.isnan(values)))
 
@@ -107,11 +107,12 @@ class Bands:
         """
         of = f" of {self.unit}s" if self.unit else ""
         origin = f", from the quantiles of {self.table}" if self.table else ""
-        edges = ", ".join(self._edge(edge) for edge in self._edges())
-        below = f"; all below {self._edge(self._edges()[0])} are {self.below!r}" if self.below else ""
+        edges = ", ".join(self._edge(edge) for edge in self.edges())
+        below = f"; all below {self._edge(self.edges()[0])} are {self.below!r}" if self.below else ""
         return f"bands{of} from each edge to below the next: {edges} and more{below}{origin}"
 
-    def _edges(self) -> NDArray[np.float64]:
+    def edges(self) -> NDArray[np.float64]:
+        """Return where each band begins, as a number."""
         return np.array([_place(edge, self.unit) for edge in self.bands])
 
     def _edge(self, place: float) -> str:
@@ -120,7 +121,7 @@ class Bands:
     def _names(self) -> tuple[str, ...]:
         if self.labels:
             return self.labels
-        edges = self._edges()
+        edges = self.edges()
         last = f"{self._edge(edges[-1])} and later" if self.unit in ("month", "day") else f"{self._edge(edges[-1])}+"
         if not all(float(edge).is_integer() for edge in edges):
             return self.open_names()
@@ -128,13 +129,21 @@ class Bands:
         ends = [(self._edge(a), self._edge(b - 1)) for a, b in pairwise(edges.tolist())]
         return (*(a if a == b else f"{a}{between}{b}" for a, b in ends), last)
 
+    def ranges(self) -> tuple[str, ...]:
+        """Return which numbers each category has, in the order of :meth:`categories`.
+
+        >>> Bands((0, 1000), ("500", "1500"), below="-1").ranges()
+        ('below 0', '0 to <1000', '1000+')
+        """
+        return (*([f"below {self._edge(self.edges()[0])}"] if self.below else []), *self.open_names())
+
     def open_names(self) -> tuple[str, ...]:
         """Return names that are true of numbers with a fraction: 999.5 is not in ``1-999``.
 
         >>> Bands((1, 1000, 2000)).open_names()
         ('1 to <1000', '1000 to <2000', '2000+')
         """
-        edges = self._edges().tolist()
+        edges = self.edges().tolist()
         return (*(f"{spelt(a)} to <{spelt(b)}" for a, b in pairwise(edges)), f"{spelt(edges[-1])}+")
 
 

@@ -17,6 +17,7 @@ from postrand.report.values import BlockView, Values, VariableView
 from postrand.support import wordings
 from postrand.support.series_words import beside_others
 from postrand.support.showing import unshown
+from postrand.support.unit_wordings import member_weight
 
 MAX_LISTED = 40
 MAX_NAME = 60
@@ -55,6 +56,7 @@ def readme(
             )
             more += wordings.NO_COPIES
         parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
+        parts += [wrapped(told) for told in _member_weight(mechanism, data_name)]
     else:
         parts += ["", *how_to(completed)]
     return "\n".join(parts) + "\n"
@@ -110,6 +112,13 @@ def _warning(mechanism: Mechanism, found: Values, data_name: str) -> Iterable[st
         yield what + stata * data_name.endswith(".dta")
     if mechanism.split is not None and mechanism.split.of_members:
         yield words_of(mechanism.units)(wordings.limit({"code": "one_member", "variables": mechanism.partly}))
+
+
+def _member_weight(mechanism: Mechanism, data_name: str) -> Iterable[str]:
+    """Yield which weight a record needs in other software, where one member of each household shows values."""
+    if mechanism.split is not None and mechanism.split.of_members and mechanism.units is not None:
+        weights = [one.name for one in mechanism.require_codebook().with_role("weight")]
+        yield words_of(mechanism.units)(member_weight(mechanism.units.household, weights, data_name))
 
 
 def _example(found: Values) -> str:

@@ -37,8 +37,12 @@ COLUMN_WORDINGS: Mapping[str, str] = {
 """What the certificate of such a folder says that it does not cover."""
 
 
-OF_BANDS = "{names}: in bands or groups, so {what} is that of their numbers, not of the values of the file"
+OF_BANDS = "{names}: in bands or groups, so {what} is that of their numbers{numbers}, not of the values of the file"
 """What a mean is, or another figure, where a recode made the categories that have numbers."""
+OF_WHICH = " (codebook.json says of which values)"
+"""Where these numbers are found that are not listed."""
+EITHER_WAY, TOO_LOW = "it can be too high or too low", "it can only be too low"
+"""How such a figure differs from that of the values; the second where no value is below the number of its band."""
 NUMBERED_BANDS = 'bands whose labels are numbers, as bands = [0, 1000], labels = ["500", "1500"] in [[recodes]]'
 """What keeps means of an exact amount."""
 

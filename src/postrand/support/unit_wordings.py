@@ -12,6 +12,8 @@ COUNTED = {
     "household": ", unless households are primary sampling units ('postrand estimate --psu', or a recorded design)"
 }
 """How estimates can take account of shared draws: only household numbers are released."""
+MEMBER_COUNTS = "counts as often as the household has records"
+"""How the member of a household who alone shows values enters figures of them."""
 
 
 def _of(unit: str, units: str) -> dict[str, str]:
@@ -54,7 +56,8 @@ UNIT_WORDINGS: Mapping[str, str] = {
     "unit.member": "; shown by one random {one}: {member:list}",
     "limit.one_member": (
         "One random member of each household shows: {variables:list}. It stands for all records of its household: in "
-        "figures of these variables it counts as often as the household has records. Other records do not show them."
+        f"figures of these variables it {MEMBER_COUNTS}, each time with its weight if it has one. Other records do not "
+        "show them."
     ),
     "file.one_member": "one random member of each household shows these, so records do not have one law: "
     "{variables:list}",
@@ -104,6 +107,30 @@ def shown_by_members(households: int) -> str:
     (', of which 4,300 show values of the split (one member of each household)', '')
     """
     return f", of which {households:,} show values of the split (one member of each household)" if households else ""
+
+
+def member_weighting(weight: str = "", *, asked: str = "") -> str:
+    """Return how a figure is weighted of values that one member of each household shows; ``asked`` weighs them too.
+
+    >>> member_weighting("wgt")
+    'one member of each household shows values, and counts as often as the household has records, each time with wgt'
+    """
+    more = f"; {asked}" if asked else f", each time with {weight}"
+    return f"one member of each household shows values, and {MEMBER_COUNTS}{more}"
+
+
+def member_weight(household: str, weights: Sequence[str], data: str) -> str:
+    """Return which weight other software needs for values that one member of each household shows.
+
+    >>> member_weight("hid", [], "data.csv").partition(":")[2]
+    ' the number of records with its hid, which no column of data.csv has.'
+    """
+    own = f"{weights[0]} times " if weights else ""
+    return (
+        "postrand estimate and postrand.R count the records of a household themselves. Other software needs this "
+        f"weight for the member that shows values: {own}the number of records with its {household}, which no column of "
+        f"{data} has."
+    )
 
 
 def are_persons(units: Mapping[str, Any]) -> bool:

@@ -27,7 +27,7 @@ def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -
     """Return which categories of a regression's terms have no records with a response, or too few; "" where all have.
 
     ``is_perturbed``: a variable of the model is, so that fewer than ``LEAST`` records are too few. A term of numbers
-    has no categories.
+    has no categories, and those that mean no answer are left out by ``estimate``.
     """
     response, *terms = (book[name] for name in model.table)
     terms = [one for one in terms if one.is_categorical and not is_measured(one)]
@@ -50,7 +50,7 @@ def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -
 
 
 def _labels(variable: Variable, wanted: NDArray[np.bool_]) -> list[str]:
-    return [str(variable.code_labels[code]) for code in np.flatnonzero(wanted)]
+    return [str(variable.code_labels[code]) for code in np.flatnonzero(wanted & answered(variable))]
 
 
 def _either(names: Sequence[str]) -> str:

@@ -197,7 +197,7 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
         return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
     made = {recode.variable for recode in plan.codebook.recodes if recode.kind.categories()}
     coarse = [name for name in with_means if name in made]
-    apart = f"; {OF_BANDS.format(names=few(coarse), what='a mean')}" if coarse else ""
+    apart = f"; {OF_BANDS.format(names=few(coarse), what='a mean', numbers='')}" if coarse else ""
     why = f"of {few(with_means)}{apart}; no number is moved or averaged"
     later = "How precise means by perturbed variables are is not known before the release"
     return Verdict("means", True, f"{why}. {later}")
