@@ -91,6 +91,12 @@ def test_with_a_named_model_a_split_meets_the_rule_first_and_the_model_too(folde
     assert "It is designed for region x sex and region x age and sex x work and sex x age x nation, and" in told
     assert "In its workload a table that no rule names has the weight 0.5." in told
     assert "Asked: model nation ~ sex + age: met (" in told.partition("Plan 2: ")[0]
+    short, asked = told.partition("Plan 2 (")[0], told.partition("\nPlan 1: ")[2].partition("\nPlan 2: ")[0]
+    few = re.search(r"; (\d of 10) tables of two variables have no estimate$", short, re.MULTILINE)
+    assert few
+    assert f"  Asked: tables: NOT met for {few[1]} of two variables (no estimate)\n" in asked
+    more = r"^More epsilon for plan 1: tables of the rules are worth \d+, and would be worth [\d,]+ at epsilon = 5, "
+    assert re.search(more, told, re.MULTILINE)
     assert "counts 10 times as much as another table of two variables ('weight' in the workload sets it)." in told
     workload = tomllib.loads((folder / "first" / "plan-1.toml").read_text("utf-8"))["split"]["workload"]
     assert [one["weight"] for one in workload if len(one["table"]) == 3] == [0.5]
