@@ -88,8 +88,11 @@ def test_with_a_named_model_a_split_meets_the_rule_first_and_the_model_too(folde
     model = ("--use", "tables", "--use", "model nation ~ sex + age")
     told = advised(folder, "first", "--policy", policy, *model, "--all").output
     assert re.search(r"^Plan 1 \(split for the tables of the rules first\): .*meets 2 of 2 rules", told, re.MULTILINE)
-    assert "It is designed for region x sex and region x age and sex x work and sex x age x nation, and" in told
-    assert "In its workload a table that no rule names has the weight 0.5." in told
+    asked = "for each table for which a precision or a model is asked (sex x age x nation)"
+    assert (
+        f"designed for the tables of the rules (region x sex and region x age and sex x work), {asked}, which " in told
+    )
+    assert "(sex x age x nation), which counts half as much as one of these, and for each other variable by" in told
     assert "Asked: model nation ~ sex + age: met (" in told.partition("Plan 2: ")[0]
     short, asked = told.partition("Plan 2 (")[0], told.partition("\nPlan 1: ")[2].partition("\nPlan 2: ")[0]
     few = re.search(r"; (\d of 10) tables of two variables have no estimate$", short, re.MULTILINE)

@@ -112,9 +112,11 @@ def verdicts(
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
             found = found._replace(what="means and totals") if whole else found
-            yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
             is_split = mechanism is not None and mechanism.split is not None
-            yield from _named(of, is_split=is_split) if use == "models" and of is not None else ()
+            named = list(_named(of, is_split=is_split)) if use == "models" and of is not None else []
+            found = found._replace(what="other models") if named else found
+            yield from named
+            yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
 
@@ -243,11 +245,8 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
             families[family].append(variable.name)
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
-    shown = ["of perturbed variables a formula can have those that one record shows"] * (plan.split is not None)
-    precise = (
-        "whether one can be fitted, and how precise it is, is not known before the release: rare outcomes need more"
-    )
-    return Verdict("models", not moved, "; ".join([*why, *can, *shown, precise]), tuple(moved))
+    precise = "rare categories can prevent a fit, and how precise one is, only the release shows"
+    return Verdict("models", not moved, "; ".join([*why, *can, precise]), tuple(moved))
 
 
 def _families(variable: Variable, book: Codebook) -> list[str]:
