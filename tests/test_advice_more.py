@@ -7,8 +7,7 @@ import pytest
 
 from postrand.app import frontier_views
 from postrand.app.frontier import Level, Target
-from postrand.report.table_worth import TableWorth
-from postrand.workflow.advice_choice import mean_worth
+from postrand.report.table_worth import TableWorth, mean_worth
 from postrand.workflow.advice_more import more_worth
 from postrand.workflow.half_widths import Drawn
 

@@ -151,7 +151,7 @@ def advise(
         chosen, left = made.choose()
         plans = made.written(chosen)
         more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
-        more += helped(needs, plans, made.at)
+        more += helped(needs, plans, made.at, made.measured)
     notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "register" and fraction is None and not book.with_role("weight"):
@@ -241,12 +241,12 @@ class _Maker:
 
     def written(self, chosen: Sequence[Trial]) -> list[Advised]:
         """Write the plans, first those that meet most rules, then those that keep every limit, and return them."""
-        plans = [self._measured(trial, chosen) for trial in chosen]
+        plans = [self.measured(trial, chosen) for trial in chosen]
         plans.sort(key=lambda plan: (plan.unmet, plan.is_beyond))
         return [self._numbered(number, plan) for number, plan in enumerate(plans, 1)]
 
-    def _measured(self, trial: Trial, chosen: Sequence[Trial]) -> Advised:
-        """Return a plan with its figures, as ``protect`` will read it."""
+    def measured(self, trial: Trial, chosen: Sequence[Trial] = ()) -> Advised:
+        """Return a plan with its figures, as ``protect`` will read it, and why it is shown among those chosen."""
         path = self.folder / "plan.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
         figures, told = self.risks.figures(load_plan(path), trial, path.stem)
