@@ -88,9 +88,18 @@ def test_with_a_named_model_a_split_meets_the_rule_first_and_the_model_too(folde
     model = ("--use", "tables", "--use", "model nation ~ sex + age")
     told = advised(folder, "first", "--policy", policy, *model, "--all").output
     assert re.search(r"^Plan 1 \(split for the tables of the rules first\): .*meets 2 of 2 rules", told, re.MULTILINE)
-    assert "It is designed for region x sex and region x age and sex x work and sex x age x nation, and" in told
-    assert "In its workload a table that no rule names has the weight 0.5." in told
+    asked = "for each table for which a precision or a model is asked (sex x age x nation)"
+    assert (
+        f"designed for the tables of the rules (region x sex and region x age and sex x work), {asked}, which " in told
+    )
+    assert "(sex x age x nation), which counts half as much as one of these, and for each other variable by" in told
     assert "Asked: model nation ~ sex + age: met (" in told.partition("Plan 2: ")[0]
+    short, asked = told.partition("Plan 2 (")[0], told.partition("\nPlan 1: ")[2].partition("\nPlan 2: ")[0]
+    few = re.search(r"; (\d of 10) tables of two variables have no estimate$", short, re.MULTILINE)
+    assert few
+    assert f"  Asked: tables: NOT met for {few[1]} of two variables (no estimate)\n" in asked
+    more = r"^More epsilon for plan 1: tables of the rules are worth \d+, and would be worth [\d,]+ at epsilon = 5, "
+    assert re.search(more, told, re.MULTILINE)
     assert "counts 10 times as much as another table of two variables ('weight' in the workload sets it)." in told
     workload = tomllib.loads((folder / "first" / "plan-1.toml").read_text("utf-8"))["split"]["workload"]
     assert [one["weight"] for one in workload if len(one["table"]) == 3] == [0.5]
@@ -134,7 +143,7 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     fewer = re.search(r"a split with region in (\d+) categories, in place of 11", line)
     without = re.search(r"a split without (\w+)", line)
     assert level
-    assert f"{level[0]} (this rule alone: right links grow with epsilon);" in line
+    assert f"{level[0]} (right links grow with epsilon);" in line
     assert fewer
     assert without
     again = advised(
@@ -145,6 +154,25 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     asked = ("--limit", "epsilon <= 5", "--limit", "effective_records >= 330", "--json")
     less = call("advise", folder / "s.parquet", "--keys", kept, *asked, "--out", folder / "less")
     assert json.loads(less.stdout)["plans"][0]["figures"]["worth"]["two_way"]["least"] >= 330
+
+
+@pytest.mark.parametrize("most", [1, 4000])
+def test_a_level_that_is_named_for_a_rule_is_tried_on_the_others(folder: Path, most: int) -> None:
+    matches, worth = {"measure": "correct_matches", "at_most": most}, {**WORTH, "at_least": 400}
+    told = advised(folder, f"at{most}", "--policy", written(folder / f"at{most}.toml", EPSILON, matches, worth)).output
+    found = re.search(r"epsilon = (\d+) for plan (\d), above the 5 that is allowed \((.*?\)|[^(]*)\)", told)
+    assert found
+    if most > 1:
+        assert found[3] == "there all else that is asked is met"
+        return
+    own = re.search(rf"^Plan {found[2]} \((.*?)\): ", told, re.MULTILINE)
+    assert own
+    more = written(folder / "higher.toml", {**EPSILON, "at_most": int(found[1])}, matches, worth)
+    higher = json.loads(advised(folder, "higher", "--policy", more, "--json").stdout)["plans"]
+    rules = next(one for one in higher if one["way"] == own[1])["policy"]["rules"]
+    (has,) = (one["after"] for one in rules if one["limit"] == "at most 1")
+    name = "Expected correct matches, informed attacker, all persons"
+    assert found[3] == f"not met there: {name} (has: {has}; limit: at most 1)"
 
 
 def test_a_column_that_is_not_released_is_no_reason_for_a_larger_epsilon(folder: Path) -> None:

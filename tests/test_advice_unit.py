@@ -186,6 +186,7 @@ def test_the_split_that_one_member_shows_is_a_plan_with_the_epsilon_of_one_recor
     )
     assert said.count(f"--household-variables has no effect in {which}: there one member") == bool(more)
     assert "Plan 1 (split, one member of each household): epsilon = 6 for a record; of a household with" in said
+    assert "no maximum likelihood (--method likelihood), and no completed files ('postrand complete', --method" in said
     assert "Asked: household_epsilon <= 6: met (6)" in said
     only = advised(tmp_path / "only", *asked[:2], "--limit", "household_epsilon <= 6", *more)
     assert "limit epsilon <=" not in only

@@ -252,7 +252,8 @@ def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) ->
     said = (
         f"  Asked: model d ~ b + a + c: met (records that show its perturbed variables are worth {four:.0f} unperturbed"
     )
-    assert said in found["model d ~ C(b) + a*c"].text()
+    others = "  Asked: other models: met on the records that show all variables of the model ("
+    assert re.search(rf"{re.escape(said)}[^\n]*\n{re.escape(others)}", found["model d ~ C(b) + a*c"].text())
     assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()
     assert own.trial.plan.split is not None
     assert {"table": ["a", "b", "c", "d"], "weight": 21.0} in own.trial.data["split"]["workload"]

@@ -61,6 +61,7 @@ def test_the_risk_before_is_that_of_the_file(figures):
         assert before["below_3"] == pytest.approx((sizes < 3).mean())
         assert before["correct_matches"] == pytest.approx((1 / sizes).sum())
         assert before["individual_risk_above"] == pytest.approx((1 / sizes > 0.2).mean())
+        assert found.risk("individual_risk_above").measure == "Risk of a person, informed attacker: share above 20%"
         by_house = 1 - np.prod(1 - (1 / sizes).reshape(-1, 3), axis=1)
         assert before["household_risk"] == pytest.approx(by_house.mean())
         means = [f"{who}{code}" for who in ("", "register_") for code in ("household_risk", "joint_household_risk")]

@@ -123,8 +123,9 @@ def test_a_share_of_all_records_is_a_measure_and_a_number_below_one_names_it(fig
     found = verdict(figures, measure="correct_matches_share", at_most=round(share + 0.01, 3))
     assert found.is_met
     assert found.rule == "Expected correct matches, informed attacker: share of all records"
-    assert float(found.after) == pytest.approx(share, rel=0.01)
-    assert float(found.before) == pytest.approx(matches.before / N, rel=0.01)
+    assert found.limit == f"at most {100 * round(share + 0.01, 3):g}%"
+    assert float(found.after.removesuffix("%")) == pytest.approx(100 * share, rel=0.01)
+    assert float(found.before.removesuffix("%")) == pytest.approx(100 * matches.before / N, rel=0.01)
     assert not verdict(figures, measure="correct_matches_share", at_most=round(share - 0.001, 4)).is_met
     assert "name the measure 'correct_matches_share'" in verdict(figures, measure="correct_matches", at_most=0.02).step
     assert "correct_matches_share" not in verdict(figures, measure="correct_matches", at_most=1).step

@@ -102,7 +102,7 @@ def test_a_rule_on_a_risk_takes_any_threshold(figures: PlanFigures, limit: float
     many = Counter(keys)
     share = np.mean([1 / many[key] > limit for key in keys])
     found = verdict(figures, measure="individual_risk", at_most=limit, share_above=0.5)
-    assert found.limit == f"at most {limit:g} for all but 50%"
+    assert found.limit == f"at most {100 * limit:g}% for all but 50%"
     assert float(found.before.partition("%")[0]) == pytest.approx(100 * share, rel=5e-3)
     risk = figures.risk("individual_risk")
     assert risk is not None

@@ -16,7 +16,7 @@ from postrand.engines.database import open_records
 from postrand.errors import PostrandError, UsageError, raise_all, sentence
 from postrand.mechanism import Mechanism
 from postrand.privacy import DifferentialPrivacy
-from postrand.report.table_worth import harmonic
+from postrand.report.table_worth import harmonic, mean_worth
 from postrand.risk.exposure import TrueFile
 from postrand.workflow.advice_needs import Precision
 from postrand.workflow.comparison_risk import risk_figures
@@ -57,7 +57,8 @@ class Level:
 
     ``drawn`` says what the half-width counts.
 
-    ``one`` and ``two`` are harmonic means of the effective records of all tables of one and of two variables.
+    ``one`` and ``two`` are harmonic means of the effective records of all tables of one and of two variables; ``said``
+    has them in words.
     """
 
     way: str
@@ -67,6 +68,7 @@ class Level:
     points: float | None
     mechanism: Mechanism
     drawn: Drawn
+    said: tuple[str, str]
 
     @property
     def key(self) -> str:
@@ -192,8 +194,9 @@ def levels(decisions: Decisions, folder: Path, latest: Latest, target: Target) -
                 asked = Precision(target.points or 1.0, target.table)
                 widths = half_width(made.mechanism, asked, decisions.opened.rows, drawn)
                 wide = None if widths is None else widths.most
-            pair = harmonic(two) if two else harmonic(one)
-            found.append(Level(way, epsilon, harmonic(one), pair, wide, made.mechanism, drawn))
+            means = harmonic(one), harmonic(two or one)
+            said = mean_worth(means[0], one), mean_worth(means[1], two or one)
+            found.append(Level(way, epsilon, *means, wide, made.mechanism, drawn, said))
         if way.startswith(SHAPE) and _is_twice(found[:before], found[before:]):
             del found[before:]
     if not found:

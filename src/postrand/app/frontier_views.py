@@ -165,7 +165,7 @@ def _table(
 
 
 def _row(one: Level, risk: float | None, target: Target, kept: bool | None, used: str) -> Tag:
-    cells = [tags.td(frontier.words(one.way), class_="text"), tags.td(shown(one.one)), tags.td(shown(one.two))]
+    cells = [tags.td(frontier.words(one.way), class_="text"), *map(tags.td, one.said)]
     if target.table:
         cells.append(tags.td("not known" if one.points is None else decimal(one.points)))
     if target.limit is not None:

@@ -291,14 +291,36 @@ def of_little_use(one_way: Sequence[TableWorth], two_way: Sequence[TableWorth]) 
     return f"{' and '.join(told)} of little use" if told else ""
 
 
-def no_estimate(worths: Sequence[TableWorth]) -> str:
-    """Return of how many tables there is no estimate at all; "" of none.
+def without_estimate(one_way: Sequence[TableWorth], two_way: Sequence[TableWorth]) -> Iterator[str]:
+    """Yield of how many tables of one and of two variables there is no estimate; nothing where all have one.
+
+    >>> list(without_estimate([], [TableWorth(("a", "b"), 50.0, 1000), TableWorth(("a", "c"), None, 1000)]))
+    ['1 of 2 tables of two variables has no estimate']
+    """
+    for what, worths in (("one variable", one_way), ("two variables", two_way)):
+        if text := no_estimate(worths, f" tables of {what}"):
+            yield text
+
+
+def no_estimate(worths: Sequence[TableWorth], tables: str = "") -> str:
+    """Return of how many ``tables``, as it calls them, there is no estimate at all; "" of none.
 
     >>> no_estimate([TableWorth(("a",), 100.0, 1000), TableWorth(("b",), None, 1000)])
     '1 of 2 has no estimate'
     """
     none = sum(one.has_no_estimate for one in worths)
-    return f"{none} of {len(worths)} {'has' if none == 1 else 'have'} no estimate" if none else ""
+    return f"{none} of {len(worths)}{tables} {'has' if none == 1 else 'have'} no estimate" if none else ""
+
+
+def mean_worth(mean: float, worths: Sequence[TableWorth]) -> str:
+    """Return the harmonic mean of the effective records of tables as text: 0, and why, where some have no estimate.
+
+    >>> mean_worth(0.0, [TableWorth(("a",), 100.0, 1000), TableWorth(("b",), None, 1000)])
+    '0 (1 of 2 has no estimate)'
+    """
+    if mean == 0 and (none := no_estimate(worths)):
+        return f"0 ({none})"
+    return shown(mean, worths[0].records if worths else 0)
 
 
 def mean_cell(worths: Sequence[TableWorth], which: int = 1) -> str | None:

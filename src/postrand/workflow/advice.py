@@ -26,13 +26,14 @@ from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
-from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, shown, table_worth
-from postrand.support.worth_basis import BASES, HARMONIC
+from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, table_worth
+from postrand.support.worth_basis import BASES
 from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
 from postrand.workflow.advice_models import unfit
+from postrand.workflow.advice_more import more_worth
 from postrand.workflow.advice_needs import Limit, Model, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_policy import helped, worth_asked
@@ -150,7 +151,7 @@ def advise(
         chosen, left = made.choose()
         plans = made.written(chosen)
         more = [*made.more(plans[0].trial, plans[0].asked), *advised_unit(book, needs, made.risks.shared)]
-        more += helped(needs, plans, made.at)
+        more += helped(needs, plans, made.at, made.measured)
     notes += without_effect(needs, [plan.trial.candidate.of_members for plan in plans])
     notes += [stands_for(source, one.name) for one in book.with_role("weight")[:1]]
     if needs.attacker == "register" and fraction is None and not book.with_role("weight"):
@@ -240,12 +241,12 @@ class _Maker:
 
     def written(self, chosen: Sequence[Trial]) -> list[Advised]:
         """Write the plans, first those that meet most rules, then those that keep every limit, and return them."""
-        plans = [self._measured(trial, chosen) for trial in chosen]
+        plans = [self.measured(trial, chosen) for trial in chosen]
         plans.sort(key=lambda plan: (plan.unmet, plan.is_beyond))
         return [self._numbered(number, plan) for number, plan in enumerate(plans, 1)]
 
-    def _measured(self, trial: Trial, chosen: Sequence[Trial]) -> Advised:
-        """Return a plan with its figures, as ``protect`` will read it."""
+    def measured(self, trial: Trial, chosen: Sequence[Trial] = ()) -> Advised:
+        """Return a plan with its figures, as ``protect`` will read it, and why it is shown among those chosen."""
         path = self.folder / "plan.toml"
         path.write_text(plan_toml(trial.data, ()), encoding="utf-8")
         figures, told = self.risks.figures(load_plan(path), trial, path.stem)
@@ -253,7 +254,8 @@ class _Maker:
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
-        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, self._estimated(trial)))
+        of, worths = self._estimated(trial), (figures.one_way, figures.pairs)
+        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths))
         return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
 
     def _estimated(self, trial: Trial) -> Estimated | None:
@@ -302,14 +304,13 @@ class _Maker:
             return []
         higher = [level for level in LEVELS if level > first.epsilon]
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
-        worth = [f"{shown(trial.two)} at epsilon = {level:g}" for level, trial in found.items()]
-        more = f"More epsilon for plan 1: tables of two variables would be worth {', '.join(worth)}"
+        more = more_worth(first, found, self.subject.ruled)
         limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
         kept = [one.text for one in asked if one.text in limits and one.is_met]
         are = "is" if len(kept) == 1 else "are"
         bound = f"; but {' and '.join(kept)} {are} met only up to epsilon = {first.epsilon:g}"
         bound = bound if kept and first.epsilon < _most(first.candidate, self.needs) else ""
-        lines = [f"{more} ({HARMONIC}, {BASES[EQUAL.basis]}){bound}."] if worth else []
+        lines = [f"More epsilon for plan 1: {more}{bound}."] if more else []
         if first.meets(self.needs):
             return lines
         enough = (level for level in higher if (t := self.at(first.candidate, level)) and t.meets(self.needs))

@@ -242,11 +242,13 @@ def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float
     alone = [(name,) for name in names if not any(name in table for table in tables)]
     workload: list[dict[str, Any]] = [{"table": list(table)} for table in (*tables, *alone)]
     workload += [{"table": list(table), "weight": weight} for table in models]
-    listed = " and ".join(" x ".join(table) for table in (*tables, *models))
-    what = f"{SPLIT_IN_WORDS} It is designed for {listed}, and for each other variable by itself: of other tables "
-    what += "little or nothing is left."
+    listed, others = (" and ".join(" x ".join(table) for table in held) for held in (tables, models))
+    what = f"{SPLIT_IN_WORDS} It is designed for the tables of the rules ({listed}), "
     if models:
-        what += f" In its workload a table that no rule names has the weight {weight:.3g}."
+        much = {LESS: "half as much", 1.0: "as much"}.get(weight, f"{weight:.3g} times as much")
+        what += f"for each table for which a precision or a model is asked ({others}), which counts {much} as one of "
+        what += "these, "
+    what += "and for each other variable by itself: of other tables little or nothing is left."
     return _way(subject, way, what, lambda epsilon: _split_of(names, epsilon, workload))
 
 

@@ -13,7 +13,16 @@ from postrand.mechanism import Mechanism
 from postrand.plan import Plan
 from postrand.plan.plan import plan_from_dict
 from postrand.plan.policy import Rule
-from postrand.report.table_worth import EQUAL, LITTLE, TableWorth, harmonic, little_use, pairs_of, shown, table_worth
+from postrand.report.table_worth import (
+    EQUAL,
+    LITTLE,
+    TableWorth,
+    harmonic,
+    little_use,
+    mean_worth,
+    pairs_of,
+    table_worth,
+)
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
@@ -53,15 +62,16 @@ class Trial:
     @property
     def one(self) -> float:
         """The harmonic mean of the effective records of tables of one variable."""
-        return harmonic(self._compared(self.one_way))
+        return harmonic(self.compared(self.one_way))
 
     @property
     def two(self) -> float:
         """The harmonic mean of the effective records of tables of two variables; of one, if there are no others."""
-        held = self._compared(self.two_way)
+        held = self.compared(self.two_way)
         return harmonic(held) if held else self.one
 
-    def _compared(self, worths: Iterable[TableWorth]) -> list[TableWorth]:
+    def compared(self, worths: Iterable[TableWorth]) -> list[TableWorth]:
+        """Return those of the tables by which ways are compared."""
         return [one for one in worths if self.apart.isdisjoint(one.variables)]
 
     @property
@@ -177,8 +187,8 @@ def _worse(trial: Trial, winner: Trial) -> str:
     told = (
         f"epsilon ({own} against {winner.epsilon:g})",
         f"the epsilon of the largest {units} ({largest} against {winner.largest:g})" * bool(units),
-        f"tables of one variable (worth {_records(trial)[0]} records against {_records(winner)[0]})",
-        f"tables of two variables (worth {_records(trial)[1]} records against {_records(winner)[1]})",
+        f"tables of one variable (worth {_records(trial)[0]} against {_records(winner)[0]} records)",
+        f"tables of two variables (worth {_records(trial)[1]} against {_records(winner)[1]} records)",
         f"detail ({_combinations(trial)} combinations of categories against {_combinations(winner)})",
         "whole records (there each shows all its variables)",
     )
@@ -187,9 +197,9 @@ def _worse(trial: Trial, winner: Trial) -> str:
 
 
 def _records(trial: Trial) -> tuple[str, str]:
-    """Return what tables of one and of two variables are worth on average, in records."""
-    one, two = ((trial.one, trial.one_way), (trial.two, trial.two_way))
-    told = [shown(worth, worths[0].records if worths else 0) for worth, worths in (one, two)]
+    """Return what tables of one and of two variables are worth on average, in records: 0 where one has no estimate."""
+    one, two = ((trial.one, trial.one_way), (trial.two, trial.two_way or trial.one_way))
+    told = [mean_worth(worth, worths) for worth, worths in (one, two)]
     return told[0], told[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from postrand.codebook import Codebook, Variable
 from postrand.designers.split.workload import workload_of
@@ -18,10 +19,14 @@ from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, values
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.policy_check import PolicyCheck, check_policy, name_of_worth
+from postrand.workflow.policy_check import PolicyCheck, Verdict, check_policy, name_of_worth
 from postrand.workflow.ruled_tables import tables_of, unknown
 
 At = Callable[[Candidate, float], Trial | None]
+Measured = Callable[[Trial], Advised]
+EPSILONS = ("epsilon", "household_epsilon", "person_epsilon")
+"""The measures by which advice says that a level is above what is allowed."""
+GROWS = "right links grow with epsilon"
 _MOST_WITHOUT = 2
 """So many variables are named, each of which could be left out."""
 
@@ -29,10 +34,14 @@ _MOST_WITHOUT = 2
 def rules_met(checked: PolicyCheck) -> str:
     """Return how many rules of a policy a plan meets, and which it does not, with what it has and the limit."""
     many = len(checked.verdicts)
-    missed = "; ".join(f"{one.rule} (has: {one.after}; limit: {one.limit})" for one in checked.failed)
+    missed = "; ".join(map(_missed, checked.failed))
     named = Policy((), checked.title).named
     of = f"rules of {named}" if many > 1 else f"rule of {named}"
     return f"meets {many - len(checked.failed)} of {many} {of}" + f"; not met: {missed}" * bool(missed)
+
+
+def _missed(one: Verdict) -> str:
+    return f"{one.rule} (has: {one.after}; limit: {one.limit})"
 
 
 def unmet_in_words(checked: PolicyCheck) -> Iterator[str]:
@@ -59,13 +68,15 @@ def is_risk_broken(needs: Needs, plan: Advised) -> bool:
     return any(after is not None and not limit.meets(after) for limit, after in known)
 
 
-def helped(needs: Needs, plans: Sequence[Advised], at: At) -> Iterator[str]:
+def helped(needs: Needs, plans: Sequence[Advised], at: At, measured: Measured) -> Iterator[str]:
     """Yield for each rule on worth that no plan meets what would: computed from the sizes, without the records.
 
     Of tables whose worth is not known no level is named, because none makes them known: it is said why they are not.
+    Of a level that is named, ``measured`` says what else that is asked is not met there.
     """
     numbered = dict(enumerate(plans, 1))
-    for rule in needs.worth:
+    for asked in needs.worth:
+        rule = asked
         if _meeting(rule, plans):
             continue
         text, alone = f"No plan meets: {name_of_worth(rule)}, at least {rule.limit:g}.", "By the sizes alone"
@@ -81,7 +92,8 @@ def helped(needs: Needs, plans: Sequence[Advised], at: At) -> Iterator[str]:
                     continue
                 alone = "For the other tables, by the sizes alone"
         able = {number: plan for number, plan in numbered.items() if not _hidden(rule, plan)}
-        if ways := [*_levels(rule, able, needs, at), *_fewer(rule, able.values())]:
+        there = partial(_broken_there, needs, asked, measured)
+        if ways := [*_levels(rule, able, needs, at, there), *_fewer(rule, able.values())]:
             yield f"{text} {alone} ({BASES[EQUAL.basis]}) this would: {'; or '.join(ways)}."
         else:
             yield f"{text} No larger epsilon, fewer variables or coarser categories that were tried would do."
@@ -112,21 +124,41 @@ def _made_known(gone: Sequence[TableWorth], needs: Needs, plan: Advised) -> Iter
     yield "leave these tables out of the rule"
 
 
-def _levels(rule: Rule, plans: Mapping[int, Advised], needs: Needs, at: At) -> Iterator[str]:
-    """Yield the least level that was tried at which the way of a plan meets a rule, of all plans."""
-    found: dict[float, int] = {}
+def _levels(
+    rule: Rule, plans: Mapping[int, Advised], needs: Needs, at: At, there: Callable[[Trial], str]
+) -> Iterator[str]:
+    """Yield the least level that was tried at which the way of a plan meets a rule, of all plans.
+
+    ``there`` says what is not met at this level.
+    """
+    found: dict[float, tuple[int, Trial]] = {}
     for number, plan in plans.items():
         trial = plan.trial
         for level in (level for level in LEVELS if trial.candidate.has_epsilon and level > trial.epsilon):
             higher = _made(at, trial.candidate, level)
             if higher is not None and worth_met(rule, higher.worths):
-                found.setdefault(level, number)
+                found.setdefault(level, (number, higher))
                 break
     for level in sorted(found)[:1]:
-        number = found[level]
+        number, higher = found[level]
         most = needs.epsilon_once if plans[number].trial.candidate.of_members else needs.epsilon
         allowed = f", above the {most:g} that is allowed" if level > most else ""
-        yield f"epsilon = {level:g} for plan {number}{allowed} (this rule alone: right links grow with epsilon)"
+        yield f"epsilon = {level:g} for plan {number}{allowed} ({there(higher)})"
+
+
+def _broken_there(needs: Needs, rule: Rule, measured: Measured, trial: Trial) -> str:
+    """Return what else that is asked a plan does not meet as a trial has it; limits on epsilon are said elsewhere."""
+    rules = () if needs.policy is None else needs.policy.rules
+    others = [one for one in rules if one != rule and one.measure not in EPSILONS]
+    limits = [one for one in needs.asked if not one.is_worth and one.measure not in EPSILONS]
+    if not (others or limits):
+        return GROWS
+    plan = measured(trial)
+    checked = check_policy(plan.figures, Policy(tuple(others)))
+    missed = [_missed(one) for one in checked.failed]
+    asked = {str(one) for one in limits}
+    missed += [one.text for one in plan.asked if one.text in asked and not one.is_met]
+    return f"not met there: {'; '.join(missed)}" if missed else "there all else that is asked is met"
 
 
 def _fewer(rule: Rule, plans: Iterable[Advised]) -> Iterator[str]:

@@ -15,11 +15,13 @@ from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import (
     EQUAL,
     little_left,
+    mean_worth,
     more_in_two,
     none_of_use,
     not_known,
     of_little_use,
     shown,
+    without_estimate,
     worth_line,
 )
 from postrand.report.text import beside_limit
@@ -151,7 +153,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         raw = next(
             (one for one in others if one.candidate.way == trial.candidate.way and not one.candidate.recodes), None
         )
-        gain = f": {shown(trial.two)} in place of {shown(raw.two)} effective records" if raw else ""
+        before = mean_worth(raw.two, raw.two_way) if raw else ""
+        gain = f": {shown(trial.two)} in place of {before} effective records" if raw else ""
         gain += f" ({HARMONIC}, {BASES[EQUAL.basis]})" if raw else ""
         yield f"Reason: {' and '.join(done)} leave more for tables of two variables{gain}."
     levels = [one.epsilon for one in others if one.candidate.has_epsilon]
@@ -206,8 +209,9 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"worth {unknown}")
         told += [] if plan.checked is None else [rules_met(plan.checked)]
         told += _kept(plan.asked)
+        told += without_estimate(figures.one_way, figures.pairs)
         told += [little] if (little := of_little_use(figures.one_way, figures.pairs)) else []
-        told += [f"{one.title}: NOT met" for one in plan.verdicts if not one.is_met]
+        told += [f"{one.title}: NOT met" for one in plan.verdicts if not (one.is_met or one.is_told)]
         yield f"Plan {number} ({_way(trial)}): {'; '.join(told)}"
 
 

@@ -101,7 +101,8 @@ def _of_members(made: Candidate, subject: Subject) -> Candidate:
         held = made.sections(epsilon)
         return {**held, "unit": unit, "split": {**held["split"], "unit": "household"}}
 
-    note = "likelihoods and completed files ('postrand complete') cannot be had of such a release"
+    note = "such a release has unbiased estimates alone ('postrand estimate' without --method): no maximum likelihood "
+    note += "(--method likelihood), and no completed files ('postrand complete', --method model)"
     way = made.way + MEMBERS
     what = ONE_MEMBER + made.what.removeprefix(SPLIT_IN_WORDS)
     return replace(made, way=way, what=what, sections=sections, notes=(*made.notes, note), of_members=True)

@@ -75,10 +75,11 @@ class Verdict(NamedTuple):
     why: str
     names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
     on: str = ""  # on which records it does, where not on all
+    is_told: bool = False  # whether the counts of tables, which stand elsewhere too, say it
 
     def __str__(self) -> str:
         said = f"met{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
-        return f"{self.title}: {said} ({self.why})"
+        return f"{self.title}: {said}" + f" ({self.why})" * bool(self.why)
 
     @property
     def title(self) -> str:
@@ -87,12 +88,17 @@ class Verdict(NamedTuple):
 
 
 def verdicts(
-    plan: Plan, uses: Sequence[str], mechanism: Mechanism | None = None, of: Estimated | None = None
+    plan: Plan,
+    uses: Sequence[str],
+    mechanism: Mechanism | None = None,
+    of: Estimated | None = None,
+    worths: tuple[Sequence[TableWorth], Sequence[TableWorth]] = ((), ()),
 ) -> Iterator[Verdict]:
-    """Yield whether the release of a plan answers each kind of question that is asked; of tables, what it refuses.
+    """Yield whether the release of a plan answers each kind of question that is asked.
 
     ``mechanism`` is the one that was designed, and ``of`` says of which records: of models of a split it is said how
-    many records show them, and what these are worth.
+    many records show them, and what these are worth. ``worths`` are those of the tables of one and of two variables;
+    without any, of tables is said only what is refused.
     """
     moved = tuple(name for one in plan.numerical for name in one.variables)
     gone = refused_of(plan)
@@ -100,14 +106,40 @@ def verdicts(
         if use not in uses:
             continue
         own = [one for one in gone if use in one.uses]
+        if use == "tables" and any(worths) and not any(one.is_all for one in own):
+            yield of_tables(*worths)
         if judged is not None and not any(one.is_all for one in own):
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
             found = found._replace(what="means and totals") if whole else found
-            yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
             is_split = mechanism is not None and mechanism.split is not None
-            yield from _named(of, is_split=is_split) if use == "models" and of is not None else ()
+            named = list(_named(of, is_split=is_split)) if use == "models" and of is not None else []
+            found = found._replace(what="other models") if named else found
+            yield from named
+            yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
+
+
+def of_tables(one_way: Sequence[TableWorth], two_way: Sequence[TableWorth]) -> Verdict:
+    """Return for how many tables of one and of two variables the release has no estimate, or one of little use.
+
+    >>> found = [TableWorth(("a",), 300.0, 1000), TableWorth(("b",), None, 1000), TableWorth(("c",), 50.0, 1000)]
+    >>> print(of_tables(found, ()))
+    tables: NOT met for 1 of 3 of one variable (no estimate), 1 of 3 (little use)
+    >>> print(of_tables(found[:1], ()))
+    tables: met for all of one variable
+    """
+    told, kinds = [], []
+    for what, worths in (("one variable", one_way), ("two variables", two_way)):
+        unknown, none = sum(one.is_shared for one in worths), sum(one.has_no_estimate for one in worths)
+        poor = sum(one.is_of_little_use for one in worths) - none
+        found = [(none, "no estimate"), (poor, "little use"), (unknown, "worth not known")]
+        held = [f"{many} of {len(worths)}{{}} ({why})" for many, why in found if many]
+        told += [text.format("" if place else f" of {what}") for place, text in enumerate(held)]
+        kinds += [what] * bool(worths)
+    if told:
+        return Verdict("tables", False, "", tuple(told), is_told=True)
+    return Verdict("tables", True, "", on=f" for all of {' and '.join(kinds)}", is_told=True)
 
 
 def model_worth(mechanism: Mechanism, model: Model, of: Estimated) -> TableWorth | None:
@@ -213,11 +245,8 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
             families[family].append(variable.name)
     can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
-    shown = ["of perturbed variables a formula can have those that one record shows"] * (plan.split is not None)
-    precise = (
-        "whether one can be fitted, and how precise it is, is not known before the release: rare outcomes need more"
-    )
-    return Verdict("models", not moved, "; ".join([*why, *can, *shown, precise]), tuple(moved))
+    precise = "rare categories can prevent a fit, and how precise one is, only the release shows"
+    return Verdict("models", not moved, "; ".join([*why, *can, precise]), tuple(moved))
 
 
 def _families(variable: Variable, book: Codebook) -> list[str]:

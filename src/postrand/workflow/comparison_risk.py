@@ -304,7 +304,7 @@ def exposure_figures(
     yield figure("register_matches", text, lambda e: e.register_expected, no_share)
 
 
-_PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:g}"}
+_PARTS = {"": "mean", "_largest": "largest", "_above": f"share above {THRESHOLD:.0%}"}
 _PERSON, _HOUSEHOLD = "Risk of a person", "Risk that a member of a household is found"
 _JOINT = "Risk of a household, keys of all members known"
 _SPREADS: tuple[tuple[str, str, Callable[[Exposure], Spread | None], tuple[str, ...]], ...] = (

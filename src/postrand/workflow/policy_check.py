@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import PolicyError, PrivacyError, sentence
-from postrand.plan.policy import Policy, Rule
+from postrand.plan.policy import MEANS, Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import TableWorth, shown
@@ -250,7 +250,7 @@ def _is_larger(rule: Rule, figures: PlanFigures) -> bool:
 
 
 def _most(rule: Rule, figures: PlanFigures) -> Verdict:
-    limit = f"at most {rule.limit:g}"
+    limit = f"at most {_bound(rule)}"
     if rule.measure == "epsilon":
         after, met = upper_level(figures.epsilon), figures.epsilon <= rule.limit
         return Verdict(NAMES["epsilon"], limit, "none", after, met, _of_this_alone(figures))
@@ -264,8 +264,10 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     decides = certain(found, rule.limit)
     if decides is None:
         return _not_known(rule, limit, dataclasses.replace(found, why=DOUBTED), figures)
-    after = beside_limit(decides, rule.limit) + AT_MOST * (decides > found.after)
-    return Verdict(found.measure, limit, _number(found.before), after, decides <= rule.limit)
+    is_share = rule.measure in MEANS
+    after = f"{beside_limit(100 * decides, 100 * rule.limit)}%" if is_share else beside_limit(decides, rule.limit)
+    after += AT_MOST * (decides > found.after)
+    return Verdict(found.measure, limit, _value(rule, found.before), after, decides <= rule.limit)
 
 
 def _measured(measure: str, figures: PlanFigures) -> RiskFigure | None:
@@ -310,7 +312,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     """Compare the share of persons, households or records beyond the limit."""
     found = figures.risk(rule.measure)
     below = rule.kind == "class"
-    limit = f"at least {rule.limit:g}" if below else f"at most {rule.limit:g}"
+    limit = f"at {'least' if below else 'most'} {_bound(rule)}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
     word = "of the records below the limit" if below else ABOVE
@@ -411,10 +413,19 @@ def _not_known(
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
     if before is None:
-        before = "not known" if found is None else _number(found.before)
+        before = "not known" if found is None else _value(rule, found.before)
     before = "not known" if figures.risk_leaves_out else before
     return Verdict(name, limit, before, "not known", False, why)
 
 
-def _number(value: float | None) -> str:
-    return "not known" if value is None else outward(value)
+def _bound(rule: Rule) -> str:
+    """Return the limit of a rule as the values beside it are shown: probabilities and shares in per cent."""
+    is_share = rule.kind == "risk" or rule.measure in MEANS
+    return f"{100 * rule.limit:g}%" if is_share else f"{rule.limit:g}"
+
+
+def _value(rule: Rule, value: float | None) -> str:
+    """Return the value of a measure in the unit of its limit."""
+    if value is None:
+        return "not known"
+    return outward_percent(value) if rule.measure in MEANS else outward(value)
