@@ -77,7 +77,8 @@ def subject_of(
     sample = sampled(source, list(asked), [v.name for v in clear], house)
     known = _known_by_size(sample, book, perturbed)
     clear += [book[one.perturbed] for one in known]
-    perturbed = tuple(name for name in perturbed if name not in {one.perturbed for one in known})
+    told = {one.perturbed for one in known}
+    perturbed = tuple(name for name in perturbed if name not in told)
     linked = _linked(sample, [book[name] for name in plain], perturbed, named, needs)
     derived = {draft["name"] for draft in linked.drafts if draft["role"] == "drop"}.difference(design)
     perturbed = tuple(name for name in perturbed if name not in derived)
@@ -103,7 +104,7 @@ def subject_of(
         )
     notes += [f"linked: {text}" for text in linked.sentences]
     gone += sorted(derived)
-    kept = [v.name for v in clear if v.name not in (*moved, *gone, *design)]
+    kept = [v.name for v in clear if v.name not in (*moved, *gone, *design, *told)]
     if design:
         made = " or recoded" * any(one.variable in design for one in book.recodes)
         notes.append(
