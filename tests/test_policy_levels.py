@@ -110,3 +110,12 @@ def test_a_rule_on_a_risk_takes_any_threshold(figures: PlanFigures, limit: float
     assert after is not None
     assert verdict(figures, measure="individual_risk", at_most=limit, share_above=after).is_met
     assert after == 0 or not verdict(figures, measure="individual_risk", at_most=limit, share_above=after * 0.99).is_met
+
+
+def test_a_reason_with_a_next_step_of_its_own_has_no_other(figures: PlanFigures) -> None:
+    known = figures.risk("correct_matches")
+    assert known is not None
+    one = dataclasses.replace(known, after=None, why="block 'a': of keys and others. Next: name all as keys.")
+    changed = dataclasses.replace(figures, risks=tuple(one if r.code == one.code else r for r in figures.risks))
+    found = verdict(changed, measure="correct_matches", at_most=30)
+    assert found.row()["Result"] == "FAIL: it is not known: block 'a': of keys and others. Next: name all as keys"

@@ -189,7 +189,9 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     made = {"risk": _shares, "class": _shares, "worth": _worth, "never": _never, "most": _most}
     found = ((rule, made[rule.kind](rule, figures)) for rule in policy.rules)
     verdicts = tuple(
-        dataclasses.replace(one, step=next_step(rule, figures, name=one.rule, why=one.why, is_met=one.is_met))
+        dataclasses.replace(
+            one, step=one.step or next_step(rule, figures, name=one.rule, why=one.why, is_met=one.is_met)
+        )
         for rule, one in found
     )
     larger = reasons(_FROM.get(rule.measure, rule.measure) for rule in policy.rules if _is_larger(rule, figures))
@@ -212,12 +214,17 @@ def _apart(policy: Policy, figures: PlanFigures) -> str:
     measures = {rule.measure for rule in policy.rules}
     for name in ("household_risk", "register_household_risk"):
         joint = name.replace("household", "joint_household")
-        held = [
-            _shares(dataclasses.replace(one, measure=joint), figures) for one in policy.rules if one.measure == name
-        ]
-        if joint not in measures and any(ABOVE in one.after and not one.is_met for one in held):
+        held = [dataclasses.replace(one, measure=joint) for one in policy.rules if one.measure == name]
+        if joint not in measures and any(_is_above(one, figures) for one in held):
             return figures.words(TOGETHER)
     return ""
+
+
+def _is_above(rule: Rule, figures: PlanFigures) -> bool:
+    """Whether more households than a rule allows are above its limit; not where that is not known."""
+    found = figures.risk(rule.measure)
+    share = None if found is None else certain_share(found, rule.limit, rule.share)
+    return share is not None and share > rule.share and not figures.risk_leaves_out
 
 
 def _not_ruled(ruled: Collection[str], figures: PlanFigures, apart: str = "") -> str:
@@ -409,13 +416,14 @@ def _not_known(
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     if _no_households(rule, figures):
         return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
-    why = "it is not known" if found is None or not found.why else f"it is not known: {found.why}"
+    reason, _, step = ("" if found is None else found.why).rstrip(".").partition(". Next: ")
+    why = f"it is not known: {reason}" if reason else "it is not known"
     if figures.risk_leaves_out:
         why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
     if before is None:
         before = "not known" if found is None else _value(rule, found.before)
     before = "not known" if figures.risk_leaves_out else before
-    return Verdict(name, limit, before, "not known", False, why)
+    return Verdict(name, limit, before, "not known", False, why, "" if figures.risk_leaves_out else step)
 
 
 def _bound(rule: Rule) -> str:
