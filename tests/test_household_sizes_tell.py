@@ -104,6 +104,7 @@ def test_a_rule_on_risk_is_not_met_by_figures_that_count_a_size_as_perturbed(fol
     assert "release these keys as in the file" in verdict.step
     assert "no epsilon changes this" in verdict.step
     shown = figures_of(planned(folder, "area age"))
+    assert any("the size of a household, which counts only where a key says it" in text for text in shown.attackers)
     [verdict] = check_policy(shown, rules).verdicts
     assert verdict.is_met
     more, less = (one.risk("correct_matches") for one in (shown, hidden))

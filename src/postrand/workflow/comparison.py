@@ -39,7 +39,7 @@ from postrand.report.table_worth import (
 )
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support.measure_names import BY_SIZE, keys_alone, several_of
+from postrand.support.measure_names import BY_SIZE, SIZE_UNCOUNTED, keys_alone, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -200,11 +200,12 @@ class PlanFigures:
     def only_keys(self) -> tuple[str, ...]:
         """That the attackers know the keys alone, where other columns leave and any risk is known."""
         is_known = any(one.before is not None for one in self.risks)
-        return (
-            keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted)))
-            if is_known and self.keys
-            else ()
-        )
+        if not (is_known and self.keys):
+            return ()
+        numbered = any(one.way == "new numbers" for one in self.ways)
+        by_size = [f"{self.words(SIZE_UNCOUNTED)}."] * numbered
+        told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
+        return (" ".join(told),) if told else ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
