@@ -271,7 +271,7 @@ def test_who_knows_all_keys_links_to_records_of_a_split_as_by_brute_force():
 
     q = {z: sum(chance(x, z) for x in rows) / 4 for z in shown}
     keys = KeyCodes(("a", "b"), (3, 2), codes)
-    assert knowledges(law, 4, 4) == ("matrix", "keys")
+    assert knowledges(law, 16) == ("matrix", "keys")
     for seen in itertools.islice(itertools.product(shown, repeat=4), 0, None, 7):
         out = KeyCodes(("a", "b"), (4, 3), tuple(np.array(part) for part in zip(*(z[1] for z in seen), strict=True)))
         found = link(keys, out, law, "keys")

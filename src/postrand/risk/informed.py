@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from postrand.errors import UsageError, sentence
-from postrand.risk.attack import link
+from postrand.risk.by_size import Stratum, alike, linked, strata
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.linkage import Knowledge, Linkage
@@ -26,6 +26,8 @@ ALONE = 256
 MOST_RELEASES, FEWEST_TARGETS = 10, 400
 DRAWN = 3_000_000
 """Draw so many records at most, over all releases but the first: those of large files vary less."""
+FITS, ENOUGH = 30, 20_000
+"""Attack so many strata at most, in all releases together, where these have enough links: each is fitted alone."""
 TAILS = 40
 """Beyond so many standard deviations a beta-binomial law with both parameters >= 1/2 has less than 1e-10."""
 
@@ -146,7 +148,9 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
 
     The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
     record with the largest posterior: ``attack.link`` says how. Without a law each target is one of the f records
-    with equal keys, and a link is right with probability 1/f: exact.
+    with equal keys, and a link is right with probability 1/f: exact. Where household numbers are given, the release
+    shows them: the attacker also knows how many records the target's household has, and compares with households of
+    that size alone (:mod:`postrand.risk.by_size`).
 
     With a law, whole releases of the file are drawn and attacked, so that ``rate`` rests on no model: it is the mean
     over simulated links, whatever the attacker believes. Up to ten releases of ``DRAWN`` records together, every person
@@ -179,12 +183,12 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     cells = table(truth)
     alone = np.flatnonzero(cells.uniques[cells.record_cell])
     if law is None:
-        risk = 1 / cells.counts[cells.record_cell]
+        risk = 1 / alike(truth, household)
         anyone, unique = Matches(n, float(risk.mean()), float(risk.mean())), Matches(alone.size, 1.0, 1.0)
         return Informed(
             anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household, None), 0
         )
-    return _after(truth, law, household, alone, cells.counts.size, np.random.default_rng(seed))
+    return _after(truth, law, household, alone, np.random.default_rng(seed))
 
 
 def _after(
@@ -192,22 +196,22 @@ def _after(
     law: Law,
     household: IntArray | None,
     alone: IntArray,
-    occupied: int,
     rng: np.random.Generator,
 ) -> Informed:
     n = truth.records
-    each = comparisons(law, n)
-    many = int(np.clip(min(WORK // (occupied * each), DRAWN // n), 1, MOST_RELEASES))
-    most = n if occupied * each <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
+    every = strata(truth, law, household, np.arange(n))
+    each, work, fits = comparisons(law, n), effort(every), max(FITS // len(every), -(-ENOUGH // n))
+    many = int(np.clip(min(WORK // work, DRAWN // n, fits), 1, MOST_RELEASES))
+    most = n if work <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
     random = _sample(n, most, household, rng)
     both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
     seeds = rng.integers(2**31, size=many).tolist()
-    people = table(truth.take(both))
-    attacks = [_Attack(knowledge, household is not None) for knowledge in knowledges(law, occupied, n)]
+    attacked = strata(truth, law, household, both)
+    attacks = [_Attack(knowledge, household is not None) for knowledge in knowledges(law, work)]
     shared = together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
         for attack in attacks:
-            attack.add(link(truth, drawn, law, attack.knowledge, targets=both, people=people), random.size)
+            attack.add(linked(attacked, drawn, attack.knowledge), random.size)
         del drawn  # else it stays while the next release is drawn
     sizes = (n, random.size, alone.size, both.size - random.size)
     first, *rest = (attack.found(sizes, None if household is None else household[random], law) for attack in attacks)
@@ -268,13 +272,15 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
     return int(low), int(high)
 
 
-def knowledges(law: Law, occupied: int, records: int) -> tuple[Knowledge, ...]:
-    """Return what the attackers know that are tried, of a file with so many ``occupied`` combinations of keys."""
-    if isinstance(law, SplitLaw):
-        both = law.alone
-    else:
-        both = law.blend is None and occupied * comparisons(law, records) <= WORK
+def knowledges(law: Law, work: int) -> tuple[Knowledge, ...]:
+    """Return what the attackers know that are tried, where every person is linked with so much ``work``."""
+    both = law.alone if isinstance(law, SplitLaw) else law.blend is None and work <= WORK
     return ("matrix", "keys") if both else ("matrix",)
+
+
+def effort(every: Sequence[Stratum]) -> int:
+    """Return about how many comparisons link every person, who all are targets."""
+    return sum(one.people.counts.size * comparisons(one.law, one.truth.records) for one in every)
 
 
 def comparisons(law: Law, records: int) -> int:

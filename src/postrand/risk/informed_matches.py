@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from postrand.mechanism import Mechanism
-from postrand.risk.attack import link
+from postrand.risk.by_size import alike, linked, strata
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.expected import SURE, Summary, information, outermost
-from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, informed, knowledges
+from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, effort, informed, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
 
 OF_ONE = WORK // 5
@@ -38,9 +38,9 @@ class InformedMatches:
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is: of each class of equal keys one link is right, on average."""
-        chance = 1 / self.cells.counts
-        risk, law = float(chance.size), KeyLaw.of(None, self.keys.names, self.keys.shape)
-        upper = risk + SURE * math.sqrt(float((1 - chance).sum()))
+        chance = 1 / alike(self.keys, self.household)
+        risk, law = float(chance.sum()), KeyLaw.of(None, self.keys.names, self.keys.shape)
+        upper = risk + SURE * math.sqrt(float((chance * (1 - chance)).sum()))
         return risk, 0.0, upper, information(law, self.cells), 1.0
 
     def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
@@ -53,13 +53,14 @@ class InformedMatches:
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         outermost(law, self.members)  # refuses what is not known
-        many, known = self._many(comparisons(law, n)), knowledges(law, self.cells.counts.size, n)
+        work = effort(strata(self.keys, law, self.household, np.arange(n)))
+        many, known = self._many(comparisons(law, n), work), knowledges(law, work)
         totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
         for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
             targets = self._targets(many, seed + d)
-            people = table(self.keys.take(targets))
+            attacked = strata(self.keys, law, self.household, targets)
             for a, knowledge in enumerate(known):
-                right = link(self.keys, drawn, law, knowledge, targets=targets, people=people).correct
+                right = linked(attacked, drawn, knowledge).correct
                 totals[a, d] = n * right.mean()
                 spreads[a] += float(right.var()) / draws
         best = int(totals.mean(axis=1).argmax())
@@ -77,10 +78,10 @@ class InformedMatches:
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         return informed(self.keys, law, household=self.household).anyone.expected
 
-    def _many(self, each: int) -> int:
+    def _many(self, each: int, work: int) -> int:
         """Return the targets of one draw: all persons, or so many that its comparisons stay within bounds."""
         n = self.keys.records
-        return n if self.cells.counts.size * each <= OF_ONE else min(max(FEWEST_TARGETS, OF_ONE // each), n)
+        return n if work <= OF_ONE else min(max(FEWEST_TARGETS, OF_ONE // each), n)
 
     def _targets(self, many: int, seed: int) -> IntArray:
         """Return the positions of so many persons, at random."""

@@ -131,6 +131,17 @@ class SplitLaw:
             parts.append(Part(1 - share, rest, law))
         return replace(self, parts=tuple(parts), household=numbers, hidden=hidden)
 
+    def among(self, records: IntArray) -> SplitLaw:
+        """Return the law of some records alone, whole households: how often they show a part depends on their sizes."""
+        if self.household is None:
+            return self
+        _, numbers = np.unique(self.household[records], return_inverse=True)
+        share = (int(numbers.max()) + 1) / numbers.size
+        every = share * self.chosen()
+        every[self.hidden] += 1 - share
+        parts = tuple(replace(part, probability=p) for part, p in zip(self.parts, every.tolist(), strict=True))
+        return replace(self, parts=parts, household=numbers)
+
     def chosen(self) -> FloatArray:
         """Return the probability that the member who is shown, or each record, shows each part, shape (T,)."""
         every = np.array([part.probability for part in self.parts])

@@ -19,13 +19,14 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import randomised_response
 from postrand.mechanism.units import Unit, Units
 from postrand.risk import loglinear
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
+from postrand.risk.by_size import strata
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import MissingRule, code_data, key_codes, read_columns
 from postrand.risk.expected import ExpectedMatches
 from postrand.risk.file import HouseholdWarning, household_numbers
 from postrand.risk.household_limits import MEASURES as HOUSEHOLDS
 from postrand.risk.household_limits import HouseholdLimit
-from postrand.risk.informed import knowledges
+from postrand.risk.informed import effort, knowledges
 from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import KeyLaw, Members
 from postrand.risk.weights import checked_weights
@@ -378,9 +379,12 @@ class _Search:
 
     def _has_two(self, mechanism: Mechanism) -> bool:
         """Return whether an informed attacker was tried with two knowledges."""
+        if isinstance(self.matches, ExpectedMatches):
+            return False
         keys = self.matches.keys
         law = KeyLaw.of(mechanism, keys.names, keys.shape)
-        return is_informed(self.measure) and len(knowledges(law, table(keys).counts.size, keys.records)) > 1
+        work = effort(strata(keys, law, self.matches.household, np.arange(keys.records)))
+        return is_informed(self.measure) and len(knowledges(law, work)) > 1
 
     def _undecided(self, level: float) -> list[str]:
         """Return the weaker levels that the draws cannot distinguish from the limit."""

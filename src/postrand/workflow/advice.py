@@ -290,7 +290,7 @@ class _Maker:
         """
         if id(trial) not in self.met:
             return None
-        if figures.risk_leaves_out:
+        if any(figures.leaves_out(limit.measure) for limit in self.needs.of_file):
             return "unknown"
         kept = (limit.meets(values(limit, figures.risks)[1]) for limit in self.needs.of_file)
         return "kept" if all(kept) else "broken"
@@ -342,7 +342,7 @@ class _Maker:
                 yield worth_asked(limit, figures)
                 continue
             before, after = values(limit, figures.risks) if limit.reads_file else (None, _level(limit, figures))
-            why = "; ".join(figures.risk_leaves_out) if limit.reads_file else ""
+            why = "; ".join(figures.leaves_out(limit.measure)) if limit.reads_file else ""
             before, after = (None, None) if why else (before, after)
             why = why or (why_unknown(limit, figures.risks) if after is None else "")
             most = limit.reads_file and is_bound(limit, figures.risks)

@@ -196,7 +196,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
-        if why := keys_not_counted(figures.uncounted) or left_out_briefly(figures.risk_leaves_out):
+        if why := keys_not_counted(figures.uncounted) or left_out_briefly(figures.leaves_out("correct_matches")):
             told.append(f"right links: not known: {why}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))

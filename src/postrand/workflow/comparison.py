@@ -39,7 +39,7 @@ from postrand.report.table_worth import (
 )
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support.measure_names import BY_SIZE, SIZE_UNCOUNTED, keys_alone, several_of
+from postrand.support.measure_names import BY_SIZE, SIZE_KNOWN, keys_alone, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -49,6 +49,7 @@ from postrand.workflow.comparison_risk import (
     attackers,
     before_of,
     following,
+    leaves_out,
     left_out,
     not_counted,
     shared_draws,
@@ -158,6 +159,10 @@ class PlanFigures:
         """Return one measure by its code, such as ``"correct_matches"``; None if there is none."""
         return next((one for one in self.risks if one.code == code), None)
 
+    def leaves_out(self, measure: str) -> tuple[str, ...]:
+        """Return why a measure of risk is not known although it has a figure; () where nothing is left out."""
+        return leaves_out(measure, self.risk_leaves_out)
+
     @property
     def risk_notes(self) -> tuple[str, ...]:
         """What no measure of risk looks at: keys without categories, and household numbers that have another role."""
@@ -203,7 +208,7 @@ class PlanFigures:
         if not (is_known and self.keys):
             return ()
         numbered = any(one.way == "new numbers" for one in self.ways)
-        by_size = [f"{self.words(SIZE_UNCOUNTED)}."] * numbered
+        by_size = [f"{self.words(SIZE_KNOWN)}."] * numbered
         told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
         return (" ".join(told),) if told else ()
 

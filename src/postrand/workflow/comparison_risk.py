@@ -54,6 +54,7 @@ def recoded_columns(codebook: Codebook) -> tuple[str, ...]:
 EXACT_VALUES = "who knows exact values may find records"
 GOES_WITH = "what stands there goes with"
 ALL_BUT_TELLS = "it all but tells"
+BUT_INFORMED = "all measures but those of the informed attacker"
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -96,14 +97,14 @@ def not_counted(risks: Sequence[RiskFigure], names: Sequence[str]) -> tuple[Risk
 def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
 
-    So can the sizes of households, which their numbers show.
+    So can the sizes of households, which their numbers show; these count for the informed attacker.
     Who knows the keys of a person then knows the column too, and links by both: a stratum made of branch and size.
     """
     pairs = [(pair.clear, pair.perturbed) for pair in told.pairs if pair.is_certain]
     pairs += [(name, key) for one in told.found if one.code == "linked" for name in one.variables for key in one.about]
     number = "" if told.sizes is None else told.sizes.name
     by_size = [key for name, key in pairs if key in keys and name == OF_SIZE]
-    of_size = f"the risk leaves out how many records a household has, which {number} shows: {ALL_BUT_TELLS} "
+    of_size = f"{BUT_INFORMED} leave out how many records a household has, which {number} shows: {ALL_BUT_TELLS} "
     said = (told.words(f"{of_size}{', '.join(by_size)}"),) if by_size else ()
     held = [(name, key) for name, key in pairs if key in keys and name not in (*keys, number, OF_SIZE)]
     if not held:
@@ -111,6 +112,21 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))
     known = f"{GOES_WITH} {about}, so that who knows these tells records apart by it too"
     return (f"the risk leaves out {names}, released unperturbed: {known}", *said)
+
+
+def leaves_out(measure: str, sentences: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the sentences on what the risk leaves out that are true of a measure.
+
+    The informed attacker is taken to know how many records a household has.
+
+    >>> leaves_out("individual_risk", [f"{BUT_INFORMED} leave out the size", "the risk leaves out pay"])
+    ('the risk leaves out pay',)
+    """
+    is_informed = measure.startswith(_INFORMED)
+    return tuple(text for text in sentences if not (is_informed and text.startswith(BUT_INFORMED)))
+
+
+_INFORMED = ("correct_matches", "individual_risk", "household_risk", "joint_household_risk")
 
 
 def left_out_briefly(sentences: Sequence[str]) -> str:

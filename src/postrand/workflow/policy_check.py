@@ -224,7 +224,7 @@ def _is_above(rule: Rule, figures: PlanFigures) -> bool:
     """Whether more households than a rule allows are above its limit; not where that is not known."""
     found = figures.risk(rule.measure)
     share = None if found is None else certain_share(found, rule.limit, rule.share)
-    return share is not None and share > rule.share and not figures.risk_leaves_out
+    return share is not None and share > rule.share and not figures.leaves_out(rule.measure)
 
 
 def _not_ruled(ruled: Collection[str], figures: PlanFigures, apart: str = "") -> str:
@@ -266,7 +266,7 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     if rule.measure in UNITS:
         return _unit_level(rule, limit, figures)
     found = _measured(rule.measure, figures)
-    if found is None or found.after is None or figures.risk_leaves_out:
+    if found is None or found.after is None or figures.leaves_out(rule.measure):
         return _not_known(rule, limit, found, figures)
     decides = certain(found, rule.limit)
     if decides is None:
@@ -323,7 +323,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
     word = "of the records below the limit" if below else ABOVE
-    if found is None or held is None or held[2] is None or figures.risk_leaves_out:
+    if found is None or held is None or held[2] is None or figures.leaves_out(rule.measure):
         before = "not known" if held is None else f"{outward_percent(held[1])} {word}"
         return _not_known(rule, limit, found, figures, before)
     sides = [f"{beside_limit(100 * share, 100 * rule.share)}% {word}" for share in held[1:] if share is not None]
@@ -418,12 +418,12 @@ def _not_known(
         return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
     reason, _, step = ("" if found is None else found.why).rstrip(".").partition(". Next: ")
     why = f"it is not known: {reason}" if reason else "it is not known"
-    if figures.risk_leaves_out:
-        why = f"it is not known: {'; '.join(figures.risk_leaves_out)}"
+    if figures.leaves_out(rule.measure):
+        why = f"it is not known: {'; '.join(figures.leaves_out(rule.measure))}"
     if before is None:
         before = "not known" if found is None else _value(rule, found.before)
-    before = "not known" if figures.risk_leaves_out else before
-    return Verdict(name, limit, before, "not known", False, why, "" if figures.risk_leaves_out else step)
+    before = "not known" if figures.leaves_out(rule.measure) else before
+    return Verdict(name, limit, before, "not known", False, why, "" if figures.leaves_out(rule.measure) else step)
 
 
 def _bound(rule: Rule) -> str:
