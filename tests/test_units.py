@@ -594,7 +594,7 @@ def test_a_level_is_found_where_no_key_is_the_household_s_and_is_that_of_the_pla
     """Keys are drawn for each record, so the search is about them alone."""
     role = ('name = "region"\nrole = "key"', 'name = "region"\nrole = "sensitive"')
     section = PLAN[PLAN.index("[unit]") : PLAN.index("[[blocks]]")]
-    table, limit = survey(12), "household_risk <= 0.2"
+    table, limit = survey(12, size=3), "household_risk <= 0.15"
     own = [weak(name, 2.0) for name in ("region", "tenure", "sex")]
     found = tune_plan(planned(tmp_path / "w", role, *own, table=table), limit, tolerance=0.5)
     plain = tune_plan(planned(tmp_path / "v", role, *own, (section, ""), table=table), limit, tolerance=0.5)

@@ -84,11 +84,10 @@ KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of figures of risk must know where other columns are released too."""
 
 
-SIZE_KNOWN = (
-    "Household numbers show the size of a household: the informed attacker is taken to know it, and other figures "
-    "count it only where a key says it"
-)
-"""What household numbers tell of a person, beside the keys: whatever role a column has that says the same."""
+SIZE_KNOWN = "Household numbers show the size of a household: the informed attacker alone is taken to know it"
+"""What household numbers tell of a person, beside the keys: whatever role a column has that says the same.
+
+Other attackers know it where a key says it."""
 
 
 def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tuple[str, ...]:
