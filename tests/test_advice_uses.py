@@ -275,6 +275,7 @@ def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_pa
         "sex": sex,
         "area": pa.array(area),
         "wage": pa.array(wage, from_pandas=True),
+        "asked": np.where(age == "0-14", "no", rng.choice(["once", "twice"], n)),
     }
     pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
     book = Codebook(
@@ -284,6 +285,7 @@ def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_pa
             Variable("sex", "key", ("F", "M"), missing="category"),  # which none is: estimate leaves it out
             Variable("area", "key", ("town", "isle")),
             Variable("wage", "other", type="double", missing="keep"),
+            Variable("asked", "key", ("no", "once", "twice")),
         )
     )
     source = open_records(tmp_path / "s.parquet", book)
@@ -299,6 +301,13 @@ def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_pa
     )
     assert unfit(source, book, Model(("wage", "area")), is_perturbed=False) == ""
     assert unfit(source, book, Model(("wage", "sex")), is_perturbed=True) == ""
+    same = (
+        "asked = no and age = 0-14 are all but the same records: no epsilon tells the effects of the two variables "
+        "apart, so leave one out, or merge one of these categories with another"
+    )
+    assert unfit(source, book, Model(("pay", "asked", "age")), is_perturbed=True) == same
+    assert unfit(source, book, Model(("pay", "asked", "sex")), is_perturbed=True) == ""
+    assert needs_from(None, ["epsilon <= 4"], ["wage ~ sex + age"]).models == (Model(("wage", "sex", "age")),)
     needs = needs_from("informed", ["epsilon <= 4"], ["model wage ~ sex + age"])
     found = advise(tmp_path / "s.parquet", book, needs, tmp_path / "out")
     for one in found.plans:

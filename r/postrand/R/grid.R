@@ -95,11 +95,12 @@ is_measured <- function(release, name) {
   !anyNA(numbers) && all(written == v$categories) && (v$ordered && v$size > 2 || !labels_name(v))
 }
 
-# Which texts a formula takes as amounts, and could take otherwise.
+# Which texts, and which codes that have labels, a formula takes as amounts, and could take otherwise.
 amount_notes <- function(formula, release) {
   told <- lapply(amounts_of(formula), function(name) {
     v <- release$variables[[name]]
-    if (v$kind != "text" || v$size < 3 || !is_measured(release, name)) return(character())
+    doubtful <- v$size > 2 && (v$kind == "text" || labels_name(v))
+    if (!doubtful || !is_measured(release, name)) return(character())
     paste0(name, " enters as a number; factor(", name, ") compares its categories.")
   })
   unlist(told) %or% character()

@@ -159,10 +159,12 @@ def reference_notes(formula: str, book: Codebook | None, names: Iterable[str]) -
 
 
 def amount_notes(formula: str, book: Codebook | None) -> tuple[str, ...]:
-    """Return a sentence for each variable of a text file whose texts a formula takes as amounts."""
+    """Return a sentence for each variable that a formula takes as an amount, of texts, or of codes that have labels."""
     held = [book[name] for name in amounts_of(formula) if book is not None and name in book]
-    texts = [v for v in held if v.size > 2 and isinstance(v.categories[0], str) and is_measured(v)]
-    return tuple(f"{v.name} enters as a number; C({v.name}) compares its categories." for v in texts)
+    doubtful = [v for v in held if v.size > 2 and (isinstance(v.categories[0], str) or labels_name(v))]
+    return tuple(
+        f"{v.name} enters as a number; C({v.name}) compares its categories." for v in doubtful if is_measured(v)
+    )
 
 
 def levels_told(formula: str, levels: Mapping[str, Iterable[Any]]) -> str:

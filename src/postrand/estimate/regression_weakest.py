@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from postrand.estimate.families import Logistic, Multinomial
 from postrand.estimate.regression_data import Data, codes_of
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_grid import fits
-from postrand.estimate.regression_moments import Records, records_of
+from postrand.estimate.regression_moments import Factor, Records, records_of
 from postrand.estimate.regression_terms import answered, answers_first, has_contrast, is_measured, unanswered
 from postrand.support.showing import few
 
@@ -77,22 +77,58 @@ def absent_covariates(data: Data) -> tuple[str, ...]:
     )
 
 
-def _weights(data: Data, records: Records) -> Iterator[tuple[str, int, Array]]:
-    """Yield each category by its variable and code, with its weight in every case, (N,)."""
-    amounts, answering = amounts_of(data.formula), records.answering()
+@dataclass(frozen=True, slots=True, eq=False)
+class Category:
+    """Hold a category of a covariate: which of a factor's true cells have it, (X,), or of which cases it is, (N,)."""
+
+    name: str
+    code: int
+    factor: Factor | None
+    held: Array
+
+    def weights(self, answering: Array) -> Array:
+        """Return the corrected weight of each case in it, as one that answers the response, (N,)."""
+        return self._weights(self.held, answering)
+
+    def together(self, other: Category, answering: Array) -> Array:
+        """Return the corrected weight of each case in both categories, (N,); draws of two factors are independent."""
+        if self.factor is other.factor:
+            return self._weights(self.held * other.held, answering)
+        one = np.ones(1)
+        found = np.asarray(self._weights(self.held, one) * other._weights(other.held, one))
+        return found if self.is_answering or other.is_answering else np.asarray(found * answering)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether the response is on the factor, whose weights then answer it."""
+        return self.factor is not None and self.factor.response is not None
+
+    def _weights(self, held: Array, answering: Array) -> Array:
+        if self.factor is None:
+            return np.asarray(held * answering)
+        found = self.factor.weights[:, held.astype(bool)].sum(axis=1)[self.factor.cells]
+        return found if self.is_answering else np.asarray(found * answering)
+
+
+def categories(data: Data, records: Records) -> Iterator[Category]:
+    """Yield each category of a covariate that counts."""
+    amounts = amounts_of(data.formula)
     asked = [n for n in data.names if data.book is not None and n in data.book and n != data.response]
     for name in (n for n in asked if data.book is not None and not (n in amounts and is_measured(data.book[n]))):
         if name not in data.latent:
             codes = codes_of(data, name)[records.first]
-            yield from ((name, int(code), (codes == code) * answering) for code in np.unique(codes))
+            yield from (Category(name, int(code), None, (codes == code).astype(float)) for code in np.unique(codes))
             continue
         factor = next(f for f in records.factors if name in f.names)
         own = factor.codes[:, factor.names.index(name)]
-        one = answering if factor.response is None else np.ones(len(answering))
         counted = np.setdiff1d(own, data.absent.get(name, ()))
-        yield from (
-            (name, int(code), factor.weights[:, own == code].sum(axis=1)[factor.cells] * one) for code in counted
-        )
+        yield from (Category(name, int(code), factor, (own == code).astype(float)) for code in counted)
+
+
+def _weights(data: Data, records: Records) -> Iterator[tuple[str, int, Array]]:
+    """Yield each category by its variable and code, with its weight in every case, (N,)."""
+    answering = records.answering()
+    yield from ((one.name, one.code, one.weights(answering)) for one in categories(data, records))
     if isinstance(records.family, Logistic | Multinomial) and data.book is not None and data.response in data.book:
         parts = [records.outcomes((), part)[:, 0] for part in records.parts(1)]
         shares = np.concatenate(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ from postrand.estimate.regression_data import (
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
+from postrand.estimate.regression_repeats import in_words, repeats
 from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_terms import absent_notes, amount_notes, reference_notes
 from postrand.estimate.regression_weakest import absent_covariates, without_absent
@@ -144,7 +146,7 @@ def regression(
     data = without_absent(data)
     fit = _solved(data) if data.sample is None else surveyed_fit(data, data.sample)
     solved = fit.solved
-    return Regression(
+    found = Regression(
         formula=formula,
         family=data.family,
         names=tuple(f"{prefix}{term}" for prefix in prefixes(data, solved.records.family) for term in fit.terms),
@@ -163,6 +165,8 @@ def regression(
         used=data.used,
         unanswered=data.unanswered,
     )
+    repeated = in_words(repeats(data, solved.records)) if any(found.silent) else ""
+    return replace(found, notes=(f"{repeated}.", *found.notes)) if repeated else found
 
 
 def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:

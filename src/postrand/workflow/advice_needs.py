@@ -52,7 +52,7 @@ UNITS = ("largest_household", "person", "most_records")
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
-_MODEL = re.compile(r"\s*models?\s+([^~]+~[^~]+)")
+_MODEL = re.compile(r"\s*(?:models?\s+)?([^~]+~[^~]+)")
 _TERMS = re.compile(r"[~+*:]")
 _CATEGORIES = re.compile(r"C\(([^()]+)\)")
 _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
