@@ -659,8 +659,8 @@ def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     told = "the risk leaves out educ, released unperturbed: what stands there goes with age, so that who knows"
     found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="correct_matches", at_most=20)
     assert found.step == (
-        "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': no "
-        "epsilon changes this"
+        "perturb these columns too ('postrand advise --perturb-also', or [[blocks]] or [split] of the plan), or give "
+        "them the role 'drop': no epsilon changes this"
     )
     (told,) = keys_left_out(Codebook((Variable("born", "key", type="int64"),)))
     found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="household_risk", at_most=0.2)

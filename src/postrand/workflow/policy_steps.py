@@ -39,8 +39,8 @@ OF_MEMBERS = "a split that one random member of each household shows"
 A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
 _NO_EPSILON = "no epsilon changes this"
 COUNTED = {
-    GOES_WITH: "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': "
-    f"{_NO_EPSILON}",
+    GOES_WITH: "perturb these columns too ('postrand advise --perturb-also', or [[blocks]] or [split] of the plan), or "
+    f"give them the role 'drop': {_NO_EPSILON}",
     ALL_BUT_TELLS: "release these keys as in the file, outside [split] and [[blocks]], where figures of risk count "
     f"them as known, or release no household numbers (role 'drop'): {_NO_EPSILON}",
     EXACT_VALUES: "group the values of these keys with [[recodes]], give them the role 'drop', or take the role 'key' "
