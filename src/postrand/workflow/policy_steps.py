@@ -13,6 +13,7 @@ from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import ALL_BUT_TELLS, EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
 from postrand.workflow.doubted import DOUBTED
+from postrand.workflow.near_misses import ALLOWS
 from postrand.workflow.ruled_tables import NOT_RELEASED
 
 NAMES = {
@@ -67,7 +68,8 @@ def next_step(rule: Rule, figures: PlanFigures, *, name: str, why: str, is_met: 
     }
     found = [step for words, step in steps.items() if words.removeprefix("not known: ") in why]
     if not found and not is_met:
-        found = list(_changes(name, why, rule, figures))
+        near = [step for words, step in ALLOWS.items() if why.startswith(words)]
+        found = [*near, *_changes(name, why, rule, figures)]
     if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not is_met:
         found = [A_NUMBER, *found]
     return "; ".join(dict.fromkeys(found))
