@@ -655,6 +655,23 @@ def test_rules_on_households_that_are_met_say_who_finds_more(figures):
     assert said.endswith(f"on the second page); and {checked.apart}.")
 
 
+@pytest.mark.parametrize(
+    ("unit", "first", "has_split"),
+    [("household", "draw these variables for each member", True), ("person", "draw", False)],
+)
+def test_the_next_step_on_worth_of_shared_draws_says_what_makes_it_known(figures, unit, first, has_split):
+    shared = [dataclasses.replace(one, effective_records=None, why=SHARED[unit]) for one in figures.two_way]
+    plan = dataclasses.replace(figures, two_way=tuple(shared))
+    found = verdict(plan, measure="effective_records", at_least=50, tables="two-way")
+    assert not found.is_met
+    assert found.step.startswith(first)
+    assert f"take them out of {unit}_variables" in found.step
+    assert ("a split that one random member of each household shows ([split] unit = 'household'" in found.step) == (
+        has_split
+    )
+    assert found.step.endswith("; or leave these tables out of the rule: list its tables, or set share_below")
+
+
 def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(figures):
     """4 of 10,000 persons in ten releases together are 0.4 of 1,000 in a release; 3 of 1,000 are more than one."""
     figures = dataclasses.replace(figures, records=1000)
@@ -669,8 +686,8 @@ def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(fi
     page = checked(0.0004)
     (found,) = page.verdicts
     assert found.why == (
-        "missed by less than one record, on average over the simulated releases: a release has none or some of them, by "
-        "chance"
+        "missed by less than one record, on average over the simulated releases: a release has none or some of them, "
+        "by chance"
     )
     assert found.step == (
         "a slightly larger share_above (of 'k': share_below), which allows it; a smaller epsilon, coarser keys, or "
