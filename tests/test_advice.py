@@ -33,7 +33,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_bands import banded
 from postrand.workflow.advice_choice import designed, frontier
 from postrand.workflow.advice_needs import MEANINGS, WORTH, Needs, needs_from
-from postrand.workflow.advice_refusals import require_possible
+from postrand.workflow.advice_refusals import require_possible, unperturbable
 from postrand.workflow.advice_text import _all_known
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.epsilon import BOUND
@@ -470,6 +470,62 @@ def test_against_anyone_sensitive_variables_are_perturbed_and_figures_count_the_
     told = " ".join(CliRunner().invoke(main, ["advise", "--help"]).output.split())
     assert "With anyone, sensitive and other variables are perturbed too; figures of risk still count the keys" in told
     assert "Sensitive variables: the role alone does not perturb them." in told
+
+
+def test_named_columns_are_perturbed_besides_the_keys_and_no_others(tmp_path):
+    done = advise(tmp_path, "--perturb-also", "work", "--other", "job", keys=("sex", "area"), sizes={**SIZES, "job": 2})
+    assert done.exit_code == 0, done.output
+    assert "  perturb   work too, which figures of risk do not count as known" in done.output.splitlines()
+    assert "the attackers know sex, area, and nothing of work, job." in done.output
+    for plan in map(load_plan, plans(tmp_path)):
+        assert set(plan.perturbed) == {"sex", "area", "work"}
+        assert [plan.codebook[name].role for name in ("work", "job")] == ["sensitive", "other"]
+
+
+def test_a_draft_perturbs_named_columns_too_and_says_how_to_go_on(tmp_path):
+    """Two keys and one more column, 1 for each: together 3."""
+    file = write(tmp_path / "s.parquet", records=300)
+    typed = ["init", str(file), "--keys", "sex,area", "--perturb-also", "work", "--drop", "pay", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, typed)
+    assert done.exit_code == 0, done.output
+    assert "Assumed: epsilon = 3 for a record" in done.output
+    assert f"postrand advise {file} --codebook {tmp_path / 'codebook.toml'} --perturb-also work" in done.output
+    drafted = load_plan(tmp_path / "plan.toml")
+    assert set(drafted.perturbed) == {"sex", "area", "work"}
+    assert drafted.codebook["work"].role == "sensitive"
+    done = CliRunner().invoke(main, [*typed[:-1], str(tmp_path / "more"), "--limit", "epsilon <= 2"])
+    assert done.exit_code == 0, done.output
+    assert all(
+        set(load_plan(path).perturbed) == {"sex", "area", "work"} for path in (tmp_path / "more/advice").glob("plan-*")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--perturb-also", "wrok"), "no column 'wrok' (did you mean 'work'?)"),
+        (("--perturb-also", "pay"), "'pay' has no two categories to exchange. Next: put a number into bands"),
+        (
+            ("--perturb-also", "work", "--drop", "work"),
+            "'work' has a role whose columns are not perturbed; got drop",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["init", "advise"])
+def test_a_column_that_cannot_be_perturbed_too_is_refused(tmp_path, command, options, told):
+    file = write(tmp_path / "s.parquet", records=100)
+    typed = [command, str(file), "--keys", "sex,area", *options, "--out", str(tmp_path / "new")]
+    done = CliRunner().invoke(main, typed)
+    assert done.exit_code == 2
+    assert told in done.output.replace("--perturb-also: ", "")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_column_of_the_survey_design_is_not_perturbed_too():
+    held = {"area": ("other", True), "sex": ("key", True)}
+    (told,) = unperturbable(["area"], held, ["area"])
+    assert told.startswith("--perturb-also: 'area' is of the survey design, which is released as in the file. Next: ")
+    assert list(unperturbable(["area", "sex"], held)) == []
 
 
 def test_numbers_that_single_out_persons_move_in_rank(place):

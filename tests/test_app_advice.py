@@ -77,6 +77,15 @@ def test_what_cannot_be_asked_is_refused(key: str, text: str, words: str, decisi
     assert "Recommend plans" in str(advice_views.form(asked))
 
 
+def test_what_is_perturbed_besides_the_keys_stays_perturbed(decisions: Decisions, tmp_path: Path) -> None:
+    asked = act(act(decisions, "role", "1", "sensitive"), "role", "2", "sensitive")
+    assert "too, as you decided" not in str(advice_views.form(asked))
+    asked = act(asked, "perturb", "1", "true")
+    assert "Recommended plans perturb area too, as you decided." in str(advice_views.form(asked))
+    found = advising.advised(asked, tmp_path)
+    assert all({*plan.trial.plan.perturbed} == {"sex", "area"} for plan in found.plans)
+
+
 def test_roles_come_first(decisions: Decisions, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no role"):
         advising.advised(act(decisions, "role", "1", ""), tmp_path)

@@ -154,9 +154,7 @@ def test_the_branch_of_a_firm_is_refused_beside_it_in_any_order(tmp_path, shuffl
     plan = start(tmp_path / "s.parquet", tmp_path / "work", {"key": ["sex", "branch"], "other": ["firm"]}, way="blocks")
     found = pr.findings(pr.load_plan(plan.plan))
     assert "settle true values of perturbed ones, which no epsilon prevents: branch (by firm)" in found.refusal
-    assert (
-        "perturb them too (in [[blocks]] or [split]; 'postrand advise --attacker anyone' does so), or" in found.refusal
-    )
+    assert "perturb them too (in [[blocks]] or [split]; 'postrand advise --perturb-also' does so), or" in found.refusal
 
 
 def test_household_incomes_are_said_to_reveal_nothing_of_weights(tmp_path):

@@ -22,6 +22,7 @@ from postrand.risk.informed import LEVELS
 from postrand.support.unit_wordings import of_persons
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_policy import unmet_in_words
 from postrand.workflow.advice_text import at_a_glance
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED, keys_left_out
@@ -654,13 +655,90 @@ def test_rules_on_households_that_are_met_say_who_finds_more(figures):
     assert said.endswith(f"on the second page); and {checked.apart}.")
 
 
+@pytest.mark.parametrize(
+    ("unit", "first", "has_split"),
+    [("household", "draw these variables for each member", True), ("person", "draw", False)],
+)
+def test_the_next_step_on_worth_of_shared_draws_says_what_makes_it_known(figures, unit, first, has_split):
+    shared = [dataclasses.replace(one, effective_records=None, why=SHARED[unit]) for one in figures.two_way]
+    plan = dataclasses.replace(figures, two_way=tuple(shared))
+    found = verdict(plan, measure="effective_records", at_least=50, tables="two-way")
+    assert not found.is_met
+    assert found.step.startswith(first)
+    assert f"take them out of {unit}_variables" in found.step
+    assert ("a split that one random member of each household shows ([split] unit = 'household'" in found.step) == (
+        has_split
+    )
+    assert found.step.endswith("; or leave these tables out of the rule: list its tables, or set share_below")
+
+
+def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(figures):
+    """4 of 10,000 persons in ten releases together are 0.4 of 1,000 in a release; 3 of 1,000 are more than one."""
+    figures = dataclasses.replace(figures, records=1000)
+    risk = figures.risk("individual_risk")
+
+    def checked(after, share=0.0):
+        made = dataclasses.replace(risk, shares=((0.2, 0.5, after),))
+        plan = dataclasses.replace(figures, risks=(made,))
+        rules = [{"measure": "individual_risk", "at_most": 0.2, **({"share_above": share} if share else {})}]
+        return check_policy(plan, policy_from_dict({"rules": rules}))
+
+    page = checked(0.0004)
+    (found,) = page.verdicts
+    assert found.why == (
+        "missed by less than one record, on average over the simulated releases: a release has none or some of them, "
+        "by chance"
+    )
+    assert found.step == (
+        "a slightly larger share_above (of 'k': share_below), which allows it; a smaller epsilon, coarser keys, or "
+        "fewer keys released"
+    )
+    assert not page.is_met
+    assert f"FAIL: {found.why}. Next: {found.step}" in str(page)
+    assert page.to_dict()["rules"][0]["why"] == found.why
+    (told,) = unmet_in_words(page)
+    assert told.startswith(
+        "Risk of a person, informed attacker: has 0.04% above the limit; limit: at most 20% for all; "
+    )
+    (message,) = page.problems()
+    assert "record" not in message
+    assert [one.why for one in checked(0.003).verdicts] == [""]
+    assert checked(0.0104, 0.01).verdicts[0].why.startswith("missed by less than one record, ")
+    assert [one.why for one in checked(0.0114, 0.01).verdicts] == [""]
+    assert [one.why for one in checked(0.002, 0.0015).verdicts] == [""]  # two persons in each release
+
+
+def test_a_household_rule_that_is_nearly_met_speaks_of_households(figures):
+    """0.0008 of 500 households are 0.4 of one."""
+    risk = dataclasses.replace(figures.risk("household_risk"), shares=((0.2, 0.5, 0.0008),), households=500)
+    plan = dataclasses.replace(figures, risks=(risk,))
+    found = verdict(plan, measure="household_risk", at_most=0.2)
+    assert (found.is_met, found.why.startswith("missed by less than one household, on average")) == (False, True)
+
+
+def test_a_mean_that_misses_its_limit_by_the_error_of_the_simulation_says_so(figures):
+    """The standard error is 2 of 100 persons, found with probability 0.2 in 400 links; twice that is 4."""
+    risk = dataclasses.replace(figures.risk("correct_matches"), after=20.0, error=2.0)
+    plan = dataclasses.replace(figures, records=100, risks=(risk,))
+    near = verdict(plan, measure="correct_matches", at_most=17)
+    assert (near.is_met, near.why.startswith("missed by less than the error of the simulated releases")) == (
+        False,
+        True,
+    )
+    assert near.step.startswith("a slightly larger limit; a smaller epsilon")
+    assert verdict(plan, measure="correct_matches", at_most=15).why == ""
+    assert verdict(plan, measure="correct_matches_share", at_most=0.17).why == near.why
+    assert verdict(plan, measure="correct_matches_share", at_most=0.15).why == ""
+    assert verdict(plan, measure="correct_matches", at_most=21).why == ""
+
+
 def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     """A risk that leaves released columns out is not known at any epsilon, and a household's size shows at any."""
     told = "the risk leaves out educ, released unperturbed: what stands there goes with age, so that who knows"
     found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="correct_matches", at_most=20)
     assert found.step == (
-        "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': no "
-        "epsilon changes this"
+        "perturb these columns too ('postrand advise --perturb-also', or [[blocks]] or [split] of the plan), or give "
+        "them the role 'drop': no epsilon changes this"
     )
     (told,) = keys_left_out(Codebook((Variable("born", "key", type="int64"),)))
     found = verdict(dataclasses.replace(figures, risk_leaves_out=(told,)), measure="household_risk", at_most=0.2)

@@ -14,6 +14,7 @@ from postrand.app.decisions import Decisions
 from postrand.app.notes import without_options
 from postrand.app.widgets import busy, button, control, cut, labelled, scroll, select
 from postrand.report.table_worth import LITTLE, mean_cell, of_little_use
+from postrand.support.showing import few
 from postrand.support.worth_basis import MEAN
 from postrand.workflow.advice import Advice
 from postrand.workflow.advice_choice import LEFT_OUT
@@ -37,6 +38,7 @@ def form(decisions: Decisions) -> Tag:
     """Return the questions of the recommender, each with its usual answer."""
     held = advising.typed(decisions)
     names = [decisions.names[j] for j in decisions.perturbed]
+    also = [cut(name) for name in advising.also_perturbed(decisions)]
     tables = [("", "–"), *((name, cut(name)) for name in names)]
     attacker = EARLIER.get(held.get("attacker", ""), held.get("attacker", "register"))
     attackers = [(name, _SHORT.get(name, name)) for name in ATTACKERS]
@@ -58,6 +60,7 @@ def form(decisions: Decisions) -> Tag:
     return tags.details(
         tags.summary("Recommend plans"),
         tags.p("Two to four complete plans for what you ask. Taking one makes it your decisions.", class_="soft"),
+        tags.p(f"Recommended plans perturb {few(also)} too, as you decided.", class_="soft") if also else None,
         labelled(
             "Who might attack",
             select("typed", f"{PREFIX}attacker", attacker, attackers, ""),

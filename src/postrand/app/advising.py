@@ -61,6 +61,11 @@ def needs_of(texts: Mapping[str, str], policy: Policy | None = None) -> Needs:
     return dataclasses.replace(found, precisions=(Precision(points, table),))
 
 
+def also_perturbed(decisions: Decisions) -> tuple[str, ...]:
+    """Return the columns that are no keys, and that the person has decided to perturb: recommended plans do so too."""
+    return tuple(decisions.names[j] for j in decisions.perturbed if decisions.roles[j] != "key")
+
+
 def advised(decisions: Decisions, folder: Path) -> Advice:
     """Return two to four complete plans for what the form asks; they are written into the private ``folder``.
 
@@ -75,6 +80,7 @@ def advised(decisions: Decisions, folder: Path) -> Advice:
     book = documents.codebook_of(decisions)
     section = decisions.kept.get("policy")
     needs = needs_of(typed(decisions), policy_of(section, folder, "the opened plan [policy]", columns_of(book)))
+    needs = dataclasses.replace(needs, perturb_also=also_perturbed(decisions))
     for old in folder.glob(".advice-*"):
         shutil.rmtree(old, ignore_errors=True)
     out = folder / f".advice-{secrets.token_hex(4)}"

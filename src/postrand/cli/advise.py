@@ -35,6 +35,12 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "variables are perturbed too; figures of risk still count the keys alone as known. Default: register.",
         ),
         click.option(
+            "--perturb-also",
+            metavar="A,B",
+            help="Columns to perturb besides the keys: what is sensitive, or tells keys. Figures of risk do not count "
+            "them as known. One that no other option names has the role sensitive.",
+        ),
+        click.option(
             "--limit",
             "limits",
             multiple=True,
@@ -64,6 +70,20 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def with_perturbed(
+    given: Mapping[str, tuple[str, ...]], perturb_also: str | None
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the roles, with 'sensitive' for columns that only ``--perturb-also`` names, and all that it names.
+
+    >>> with_perturbed({"key": ("sex",), "other": ("job",)}, "job,health")
+    ({'key': ('sex',), 'other': ('job',), 'sensitive': ('health',)}, ('job', 'health'))
+    """
+    also = tuple(names(perturb_also)) if perturb_also else ()
+    known = {name for listed in given.values() for name in listed}
+    new = tuple(name for name in also if name not in known)
+    return {**given, **({"sensitive": (*given.get("sensitive", ()), *new)} if new else {})}, also
 
 
 def unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,6 +156,7 @@ def advise(
     household_variables: str | None,
     person: str | None,
     most_records: int | None,
+    perturb_also: str | None,
     every: bool,
     out: Path,
     reading: Any,
@@ -168,12 +189,13 @@ def advise(
     if codebook is not None and given:
         fix = "set the roles in the codebook, or leave --codebook out"
         raise UsageError(sentence("the codebook already has the roles", got=", ".join(given), fix=fix))
+    given, also = with_perturbed(given, perturb_also)
     place, book, told = codebook_for(file, codebook, given, reading)
     ruled = None if policy is None else load_policy(policy, columns_of(book))
     needs = asked_for(attacker, limits, uses, precisions, look=look, policy=ruled) or needs_from(look=look)
     shared = names(household_variables) if household_variables else ()
     needs = replace(needs, largest_household=largest_household or 0, household_variables=tuple(shared))
-    needs = replace(needs, person=person or "", most_records=most_records or 0)
+    needs = replace(needs, person=person or "", most_records=most_records or 0, perturb_also=also)
     chosen = None if codebook is not None else {name for listed in given.values() for name in listed}
     found = advised(place, book, needs, out, fraction=fraction, named=chosen)
     text = "\n".join([*told, found.text(every=every)])
@@ -231,7 +253,8 @@ def advice_lines(
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
     protected = {name: getattr(units, name) for name in UNITS}
-    again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in protected.items() if v}})
+    asked_of = {**protected, "perturb_also": ",".join(units.perturb_also)}
+    again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in asked_of.items() if v}})
     if needs is None:
         several = " (k records of a person or household together: at most k times as much)" * any(protected.values())
         assumed = f"epsilon = {made.epsilon:g} for a record{several}, the register attacker, tables"
@@ -243,7 +266,7 @@ def advice_lines(
     from postrand.plan.infer import load_codebook
     from postrand.workflow.advice import advise as advised
 
-    needs = replace(needs, **protected)
+    needs = replace(needs, **protected, perturb_also=units.perturb_also)
     place = File(source, made.settings) if isinstance(source, Path) else source
     try:
         found = advised(place, load_codebook(made.codebook), needs, out / "advice")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import click
 
 from postrand.cli import columns as columns
-from postrand.cli.advise import advice_lines, asked_for, needs_options, unit_options, weight_asked
+from postrand.cli.advise import advice_lines, asked_for, needs_options, unit_options, weight_asked, with_perturbed
 from postrand.cli.frame import (
     FILE,
     FOLDER,
@@ -104,6 +104,7 @@ def init(
     largest_household: int | None,
     person: str | None,
     most_records: int | None,
+    perturb_also: str | None,
     **roles: str | None,
 ) -> Result:
     """Write a codebook and a plan for FILE or a database table.
@@ -130,7 +131,9 @@ def init(
     from postrand.workflow.advice_refusals import require_bounded
 
     given = {role: names(value) for role, value in {"key": keys, **roles}.items() if value}
+    given, also = with_perturbed(given, perturb_also)
     units = Needs(largest_household=largest_household or 0, person=person or "", most_records=most_records or 0)
+    units = replace(units, perturb_also=also)
     source = records_of(file, uri, table, query, password_from)
     needs = asked_for(attacker, limits, uses, precisions)
     total = None

@@ -19,7 +19,7 @@ PUBLISHED_FIX = (
     "set role = 'drop', or put them into groups ([[recodes]]) whose names point to nobody; if they do not, state"
 )
 """What a plan is refused for, and what to do about values that are published, before the option that lists them."""
-PERTURB_TOO = "perturb them too (in [[blocks]] or [split]; 'postrand advise --attacker anyone' does so)"
+PERTURB_TOO = "perturb them too (in [[blocks]] or [split]; 'postrand advise --perturb-also' does so)"
 """How unperturbed columns that give away perturbed ones, and that others do not know, are protected."""
 KEYS = "keys without categories are released unperturbed, and no figure of risk has them"
 KEYS_FIX = "put each into bands ([[recodes]]) and perturb it, give it the role 'drop' or a rank law, or name it in"

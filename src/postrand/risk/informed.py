@@ -52,6 +52,15 @@ class Matches:
         return self.persons * self.rate
 
     @property
+    def error(self) -> float:
+        """The standard error of ``expected`` over the simulated links, taken as independent; 0 where it is exact.
+
+        >>> Matches(100, 0.2, 0.2, links=400).error, Matches(100, 0.2, 0.2).error
+        (2.0, 0.0)
+        """
+        return self.persons * math.sqrt(max(self.rate * (1 - self.rate), 0.0) / self.links) if self.links else 0.0
+
+    @property
     def per_thousand(self) -> float:
         """The expected number of correct matches among 1,000 targets."""
         return 1000 * self.rate

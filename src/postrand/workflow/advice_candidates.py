@@ -165,7 +165,8 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
             yield split_release(subject)
             yield from ruled_splits(subject)
         bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
-        if subject.needs.look and not bounded and subject.needs.attacker != "anyone" and whole <= MAX_POINTED:
+        of_keys = subject.needs.attacker != "anyone" and not subject.needs.perturb_also
+        if subject.needs.look and not bounded and of_keys and whole <= MAX_POINTED:
             yield _recognition(subject)
 
 

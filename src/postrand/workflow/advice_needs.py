@@ -129,7 +129,7 @@ class Needs:
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
-    ``limits``. ``models`` are regressions that are named.
+    ``limits``. ``models`` are regressions that are named. ``perturb_also`` are columns to perturb besides the keys.
     """
 
     attacker: Attacker = "register"
@@ -144,6 +144,7 @@ class Needs:
     are_persons: bool = False
     policy: Policy | None = None
     models: tuple[Model, ...] = ()
+    perturb_also: tuple[str, ...] = ()
 
     @property
     def tables(self) -> tuple[Precision | Model, ...]:
@@ -199,12 +200,15 @@ class Needs:
         parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.asked)]
         parts += [("use", str(one)) for one in (*self.uses, *self.models)]
         parts += [("precision", str(one)) for one in self.precisions]
+        parts += [("perturb-also", ",".join(self.perturb_also))] * bool(self.perturb_also)
         return " ".join(f"--{name} {shlex.quote(text)}" for name, text in parts)
 
     def lines(self) -> list[str]:
         """Return what is asked, as lines of text."""
         limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.asked]
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
+        if self.perturb_also:
+            told.append(("perturb", f"{', '.join(self.perturb_also)} too, which figures of risk do not count as known"))
         if self.policy is not None:
             many = len(self.policy.rules)
             told.append(("policy", f"{self.policy.named}: {many} rule{'s' * (many > 1)}"))

@@ -19,6 +19,7 @@ from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, values
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.near_misses import MISSED
 from postrand.workflow.policy_check import PolicyCheck, Verdict, check_policy, name_of_worth
 from postrand.workflow.ruled_tables import tables_of, unknown
 
@@ -48,7 +49,8 @@ def unmet_in_words(checked: PolicyCheck) -> Iterator[str]:
     """Yield each rule that a plan does not meet, with the reason and the next step."""
     for one in checked.failed:
         step = f". Next: {one.step}" if one.step else ""
-        yield f"{one.rule}: {one.why or f'has {one.after}; limit: {one.limit}'}{step}"
+        told = [f"has {one.after}; limit: {one.limit}"] * (not one.why or one.why.startswith(MISSED))
+        yield f"{one.rule}: {'; '.join(filter(None, (*told, one.why)))}{step}"
 
 
 def worth_asked(limit: Limit, figures: PlanFigures) -> Asked:

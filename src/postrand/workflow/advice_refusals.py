@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from postrand.codebook import Codebook
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -80,10 +80,40 @@ def _asked(one: Precision | Model) -> tuple[str, str]:
     return ("a model has", "use") if is_model else ("a precision is asked for a table of", "precision")
 
 
+def require_perturbable(book: Codebook, needs: Needs) -> None:
+    """Raise UsageError with every column to perturb besides the keys that is not released, or cannot be perturbed."""
+    held = {v.name: (v.role, v.is_categorical and v.size > 1) for v in book.variables}
+    raise_all(UsageError, unperturbable(needs.perturb_also, held, () if book.survey is None else book.survey.columns))
+
+
+def unperturbable(
+    names: Collection[str], held: Mapping[str, tuple[str, bool]], design: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield a sentence on every column of ``names`` that cannot be perturbed besides the keys.
+
+    ``held``: the role of each column, and whether it has two categories; ``design``: columns that stay as they are.
+    """
+    where = "--perturb-also"
+    for name in names:
+        if name not in held:
+            yield sentence(f"no column {name!r}{nearest(name, held)}", where=where, wanted=", ".join(held))
+        elif held[name][0] not in RELEASED:
+            wanted, fix = ", ".join(RELEASED), "give it the role 'sensitive', or leave it out"
+            what = f"{name!r} has a role whose columns are not perturbed"
+            yield sentence(what, where=where, got=held[name][0], wanted=wanted, fix=fix)
+        elif name in design:
+            what = f"{name!r} is of the survey design, which is released as in the file"
+            yield sentence(what, where=where, fix="leave it out, or take it out of [survey] in the codebook")
+        elif not held[name][1]:
+            fix = "put a number into bands ('postrand init --recode', or [[recodes]] in the codebook), or leave it out"
+            yield sentence(f"{name!r} has no two categories to exchange", where=where, fix=fix)
+
+
 def not_drawn(perturbed: Collection[str], needs: Needs) -> list[str]:
     """Return a sentence on every variable that is to be drawn once for a household, and that no plan perturbs."""
     absent = [name for name in needs.household_variables if name not in perturbed]
-    what, fix = "is not perturbed, so that no draw of it is the household's", "name it in --keys, or leave it out"
+    what = "is not perturbed, so that no draw of it is the household's"
+    fix = "name it in --keys or --perturb-also, or leave it out"
     return [sentence(f"{name!r} {what}", where="--household-variables", fix=fix) for name in absent]
 
 

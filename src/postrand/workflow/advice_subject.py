@@ -30,7 +30,7 @@ from postrand.risk.weights import stands_for as by_weights
 from postrand.support.showing import few
 from postrand.workflow.advice_candidates import Names, Subject
 from postrand.workflow.advice_needs import Needs
-from postrand.workflow.advice_refusals import RELEASED, require_known, require_tables
+from postrand.workflow.advice_refusals import RELEASED, require_known, require_perturbable, require_tables
 from postrand.workflow.comparison_risk import AS_IS
 from postrand.workflow.draft_decisions import size_lines
 from postrand.workflow.linked import Proposed
@@ -64,8 +64,9 @@ def subject_of(
     roles = RELEASED if needs.attacker == "anyone" else ("key",)
     # A key or a sensitive variable is not released as it is because it is of the design: such a plan is refused.
     design = () if book.survey is None else [n for n in book.survey.columns if book[n].role in ("other", "weight")]
-    perturbed = tuple(v.name for v in book.with_role(*roles) if v.is_categorical and v.size > 1)
-    perturbed = tuple(name for name in perturbed if name not in design)
+    require_perturbable(book, needs)
+    asked_for = [v for v in book.with_role(*RELEASED) if v.role in roles or v.name in needs.perturb_also]
+    perturbed = tuple(v.name for v in asked_for if v.is_categorical and v.size > 1 and v.name not in design)
     raise_all(SpecificationError, survey_problems(book, perturbed))
     require_known(book, needs)
     if not perturbed:
@@ -157,7 +158,7 @@ def _linked(
         for v in variables
     ]
     asked = {name for wanted in needs.tables for name in wanted.table}
-    chosen = {v.name for v in variables} if named is None else {*named, *asked}
+    chosen = {v.name for v in variables} if named is None else {*named, *asked, *needs.perturb_also}
     return proposed_links(sample, drafts, perturbed, chosen, ())
 
 

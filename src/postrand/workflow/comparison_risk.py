@@ -153,6 +153,7 @@ class RiskFigure:
     of the register attacker, before and after are the larger of two estimates.
     ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
+    ``error``: the standard error of after, a mean over simulated links; 0 where it is none, or its error is not known.
     """
 
     code: str
@@ -165,6 +166,7 @@ class RiskFigure:
     of_two: bool = False
     households: int = 0
     bound: RiskFigure | None = field(default=None, repr=False)
+    error: float = field(default=0.0, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -304,7 +306,8 @@ def exposure_figures(
         later = None if after is None else value(after)
         return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=is_of_two(code))
 
-    yield figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
+    error = 0.0 if after is None else after.file.anyone.error
+    yield replace(figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, ""), error=error)
     text = "Expected correct matches, informed attacker, sample uniques"
     yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
     known = {NO_SHARE: before.register, NO_HOUSEHOLD: before.file.some_member}

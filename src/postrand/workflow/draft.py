@@ -42,17 +42,18 @@ from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
     decision_notes,
-    is_known_by_size,
+    is_exchanged,
     keys_as_they_are,
     known_by_size,
     left_open,
     noted,
-    seems_none,
+    perturbed_of,
     settled_by,
     settled_by_size,
     settled_lines,
     singled_alone,
     size_lines,
+    with_perturbed,
     with_settled,
 )
 from postrand.workflow.draft_roles import assign_roles, roles_of
@@ -146,7 +147,8 @@ def start(
     states it, so that no later step has to find it out again. ``recode`` are recodes, each as
     :func:`postrand.recoding.typed.entry_of` reads it: the codebook has them, and describes their results. ``total`` is
     the most ε of a record, which is then divided equally. ``units`` says whom the plan protects beside the record: its
-    largest household and its persons become ``[unit]``, and the column of persons gets the role ``drop``.
+    largest household and its persons become ``[unit]``, and the column of persons gets the role ``drop``; and which
+    columns the plan perturbs besides the keys.
 
     Raises
     ------
@@ -184,6 +186,7 @@ def start(
         units = asked_units.completed(assigned, units)
         raise_all(UsageError, asked_units.problems(assigned, units))
         known, drafts = declared.drafted(known, assigned)
+        drafts = with_perturbed(drafts, units.perturb_also)
     source, made, told = known.source, known.made, known.told
     named = {name for given in roles.values() for name in given}
     sample, left = _sample(source, drafts)
@@ -196,18 +199,18 @@ def start(
     codes = in_quantities(held, drafts, known.asked, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
     drafts = with_notes(drafts, {name: note_of(name, found) for name, found in codes.items()})
-    by_size = told_by_sizes(numbers, [d["name"] for d in drafts if d.get("categories")], _perturbed(drafts))
+    by_size = told_by_sizes(numbers, [d["name"] for d in drafts if d.get("categories")], perturbed_of(drafts))
     drafts = [known_by_size(draft, by_size) for draft in drafts]
-    linked = proposed_links(numbers, drafts, _perturbed(drafts), named, set_aside(drafts))
+    linked = proposed_links(numbers, drafts, perturbed_of(drafts), named, set_aside(drafts))
     drafts = list(linked.drafts)
     open_ = {d["name"]: singling[d["name"]] for d in drafts if d["name"] in singling and d["role"] not in ("", "drop")}
     place = (file if isinstance(file, Table) else formats.File(file, read_as)).to_dict(folder)
     rows = None if isinstance(file, Table) else source.num_rows
-    parts = max(1, len(parts_of(_perturbed(drafts), linked.joint)))
+    parts = max(1, len(parts_of(perturbed_of(drafts), linked.joint)))
     whole = epsilon * parts if total is None else total
     each = [epsilon] * parts if total is None else shares([total / parts] * parts, total)
-    settles = settled_by(numbers, drafts, _perturbed(drafts), linked.links)
-    settles |= settled_by_size(by_size, numbers.household, _perturbed(drafts))
+    settles = settled_by(numbers, drafts, perturbed_of(drafts), linked.links)
+    settles |= settled_by_size(by_size, numbers.household, perturbed_of(drafts))
     roles = {d["name"]: d["role"] for d in drafts}
     decide = {names: pairs for names, pairs in settles.items() if all(roles[name] for name in names)}
     drafts = [with_settled(draft, settles) for draft in drafts]
@@ -250,24 +253,13 @@ def start(
     )
 
 
-def _perturbed(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
-    categorical = [d for d in drafts if infer.perturbs(d)]
-    keys = [d["name"] for d in categorical if d["role"] == "key" and not is_known_by_size(d)]
-    return keys or [d["name"] for d in categorical if not (d["role"] or seems_none(d))]
-
-
 def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tuple[Sampled, list[str]]:
     """Return a sample of the columns with plain values, and those of them that no block perturbs.
 
     Household and record numbers are left out: they are released with new numbers, or not at all.
     """
     plain = [d for d in drafts if not infer.is_nested(source.schema.field(d["name"]).type)]
-    left = [
-        d["name"]
-        for d in plain
-        if d["role"] not in ("drop", "household", "record_key") and not (infer.perturbs(d) and d["role"] == "key")
-    ]
+    left = [d["name"] for d in plain if d["role"] not in ("drop", "household", "record_key") and not is_exchanged(d)]
     house = next((d["name"] for d in plain if d["role"] == "household"), None)
     return sampled(source, [d["name"] for d in plain], left, house), left
 
@@ -309,7 +301,7 @@ def plan_text(
     ``settles`` says which unperturbed columns settle which perturbed ones. ``unit`` is the section of this name.
     """
     categorical = [d for d in drafts if infer.perturbs(d)]
-    perturbed = _perturbed(categorical)
+    perturbed = perturbed_of(categorical)
     parts = parts_of(perturbed, joint)
     one_record = unit is not None and unit.get("household") == unit.get("person") is not None
     proposal = _proposal(categorical, perturbed, total, records, "split" if one_record and way == "best" else way)

@@ -11,6 +11,7 @@ import numpy as np
 
 from postrand.codebook.no_answer import counted
 from postrand.codebook.variable import RELEASED_ROLES
+from postrand.errors import UsageError, raise_all
 from postrand.plan import free_texts, infer, numbering, weighing
 from postrand.ranks.laws import USUAL
 from postrand.risk.finding import KEYS, KEYS_FIX
@@ -23,6 +24,7 @@ from postrand.risk.singled import MAX_ALONE
 from postrand.risk.size_told import is_told
 from postrand.risk.telling import best_guess
 from postrand.support.showing import capital
+from postrand.workflow.advice_refusals import unperturbable
 
 AS_IS_NOTE = f"""\
 Each of these unperturbed columns alone singles out more than 1% of the records. Nothing is released until you decide
@@ -45,8 +47,32 @@ SINGLES_OUT, ADD_IT = "unperturbed, it singles out", "it in [[numerical]]"
 DECIDE = "set role = 'drop', perturb it too, or add it to [release] as_is in the plan"
 KNOWN_BY_SIZE = "not perturbed"
 """The beginning of a note on what the sizes of households tell."""
+PERTURBED_TOO = "perturbed besides the keys; figures of risk do not count it as known"
+"""The note on a column that is not a key, and perturbed because somebody asked for it."""
 Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
 """Unperturbed columns, alone or two together, with each perturbed variable that they all but settle."""
+
+
+def with_perturbed(drafts: Iterable[dict[str, Any]], names: Collection[str]) -> list[dict[str, Any]]:
+    """Return drafts with a note on columns to perturb besides the keys; raises UsageError if one cannot be."""
+    held = {d["name"]: d for d in drafts}
+    raise_all(UsageError, unperturbable(names, {n: (d["role"], infer.perturbs(d)) for n, d in held.items()}))
+    for name in (name for name in names if held[name]["role"] != "key"):
+        missing = "category" if held[name]["missing"] == "keep" else held[name]["missing"]
+        held[name] = {**held[name], "missing": missing, "notes": [*held[name]["notes"], PERTURBED_TOO]}
+    return [*held.values()]
+
+
+def is_exchanged(draft: Mapping[str, Any]) -> bool:
+    """Return whether a draft has values to exchange, and is a key or to be perturbed besides the keys."""
+    return infer.perturbs(draft) and (draft["role"] == "key" or PERTURBED_TOO in draft["notes"])
+
+
+def perturbed_of(drafts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the variables that a plan perturbs: the keys, or without any, those without a role."""
+    categorical = [d for d in drafts if infer.perturbs(d)]
+    found = [d["name"] for d in categorical if is_exchanged(d) and not is_known_by_size(d)]
+    return found or [d["name"] for d in categorical if not (d["role"] or seems_none(d))]
 
 
 def decision_notes(

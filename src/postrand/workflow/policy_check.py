@@ -21,6 +21,7 @@ from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
+from postrand.workflow.near_misses import near_mean, near_share
 from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, next_step
 from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
@@ -46,7 +47,8 @@ class PolicyWarning(UserWarning):
 class Verdict:
     """Say of one rule what it asks, what holds before and after the plan, and whether the plan meets it.
 
-    ``why``: the reason where a rule is not met because its measure is not known, or names of tables that fail.
+    ``why``: the reason where a rule is not met because its measure is not known, names of tables that fail, or that it
+    is missed by less than simulated releases can tell.
     ``step``: what makes a measure known.
     """
 
@@ -274,7 +276,8 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     is_share = rule.measure in MEANS
     after = f"{beside_limit(100 * decides, 100 * rule.limit)}%" if is_share else beside_limit(decides, rule.limit)
     after += AT_MOST * (decides > found.after)
-    return Verdict(found.measure, limit, _value(rule, found.before), after, decides <= rule.limit)
+    near = near_mean(rule.limit, found, decides)
+    return Verdict(found.measure, limit, _value(rule, found.before), after, decides <= rule.limit, near)
 
 
 def _measured(measure: str, figures: PlanFigures) -> RiskFigure | None:
@@ -285,7 +288,7 @@ def _measured(measure: str, figures: PlanFigures) -> RiskFigure | None:
     whole = max(figures.records, 1)
     before, after = (None if value is None else value / whole for value in (found.before, found.after))
     name = "Expected correct matches, informed attacker: share of all records"
-    return dataclasses.replace(found, measure=name, before=before, after=after)
+    return dataclasses.replace(found, measure=name, before=before, after=after, error=found.error / whole)
 
 
 def _of_this_alone(figures: PlanFigures) -> str:
@@ -333,7 +336,8 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     if decides > held[2]:
         sides[-1] = f"{beside_limit(100 * decides, 100 * rule.share)}% {word}{AT_MOST}"
     name = found.measure.partition(":")[0]
-    return Verdict(name, limit, sides[0], sides[-1], decides <= rule.share)
+    near = near_share(rule, found, decides, figures)
+    return Verdict(name, limit, sides[0], sides[-1], decides <= rule.share, near)
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 
 from postrand.plan.policy import Rule
-from postrand.report.table_worth import UNKNOWN
+from postrand.report.table_worth import SHARED, UNKNOWN
 from postrand.risk.modelled import NO_SHARE
 from postrand.risk.weights import BELOW_ONE
 from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import ALL_BUT_TELLS, EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
 from postrand.workflow.doubted import DOUBTED
+from postrand.workflow.near_misses import ALLOWS
 from postrand.workflow.ruled_tables import NOT_RELEASED
 
 NAMES = {
@@ -36,11 +37,12 @@ CHANGES = {
 """What changes a measure, by the beginning of its name, where a rule on it is not met."""
 OF_MEMBERS = "a split that one random member of each household shows"
 """What leaves less of all members of a household together."""
+_LEFT_OUT = "leave these tables out of the rule: list its tables, or set share_below"
 A_NUMBER = "this measure is a number of records: for a share of them name the measure 'correct_matches_share'"
 _NO_EPSILON = "no epsilon changes this"
 COUNTED = {
-    GOES_WITH: "perturb these columns too (--attacker anyone, [[blocks]] or [split]), or give them the role 'drop': "
-    f"{_NO_EPSILON}",
+    GOES_WITH: "perturb these columns too ('postrand advise --perturb-also', or [[blocks]] or [split] of the plan), or "
+    f"give them the role 'drop': {_NO_EPSILON}",
     ALL_BUT_TELLS: "release these keys as in the file, outside [split] and [[blocks]], where figures of risk count "
     f"them as known, or release no household numbers (role 'drop'): {_NO_EPSILON}",
     EXACT_VALUES: "group the values of these keys with [[recodes]], give them the role 'drop', or take the role 'key' "
@@ -63,11 +65,19 @@ def next_step(rule: Rule, figures: PlanFigures, *, name: str, why: str, is_met: 
         NOT_SHOWN: "ask for these tables in the workload of [split], or for tables of fewer variables in the rule",
         NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
         **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
-        **dict.fromkeys(UNKNOWN, "leave these tables out of the rule: list its tables, or set share_below"),
+        **dict.fromkeys(UNKNOWN, _LEFT_OUT),
+        SHARED[
+            "household"
+        ]: f"draw these variables for each member: take them out of household_variables ([unit] of the "
+        f"plan, or --household-variables); or {figures.words(OF_MEMBERS)} ([split] unit = 'household'; 'postrand "
+        f"advise --largest-household' tries it), of which this worth is known; or {_LEFT_OUT}",
+        SHARED["person"]: "draw these variables for each record: take them out of person_variables ([unit] of the "
+        f"plan); or {_LEFT_OUT}",
     }
     found = [step for words, step in steps.items() if words.removeprefix("not known: ") in why]
     if not found and not is_met:
-        found = list(_changes(name, why, rule, figures))
+        near = [step for words, step in ALLOWS.items() if why.startswith(words)]
+        found = [*near, *_changes(name, why, rule, figures)]
     if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not is_met:
         found = [A_NUMBER, *found]
     return "; ".join(dict.fromkeys(found))
