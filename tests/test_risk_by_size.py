@@ -12,6 +12,8 @@ from postrand.mechanism.units import Units
 from postrand.risk.attack import link
 from postrand.risk.by_size import LARGEST, alike, linked, members, strata
 from postrand.risk.cells import KeyCodes
+from postrand.risk.exposure import TrueFile
+from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed import informed
 from postrand.risk.law import KeyLaw, release
 from postrand.risk.split_law import SplitLaw
@@ -137,3 +139,26 @@ def test_who_lives_alone_in_a_split_of_one_member_is_found_as_by_brute_force():
             best = weights >= weights.max() * (1 - 1e-9)
             assert found.correct[t] == pytest.approx(best[t] / best.sum())
             assert found.claimed[t] == pytest.approx(weights.max() / weights.sum())
+
+
+def test_who_has_the_register_of_a_whole_population_finds_no_less_than_the_informed_attacker():
+    """With weights of 1 everybody is in the file; of a sample the register attacker does not know who is."""
+    mechanism = Mechanism(BLOCKS)
+    of_all, of_half = (TrueFile(KEYS, np.full(N, w), HOUSE).exposure(mechanism) for w in (1.0, 2.0))
+    for one in (of_all, of_half):
+        assert one.register is not None
+        assert one.register_some is not None
+        assert one.register_joint is not None
+        assert one.joint is not None
+    assert of_all.register_expected >= of_all.file.anyone.expected
+    assert of_all.register.mean >= of_all.file.individual.mean
+    assert of_all.register_some.largest >= of_all.file.some_member.largest
+    assert of_all.register_joint.mean >= of_all.joint.mean
+    assert of_half.register_expected < of_half.file.anyone.expected
+    assert TrueFile(KEYS, np.ones(N), None).exposure().register_expected == pytest.approx(
+        len(set(zip(*KEYS.codes, strict=True)))
+    )
+    for measure in ("register_household_risk", "register_joint_household_risk"):
+        limit = HouseholdLimit(measure, KEYS, np.ones(N), HOUSE).under(mechanism, 1, 1)
+        spread = of_all.register_some if measure == "register_household_risk" else of_all.register_joint
+        assert limit[0] == pytest.approx(spread.largest)

@@ -20,7 +20,7 @@ from postrand.risk.member_links import register_members
 from postrand.risk.populations import ByModel, Inverse
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
-from postrand.risk.weights import check_weights, individual_risk
+from postrand.risk.weights import check_weights, individual_risk, is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,22 @@ class Exposure:
     joint: Spread | None = None
     register_joint: Spread | None = None
     of_estimates: bool = False
+
+    def of_everybody(self) -> Exposure:
+        """Return the figures where the file is the whole population: then the register says who is in the file.
+
+        So the register attacker can do what the informed one does, and has no smaller figure.
+        """
+        pairs = {
+            "register": self.file.individual,
+            "register_some": self.file.some_member,
+            "register_joint": self.joint,
+        }
+        held = {name: (getattr(self, name), two) for name, two in pairs.items()}
+        larger: dict[str, Any] = {
+            name: one if one is None or two is None else one.at_least(two) for name, (one, two) in held.items()
+        }
+        return replace(self, **larger, register_expected=max(self.register_expected or 0.0, self.file.anyone.expected))
 
     def at_least(self, other: Exposure) -> Exposure:
         """Return the larger figure of the register attacker by either of two estimates."""
@@ -128,7 +144,8 @@ class TrueFile:
         first, *rest = (
             self._register(found, joint, law, one) for one in self._model.estimates(self.keys, self.weights)
         )
-        return first.at_least(rest[0]) if rest else first
+        larger = first.at_least(rest[0]) if rest else first
+        return larger.of_everybody() if is_whole(self.weights) else larger
 
     def _register(self, found: Exposure, joint: FloatArray | None, law: Law | None, inverse: Inverse) -> Exposure:
         """Return an exposure with the figures of the register attacker by one estimate."""

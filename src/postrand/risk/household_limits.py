@@ -16,6 +16,7 @@ from postrand.risk.joint_households import informed_joint_risk, register_joint_r
 from postrand.risk.law import KeyLaw
 from postrand.risk.member_links import register_members
 from postrand.risk.populations import ByModel
+from postrand.risk.weights import is_whole
 from postrand.support.showing import few
 
 
@@ -29,7 +30,7 @@ def _register(file: HouseholdLimit, law: KeyLaw | None) -> float:
     """Return the larger of the estimates, as :class:`postrand.risk.exposure.TrueFile` does."""
     estimates = file.model.estimates(file.keys, file.weights)
     found = (register_members(file.keys, file.weights, file.household, law, one)[0].max() for one in estimates)
-    return float(max(found))
+    return float(max(*found, _informed(file, law) if is_whole(file.weights) else 0.0))
 
 
 def _joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
@@ -38,7 +39,7 @@ def _joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
 
 
 def _register_joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
-    alone = _register(file, law)
+    alone = max(_register(file, law), _joint(file, law) if is_whole(file.weights) else 0.0)
     return max(float(register_joint_risk(file.keys, file.weights, file.household, law).max()), alone)
 
 

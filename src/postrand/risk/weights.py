@@ -165,6 +165,15 @@ def _sum_over(values: FloatArray, household: IntArray) -> FloatArray:
     return np.asarray(summed[member], dtype=np.float64)
 
 
+def is_whole(weights: FloatArray) -> bool:
+    """Return whether each record stands for itself alone, so that the file is the whole population.
+
+    >>> is_whole(np.ones(3)), is_whole(np.array([1.0, 1.5]))
+    (True, False)
+    """
+    return bool((weights <= 1).all())
+
+
 def check_weights(weights: FloatArray, name: str) -> None:
     """Raise DataError with every problem of a column of sampling weights."""
     where, problems = f"variable {name!r}", []

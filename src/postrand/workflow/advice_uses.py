@@ -216,7 +216,8 @@ def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
         else:
             text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
             poor = f": of little use ({LITTLE})" * worth.is_of_little_use
-            yield Verdict(str(model), not poor, f"{text}, {BASES[EQUAL.basis]}{poor}")
+            rare = "" if poor else "; rare categories can still prevent a fit, which only the release shows"
+            yield Verdict(str(model), not poor, f"{text}, {BASES[EQUAL.basis]}{poor}{rare}")
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
