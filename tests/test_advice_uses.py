@@ -183,6 +183,22 @@ def test_init_says_what_the_survey_design_that_it_proposes_costs(tmp_path: Path)
     assert told not in str(made.lines("s.parquet", roles))
 
 
+def test_init_says_what_is_lost_without_the_clusters_that_were_drawn(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(1), 400
+    held: dict[str, Any] = {"a": rng.integers(1, 4, n).astype(str), "w": np.repeat(2.0, n), "hh": np.arange(n) // 2}
+    pa.parquet.write_table(pa.table(held | {"PSU": np.arange(n) // 40}), tmp_path / "s.parquet")
+    roles = {"key": ["a"], "weight": ["w"], "household": ["hh"]}
+    said = str(start(tmp_path / "s.parquet", tmp_path / "one", {**roles, "drop": ["PSU"]}).lines("s.parquet", roles))
+    assert 'psu = "hh"' in said
+    assert (
+        "PSU seems to number the clusters that were drawn, and is not released: standard errors are then without "
+        "clusters, usually too small"
+    ) in said
+    said = str(start(tmp_path / "s.parquet", tmp_path / "two", {**roles, "other": ["PSU"]}).lines("s.parquet", roles))
+    assert 'psu = "PSU"' in said
+    assert "clusters, usually too small" not in said
+
+
 def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -> None:
     (told,) = verdicts(plan(tmp_path, SPLIT), ["models"])
     assert told.is_met

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -134,6 +135,25 @@ class SurveyDesign:
             usual["fay"] = 1 / (count * (1 - self.rho) ** 2)
         scale = usual.get(str(self.method), 1.0) if self.scale is None else self.scale
         return tuple(scale * each for each in (self.rscales or (1.0,) * count))
+
+
+def seems_clusters(name: str, label: str = "") -> bool:
+    """Return whether the name or label of a column says that it numbers the clusters that were drawn.
+
+    >>> seems_clusters("PSU"), seems_clusters("v021", "Primary sampling unit"), seems_clusters("psuedo")
+    (True, True, False)
+    """
+    return bool(_NAMES.fullmatch(name) or _LABELS.search(label))
+
+
+_NAMES = re.compile(
+    r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe)(_?(id|no|nr|num|number))?", re.IGNORECASE
+)
+_LABELS = re.compile(
+    r"\bprimary sampling unit|\bPSU\b|\bsampl\w* cluster|\bcluster (number|id)|\bKlumpen|\bPrimäreinheit|"
+    r"\bunité primaire|\bgrappe|\bunidad primaria|\bconglomerado|\bunità primaria",
+    re.IGNORECASE,
+)
 
 
 def survey_from_dict(data: Any, where: str, names: Iterable[str]) -> SurveyDesign:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.codebook.survey_design import SurveyDesign
+from postrand.codebook.survey_design import WITHOUT, SurveyDesign, seems_clusters
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
@@ -124,7 +124,8 @@ class Started:
             fix = f"if they mean the same, uncomment their [[recodes]] at the end of {self.codebook}, and run: {typed}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
         if given.get("weight"):
-            lines += _survey(given, tomllib.loads(self.plan.read_text(encoding="utf-8")), uses)
+            plan, book = (tomllib.loads(place.read_text(encoding="utf-8")) for place in (self.plan, self.codebook))
+            lines += _survey(given, plan, book["variables"], uses)
         if self.is_small:
             lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
         return [*lines, *self._next(given)]
@@ -181,14 +182,30 @@ class Started:
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 
 
-def _survey(given: Mapping[str, Any], plan: Mapping[str, Any], uses: Iterable[str]) -> list[str]:
-    """Return the survey design to record where a weight is named, households as clusters, and what it costs a plan."""
-    psu = [f'psu = "{name}"' for name in given.get("household", ())[:1]]
+def _survey(
+    given: Mapping[str, Any], plan: Mapping[str, Any], columns: Iterable[Mapping[str, Any]], uses: Iterable[str]
+) -> list[str]:
+    """Return the survey design to record where a weight is named, its clusters, and what it costs a plan.
+
+    Clusters are households, unless a column that is released seems to number larger ones; one that is not is named.
+    """
+    drawn = {one["name"]: one.get("role") for one in columns if seems_clusters(one["name"], one.get("label", ""))}
+    released = [name for name, role in drawn.items() if role in ("other", "sensitive")]
+    clusters = (*released, *given.get("household", ()))[:1]
+    psu = [f'psu = "{name}"' for name in clusters]
     parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
     costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
+    lost = [] if released else [name for name, role in drawn.items() if role in ("drop", "", None)]
+    if lost:
+        fix = "for right ones, release new numbers of them in a column that analysts name as psu (role = 'other')"
+        warned = (
+            f"{few(lost, NAMES)} {'seem' if len(lost) > 1 else 'seems'} to number the clusters that were drawn, and "
+        )
+        warned += f"{'are' if len(lost) > 1 else 'is'} not released: {WITHOUT['psu']}"
+        costs.append(f"warning: {sentence(warned, fix=fix)}")
     which = "psu: the clusters that were drawn, if they are larger; strata only if they are not perturbed"
     return [f"{what} ({which}; docs/survey-design.md)", *costs]
 
