@@ -192,11 +192,11 @@ def test_init_says_what_is_lost_without_the_clusters_that_were_drawn(tmp_path: P
     assert 'psu = "hh"' in said
     assert (
         "PSU seems to number the clusters that were drawn, and is not released: standard errors are then without "
-        "clusters, usually too small"
+        "these clusters, usually too small"
     ) in said
     said = str(start(tmp_path / "s.parquet", tmp_path / "two", {**roles, "other": ["PSU"]}).lines("s.parquet", roles))
     assert 'psu = "PSU"' in said
-    assert "clusters, usually too small" not in said
+    assert "usually too small" not in said
 
 
 def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.codebook.survey_design import WITHOUT, SurveyDesign, seems_clusters
+from postrand.codebook.survey_design import SurveyDesign, seems_clusters
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
@@ -201,10 +201,9 @@ def _survey(
     lost = [] if released else [name for name, role in drawn.items() if role in ("drop", "", None)]
     if lost:
         fix = "for right ones, release new numbers of them in a column that analysts name as psu (role = 'other')"
-        warned = (
-            f"{few(lost, NAMES)} {'seem' if len(lost) > 1 else 'seems'} to number the clusters that were drawn, and "
-        )
-        warned += f"{'are' if len(lost) > 1 else 'is'} not released: {WITHOUT['psu']}"
+        they, are = ("seem", "are") if len(lost) > 1 else ("seems", "is")
+        warned = f"{few(lost, NAMES)} {they} to number the clusters that were drawn, and {are} not released: standard "
+        warned += "errors are then without these clusters, usually too small"
         costs.append(f"warning: {sentence(warned, fix=fix)}")
     which = "psu: the clusters that were drawn, if they are larger; strata only if they are not perturbed"
     return [f"{what} ({which}; docs/survey-design.md)", *costs]
