@@ -290,6 +290,15 @@ def test_the_plans_shown_are_beaten_by_no_other(seed):
             assert all(text.startswith(word) for text, word in zip(named, wanted, strict=True))
 
 
+def test_a_limit_that_nobody_asked_for_is_told_as_assumed():
+    line = "  limit     epsilon <= 4{}: no released value"
+    assert any(text.startswith(line.format(" (assumed; --limit says another)")) for text in needs_from().lines())
+    for asked in (needs_from(limits=["epsilon <= 4"]), needs_from(limits=["tau2 <= 3", "epsilon <= 4"])):
+        assert any(text.startswith(line.format("")) for text in asked.lines())
+    (first, second) = [text for text in needs_from(limits=["tau2 <= 3"]).lines() if text.startswith("  limit")]
+    assert ("assumed" in first, "assumed" in second) == (True, False)
+
+
 def test_needs_have_stated_defaults():
     assert needs_from() == Needs()
     assert "epsilon <= 4" in "".join(Needs().lines())

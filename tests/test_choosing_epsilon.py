@@ -86,7 +86,8 @@ def test_init_never_writes_a_large_sum_silently(tmp_path):
 def test_init_states_its_defaults_where_nobody_can_be_asked(tmp_path):
     file = write(tmp_path / "s.parquet", 3)
     ran = CliRunner().invoke(main, ["init", str(file), "--keys", "*", "--out", str(tmp_path / "w")])
-    assert "Assumed: epsilon = 3 for a record, the register attacker, tables." in ran.output
+    assumed = "Assumed: epsilon = 3 for a record, 1 for each perturbed variable (linked ones count once), the register "
+    assert f"{assumed}attacker, tables. For other plans, of epsilon <= 4 unless --limit says another: " in ran.output
 
 
 def test_init_with_a_limit_writes_plans_that_meet_it(tmp_path):

@@ -45,6 +45,22 @@ def survey(tmp_path):
     return tmp_path / "survey.parquet"
 
 
+def test_a_number_of_persons_with_another_value_in_each_record_is_offered_no_household(survey):
+    table = pq.read_table(survey)
+    pq.write_table(table.append_column("caseid", pa.array(range(N))), survey)
+    for k, options in enumerate((("--other", "*"), ())):
+        folder = survey.parent / str(k)
+        told = call("init", survey, "--out", folder, "--keys", "sex,area", *options).output
+        line = next(text for text in told.splitlines() if "caseid" in text and text.startswith("no role"))
+        assert line == (
+            "no role, because it seems to number persons, and all values are different: caseid. Next: set role = "
+            f"'record_key' in {folder / 'codebook.toml'} if they identify records, else 'drop'."
+        )
+        notes = (folder / "codebook.toml").read_text().partition('name = "caseid"')[0].rpartition("[[variables]]")[2]
+        assert "role = 'record_key' if they identify records, otherwise perhaps 'drop'" in notes
+        assert "household" not in notes
+
+
 def test_a_number_of_households_gets_no_role_by_the_star_and_is_named(survey):
     folder = survey.parent
     result = call("init", survey, "--out", folder / "a", "--keys", "sex,area", "--other", "*")

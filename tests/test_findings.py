@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from math import comb
@@ -32,7 +33,8 @@ from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.reveals import PairReveal, UnperturbedWarning
 from postrand.risk.reveals import told as told_by
 from postrand.risk.sample import sampled
-from postrand.risk.shared import shared_value, shown_law
+from postrand.risk.shared import Shared, shared_value, shown_law
+from postrand.risk.shared_told import of_household
 from postrand.risk.singled import Singled, singled_out
 from postrand.risk.singled_together import Every
 from postrand.risk.telling import told_pairs
@@ -136,6 +138,9 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
         assert "year (by was94 and age)" in text
         assert 'name each in [release] as_is = ["income", "remark"]' in text
         assert 'name each in [release] as_is = ["was94", "age"]' in text
+        line = re.search(r"in one line: \[release\] as_is = (\[.*?\])", text)
+        assert line
+        assert sorted(json.loads(line[1])) == ["age", "income", "remark", "was94"]
         assert done.exit_code == (3 if command[0] == "protect" else 0)
     assert not (tmp_path / "out").exists()
     plan = decide(tmp_path, '["income", "remark", "was94", "age"]')
@@ -147,6 +152,40 @@ def test_nothing_is_released_before_every_column_is_decided_and_all_are_named_at
     (told,) = (f for f in made.findings.found if f.about == ("year",) and {*f.variables} == {"was94", "age"})
     for text in (told.brief, next(text for text in made.findings.warnings if "true values of year" in text)):
         assert text.endswith("; the plan states that they are released, whatever the reason")
+
+
+def test_what_is_released_as_it_is_already_stays_in_the_one_line(tmp_path):
+    one = Finding("singles-out", ("pay",), (), "pay", is_open=True)
+    singled = (Singled("pay", 0.5, None, None),)
+    (told,) = Findings((one,), singled).refusals
+    assert told.count("as_is = ") == 1
+    (told,) = Findings((one,), singled, as_is=("weight",)).refusals
+    assert told.endswith('in one line: [release] as_is = ["weight", "pay"].')
+
+
+def test_what_is_told_of_variables_of_households_alike_is_one_finding():
+    """Two variables in all households, one in 97% of them, and one of which nothing is measured."""
+    shared = (
+        Shared("region", 1.0, 0.54, 0.39, is_partly=True, blind=0.14),
+        Shared("tenure", 1.0, 0.70, 0.58, is_partly=True, blind=0.46),
+        Shared("size", 0.97, 0.70, 0.58, is_partly=True, blind=0.46),
+        Shared("kind", 1.0),
+    )
+    found = Findings(tuple(of_household([one]) for one in shared), shared=shared)
+    first, *rest = found.told
+    assert first.about == ("region", "tenure")
+    assert first.sentence == (
+        "all members have the same value of region and tenure in all households with several members, and each is "
+        "perturbed again for each member: the best guess from what all members show of each is right in about 54% and "
+        "about 70% of the households, in this order, that from one member in about 39% and about 58%, that without the "
+        "release in about 14% and about 46%; epsilon adds up over the members; to draw them once for each household, "
+        "perturb them in blocks of their own and name them in [unit] household_variables"
+    )
+    assert [one.about for one in rest] == [("size",), ("kind",)]
+    assert "it is perturbed again for each member: the best guess from what all members show of it" in rest[0].sentence
+    assert len(found.brief) == 4  # there each is a line or two with its own figures
+    (other,) = [of_household([one]) for one in shared[:1]]
+    assert Findings((other,), shared=shared).told == (other,)
 
 
 @NOTED

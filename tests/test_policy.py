@@ -785,6 +785,13 @@ def test_a_plan_at_a_glance_has_no_number_where_the_rule_says_it_is_not_known(fo
     left = dataclasses.replace(plan, figures=dataclasses.replace(plan.figures, risk_leaves_out=(told,)))
     (line,) = at_a_glance([left])
     assert "right links: not known: the risk leaves out educ, released unperturbed; " in line
+    first, second = at_a_glance([left, left])
+    assert (first, "right links: not known, as of plan 1; " in second) == (line, True)
+    shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in plan.figures.one_way]
+    left = dataclasses.replace(plan, figures=dataclasses.replace(plan.figures, one_way=tuple(shared)))
+    first, second = at_a_glance([left, left])
+    assert "all records of a household share one draw of its values" in first
+    assert "; worth of the same tables not known, as of plan 1; " in second
 
 
 def test_a_rule_that_is_not_met_says_which_before_where_keys_are_recoded(figures):

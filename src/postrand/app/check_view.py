@@ -217,7 +217,7 @@ def _finding(decisions: Decisions, check: ReleaseCheck, one: Finding, told: set[
         if not is_offered(decisions):
             return tags.li(f"{one.sentence}. {IN_A_PLAN}")
         boxes = [box(decisions, decisions.names.index(name)) for name in one.about if name in decisions.names]
-        return tags.li(f"{one.sentence.partition('; to draw it once')[0]}.", *(boxes if told is not None else []))
+        return tags.li(f"{one.sentence.partition('; to draw ')[0]}.", *(boxes if told is not None else []))
     is_about = one.is_open or one.is_decided
     held = [n for n in one.variables if is_about or (one.about and n in decisions.as_is)]
     held += one.about if one.code == "names" else []

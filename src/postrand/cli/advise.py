@@ -249,7 +249,7 @@ def advice_lines(
     ``units`` says whom the plans protect beside the record.
     """
     from postrand.workflow.advice_needs import UNITS
-    from postrand.workflow.epsilon import above_bound
+    from postrand.workflow.epsilon import DEFAULT_EPSILON, above_bound
 
     lines = [f"warning: {text}" for text in above_bound(made.epsilon)]
     protected = {name: getattr(units, name) for name in UNITS}
@@ -257,8 +257,10 @@ def advice_lines(
     again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in asked_of.items() if v}})
     if needs is None:
         several = " (k records of a person or household together: at most k times as much)" * any(protected.values())
-        assumed = f"epsilon = {made.epsilon:g} for a record{several}, the register attacker, tables"
-        return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} other plans: {again}"], {}
+        assumed = f"epsilon = {made.epsilon:g} for a record{several}, 1 for each perturbed variable (linked ones count "
+        assumed += "once), the register attacker, tables"
+        then = f"other plans, of epsilon <= {DEFAULT_EPSILON:g} unless --limit says another"
+        return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} {then}: {again}"], {}
     if made.is_open:
         asked = f"{again} {needs.typed}" if isinstance(source, Path) else again
         return [*lines, f"Then, for plans that meet what you asked: {asked}"], {"asked": needs.lines()}

@@ -30,6 +30,7 @@ from postrand.risk.regrouped import regrouping
 from postrand.risk.reveals import PairReveal
 from postrand.risk.sample import Grouped, Sample, Sampled, sampled, taken
 from postrand.risk.shared import Shared, shared_values
+from postrand.risk.shared_told import in_one, of_household
 from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.size_told import SIZES, is_told, size_findings, sizes_fix, told_by_sizes
@@ -59,7 +60,8 @@ class Findings:
     ``largest_household`` is the most records of one household of the file, 0 where it is not known; ``sizes``
     what its household numbers single out; ``every`` what all unperturbed columns do, None where that was not looked at.
     ``most`` is what unperturbed columns say most of a perturbed one, though it is no finding.
-    ``words`` makes words on households those on persons, where the households are persons.
+    ``words`` makes words on households those on persons, where the households are persons. ``as_is`` are the columns
+    that the plan releases as they are.
     """
 
     found: tuple[Finding, ...] = ()
@@ -72,6 +74,7 @@ class Findings:
     every: Every | None = None
     words: Callable[[str], str] = str
     most: PairReveal | None = None
+    as_is: tuple[str, ...] = ()
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -101,7 +104,21 @@ class Findings:
             (KEYS, [f.variables[0] for f in keys], f"{KEYS_FIX} {_as_is(keys)}"),
             (self.words(SIZES), [f.about[0] for f in sizes], self.words(sizes_fix(sizes, _as_is(sizes)))),
         )
-        return tuple(sentence(f"{what}: {', '.join(all_)}", where="plan", fix=fix) for what, all_, fix in said if all_)
+        held = [(f"{what}: {', '.join(all_)}", fix) for what, all_, fix in said if all_]
+        return tuple(sentence(what, where="plan", fix=fix) for what, fix in self._in_one_line(held))
+
+    def _in_one_line(self, told: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return refusals and what to do, the last of them with one line that states all columns as they are.
+
+        Without it where one of them has this line already: a plan has the line once.
+        """
+        open_ = [f for f in self.found if f.is_open]
+        line = stated_as("as_is", [*self.as_is, *(n for f in open_ for n in f.variables)])
+        having = [k for k, (_, fix) in enumerate(told) if "[release] as_is = " in fix]
+        if having and not any(line in told[k][1] for k in having):
+            what, fix = told[having[-1]]
+            told[having[-1]] = (what, f"{fix}; with all others that are released as they are, in one line: {line}")
+        return told
 
     @property
     def refusal(self) -> str:
@@ -120,7 +137,12 @@ class Findings:
 
     @property
     def told(self) -> tuple[Finding, ...]:
-        """The findings as they are told: all combinations of columns that single out records are one."""
+        """The findings as they are told: all combinations that single out records are one, and so is what is alike."""
+        return tuple(in_one(self._combined, self.shared, self.words))
+
+    @property
+    def _combined(self) -> tuple[Finding, ...]:
+        """The findings, all combinations of columns that single out records being one."""
         many = [f for f in self.found if len(f.variables) > 1 and f.code == "singles-out" and not f.is_decided]
         if not many or len([*many, *(every := [f for f in self.found if f.code == "together"])]) < 2:
             return self.found
@@ -140,7 +162,7 @@ class Findings:
 
         What the same columns give away is one finding, that of which they say most, with the names of the others.
         """
-        found = sorted(self.told, key=lambda finding: (not finding.is_exact, -finding.gravity))
+        found = sorted(self._combined, key=lambda finding: (not finding.is_exact, -finding.gravity))
         left = (text for text in self.not_tried if text != OF_SEVERAL)
         return (*_briefly(found), *self.alone(exact=True), *self.quiet, *left)
 
@@ -312,7 +334,7 @@ def find_in(
         *weighing(sample, codebook, mechanism, pairs, as_is, original),
         *facts,
         *(told_by_order(sample, coded, perturbed_of(mechanism)) if ordered else ()),
-        *(_of_household(one) for one in shared if one.is_much),
+        *(of_household([one]) for one in shared if one.is_much),
         *_sized(sizes),
         *size_findings(by_size, sample.household, as_is),
         *regrouping(sample, codebook),
@@ -324,7 +346,8 @@ def find_in(
     ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
     left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
     most = told_most(sample, coded, perturbed_of(mechanism), [one.name for one in singled], (*pairs, *of_size))
-    return Findings(tuple(found), singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words, most)
+    looked = (singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words, most)
+    return Findings(tuple(found), *looked, tuple(as_is))
 
 
 def singling(source: Source, names: Sequence[str], as_is: Collection[str] = (), decided: str = PLAN_STATES) -> Findings:
@@ -437,30 +460,6 @@ def _size_text(sizes: HouseholdSizes) -> str:
         text += f", and {share} in one that its size and the unperturbed values of {listed(sizes.columns)} in its "
         text += "members single out"
     return text if every == share else f"{text}; with all unperturbed columns it is {every} of the records"
-
-
-def _of_household(one: Shared) -> Finding:
-    share = f"in {share_text(one.constant)} of the households" if one.constant < 1 else "in all households"
-    where = f"{share} with several members"
-    text = f"all members have the same value of {one.name} {where}, and it is perturbed again for each member"
-    figures = {"constant": one.constant}
-    if one.majority is not None and one.single is not None:
-        figures |= {"majority": one.majority, "single": one.single}
-        figures |= {} if one.blind is None else {"blind": one.blind}
-        whole, single, blind = map(share_text, (one.majority, one.single, one.blind or 0.0))
-        text += (
-            f": the best guess from what all members show of it is right in {whole} of the households, that from one "
-            f"member in {single}, that without the release in {blind}"
-            if one.is_partly
-            else f": the most common released value of the members is the true value in {whole} of the households, the "
-            f"released value of one member in {single}, the best guess without the release in {blind}"
-        )
-    else:
-        text += "; how often the members together show the true value is not measured, and may be much"
-    fix = (
-        "to draw it once for each household, perturb it in a block of its own and name it in [unit] household_variables"
-    )
-    return Finding("household", (), (one.name,), f"{text}; epsilon adds up over the members; {fix}", figures)
 
 
 def _not_tried(

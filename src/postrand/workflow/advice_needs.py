@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -47,6 +47,8 @@ JUDGED = (
 )
 """How a precision is judged: the shares of the file are confidential, and not used."""
 
+ASSUMED = " (assumed; --limit says another)"
+"""What stands beside a limit that nobody asked for."""
 UNITS = ("largest_household", "person", "most_records")
 """What is asked of whom a plan protects beside the record."""
 
@@ -63,12 +65,14 @@ class Limit:
     """Hold what is to be at most a number; of worth, at least.
 
     ``share`` of the persons or households may be beyond it. ``is_rule``: a rule of the policy asks for it.
+    ``is_assumed``: nobody does.
     """
 
     measure: str
     bound: float
     share: float = 0.0
     is_rule: bool = False
+    is_assumed: bool = field(default=False, compare=False)
 
     @property
     def reads_file(self) -> bool:
@@ -133,7 +137,7 @@ class Needs:
     """
 
     attacker: Attacker = "register"
-    limits: tuple[Limit, ...] = (Limit("epsilon", DEFAULT_EPSILON),)
+    limits: tuple[Limit, ...] = (Limit("epsilon", DEFAULT_EPSILON, is_assumed=True),)
     uses: tuple[Use, ...] = ("tables",)
     precisions: tuple[Precision, ...] = ()
     look: bool = False
@@ -205,7 +209,7 @@ class Needs:
 
     def lines(self) -> list[str]:
         """Return what is asked, as lines of text."""
-        limits = [f"{limit}: {MEANINGS[limit.measure]}" for limit in self.asked]
+        limits = [f"{one}{ASSUMED * one.is_assumed}: {MEANINGS[one.measure]}" for one in self.asked]
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
         if self.perturb_also:
             told.append(("perturb", f"{', '.join(self.perturb_also)} too, which figures of risk do not count as known"))

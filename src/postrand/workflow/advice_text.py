@@ -191,13 +191,18 @@ def _basis(trial: Trial) -> str:
 
 
 def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table."""
+    """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table.
+
+    Why something is not known stands in the line of the first plan of which the same is said.
+    """
+    first: dict[str, int] = {}
     for number, plan in enumerate(plans, 1):
         figures, trial = plan.figures, plan.trial
         told = [f"epsilon = {trial.epsilon:g} for a record" if trial.candidate.has_epsilon else "no epsilon"]
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
         if why := keys_not_counted(figures.uncounted) or left_out_briefly(figures.leaves_out("correct_matches")):
-            told.append(f"right links: not known: {why}")
+            at = first.setdefault(why, number)
+            told.append(f"right links: not known{f': {why}' if at == number else f', as of plan {at}'}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
             told.append(f"right links of the informed attacker: {', '.join(sides)}")
@@ -206,7 +211,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
         if unknown := not_known((*figures.one_way, *figures.pairs)):
-            told.append(f"worth {unknown}")
+            at = first.setdefault(unknown, number)
+            told.append(f"worth {unknown}" if at == number else f"worth of the same tables not known, as of plan {at}")
         told += [] if plan.checked is None else [rules_met(plan.checked)]
         told += _kept(plan.asked)
         told += without_estimate(figures.one_way, figures.pairs)

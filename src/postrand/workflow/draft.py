@@ -246,7 +246,7 @@ def start(
         settled=tuple(settled_lines(settles)),
         alike=look.words,
         declared=known.words,
-        **noted(drafts, groups),
+        **noted(drafts, groups, singling),
         contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},

@@ -47,6 +47,8 @@ SINGLES_OUT, ADD_IT = "unperturbed, it singles out", "it in [[numerical]]"
 DECIDE = "set role = 'drop', perturb it too, or add it to [release] as_is in the plan"
 KNOWN_BY_SIZE = "not perturbed"
 """The beginning of a note on what the sizes of households tell."""
+DISTINCT = "all values are different: role = 'record_key' if they identify records, otherwise perhaps 'drop'"
+"""The note on a column that seems to number persons, and has another value in each record."""
 PERTURBED_TOO = "perturbed besides the keys; figures of risk do not count it as known"
 """The note on a column that is not a key, and perturbed because somebody asked for it."""
 Settles = Mapping[tuple[str, ...], tuple[PairReveal, ...]]
@@ -229,7 +231,9 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     ):
         return {**draft, "role": "drop"}
     if draft["name"] not in named and draft["role"] != "drop" and numbering.numbers_persons(draft):
-        draft = {**draft, "role": "", "notes": [*draft["notes"], numbering.number_note(*numbering.described(draft))]}
+        note = DISTINCT if is_distinct(draft, singling) else numbering.number_note(*numbering.described(draft))
+        more = [] if any(text.startswith(infer.NUMBERED) for text in draft["notes"]) and note == DISTINCT else [note]
+        draft = {**draft, "role": "", "notes": [*draft["notes"], *more]}
     if draft["name"] not in named and free_texts.NOTE in draft["notes"]:
         draft = {**draft, "role": ""}
     share = singling.get(draft["name"])
@@ -241,13 +245,26 @@ def left_open(draft: dict[str, Any], singling: Mapping[str, float], named: Colle
     return {**draft, "role": draft["role"] if draft["name"] in named else "", "notes": notes}
 
 
-def noted(drafts: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def is_distinct(draft: Mapping[str, Any], singling: Mapping[str, float]) -> bool:
+    """Return whether numbers of persons are all different in the records that were looked at: they number records.
+
+    Not of a column with the name of a household number: all households can have one record. ``singling`` maps columns
+    to the share of the records that each singles out.
+    """
+    is_number = numbering.number_note(*numbering.described(draft)) == numbering.NUMBERS
+    return is_number and singling.get(draft["name"]) == 1.0
+
+
+def noted(
+    drafts: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[str]], singling: Mapping[str, float]
+) -> dict[str, Any]:
     """Return what the notes of drafts say that a person is told at once: arguments of :class:`.Started`.
 
-    ``groups``: what :func:`.repeated` found.
+    ``groups``: what :func:`.repeated` found; ``singling``: what :func:`singled_alone` did.
     """
     return {
         "numbers": tuple(d["name"] for d in drafts if not d["role"] and numbering.numbers_persons(d)),
+        "distinct": tuple(d["name"] for d in drafts if not d["role"] and is_distinct(d, singling)),
         "groups": {name: tuple(same) for name, same in groups.items()},
         "bodies": {d["name"]: d["role"] for d in drafts if {weighing.BODY, weighing.GIVEN} & {*d["notes"]}},
         "silent": tuple(f"{d['name']} ({meant})" for d in drafts if (meant := _meant(d))),

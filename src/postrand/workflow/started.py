@@ -38,12 +38,12 @@ class Started:
     leave unperturbed and all but settle true values of a perturbed one; ``settled`` says how far, a sentence for each
     perturbed variable. ``is_small``: the file has fewer than ``LEAST_RECORDS`` records. ``starred``: what ``*``
     releases as it is, and ``unreleased`` what it drops. ``numbers``: those without a role that seem to number persons
-    or households; ``groups`` those that do by their values, with the columns that stay the same in one of them.
-    ``swallowed``: what is told of codes for no answer that recodes count as values. ``declared``: variables with the
-    codes that recodes make missing because the file declares them. ``alike``: the variables with categories that differ
-    only by spaces or capital letters, with those that many records have. ``bodies``: columns
-    with the name of a weight that look like the weight of a body, with their roles; ``texts`` those of free text;
-    ``silent``: the variables with values that can mean no answer, and count as answers.
+    or households, ``distinct`` those of them with another value in each record; ``groups`` those that do by their
+    values, with the columns that stay the same in one of them. ``swallowed``: what is told of codes for no answer that
+    recodes count as values. ``declared``: variables with the codes that recodes make missing because the file declares
+    them. ``alike``: the variables with categories that differ only by spaces or capital letters, with those that many
+    records have. ``bodies``: columns with the name of a weight that look like the weight of a body, with their roles;
+    ``texts`` those of free text; ``silent``: the variables with values that can mean no answer, and count as answers.
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
     ``roles``: the number of columns with each role, empty for none. ``keys``: those without categories, which would
     leave unperturbed.
@@ -62,6 +62,7 @@ class Started:
     settling: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    distinct: tuple[str, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     swallowed: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
@@ -95,7 +96,12 @@ class Started:
             names = few(self.starred, NAMES)
             lines.append(f"released as they are, by '*': {names}; give free text the role 'drop'")
         lines += self._dropped(given)
-        if numbers := [name for name in self.numbers if name not in self.groups]:
+        if self.distinct:
+            what = "no role, because it seems to number persons, and all values are different: "
+            what += few(self.distinct, NAMES)
+            fix = f"set role = 'record_key' in {self.codebook} if they identify records, else 'drop'"
+            lines.append(sentence(what, fix=fix))
+        if numbers := [name for name in self.numbers if name not in self.groups and name not in self.distinct]:
             what = f"no role, because it seems to number or name persons or households: {few(numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
             fix += "are one person's is given as --person"
