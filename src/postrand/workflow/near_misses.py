@@ -11,9 +11,9 @@ MISSED = "missed by less than "
 BY_ERROR = f"{MISSED}the error of the simulated releases (twice the standard error of their mean)"
 ALLOWS = {
     BY_ERROR: "a slightly larger limit",
-    f"{MISSED}one": "a slightly larger share_above (of 'k': share_below), which allows it",
+    f"{MISSED}one": "a slightly larger {share}, which allows it",
 }
-"""What allows it, by the words that are said of it."""
+"""What allows it, by the words that are said of it; ``share`` is the option of the rule."""
 
 
 def near_share(rule: Rule, found: RiskFigure, share: float, figures: PlanFigures) -> str:

@@ -76,7 +76,8 @@ def next_step(rule: Rule, figures: PlanFigures, *, name: str, why: str, is_met: 
     }
     found = [step for words, step in steps.items() if words.removeprefix("not known: ") in why]
     if not found and not is_met:
-        near = [step for words, step in ALLOWS.items() if why.startswith(words)]
+        share = "share_below" if rule.kind == "class" else "share_above"
+        near = [step.format(share=share) for words, step in ALLOWS.items() if why.startswith(words)]
         found = [*near, *_changes(name, why, rule, figures)]
     if rule.measure == "correct_matches" and 0 < rule.limit < 1 and not is_met:
         found = [A_NUMBER, *found]
