@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import postrand as pr
 from postrand import estimate
+from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.engines.database import open_records
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import expected_precision
 from postrand.plan import load_plan
-from postrand.report.table_worth import EQUAL
+from postrand.report.table_worth import EQUAL, TableWorth
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import designed
-from postrand.workflow.advice_models import unfit
+from postrand.workflow.advice_models import rarest, unfit
 from postrand.workflow.advice_needs import Model, needs_from
 from postrand.workflow.advice_text import next_steps
-from postrand.workflow.advice_uses import Estimated, verdicts
+from postrand.workflow.advice_uses import Estimated, _named, verdicts
 from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import start
 from postrand.workflow.explanation import explain
@@ -181,6 +183,38 @@ def test_init_says_what_the_survey_design_that_it_proposes_costs(tmp_path: Path)
     made = start(tmp_path / "s.parquet", tmp_path / "blocks", roles, way="blocks")
     assert "add [survey]" in str(made.lines("s.parquet", roles))
     assert told not in str(made.lines("s.parquet", roles))
+
+
+def test_a_named_regression_of_a_rare_outcome_is_not_promised(tmp_path: Path) -> None:
+    """200 deaths of 10,000: a split worth 1,000 records has about 20 of them, which no fit can use."""
+    rng, n = np.random.default_rng(4), 10_000
+    held = {"died": np.where(np.arange(n) < 200, "yes", "no"), "sex": rng.choice(["F", "M"], n)}
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    book = Codebook((Variable("died", "key", ("no", "yes")), Variable("sex", "key", ("F", "M"))))
+    model = Model(("died", "sex"))
+    found = rarest(open_records(tmp_path / "s.parquet", book), book, model)
+    assert found == ("died = yes", 0.02)
+    told = {}
+    for worth in (1000.0, 4000.0):
+        table = TableWorth(("died", "sex"), worth, n)
+        of = Estimated(n, None, [(model, table)], rarest={str(model): found})
+        [told[worth]] = _named(of, is_split=True)
+    assert not told[1000.0].is_met
+    assert "of which fewer than 30 have died = yes, by the shares of the file: too few for a fit" in str(told[1000.0])
+    assert told[4000.0].is_met
+    assert "rare categories can still prevent a fit" in str(told[4000.0])
+
+
+def test_advice_makes_no_bands_of_postcodes_that_a_zero_leads(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    codes = [f"{code:05d}" for code in range(1001, 11_001, 500)]
+    text = "\n".join(["sex,zip", *(f"{rng.choice(['F', 'M'])},{rng.choice(codes)}" for _ in range(800))])
+    (tmp_path / "people.csv").write_text(text + "\n", "utf-8")
+    done = CliRunner().invoke(
+        main, ["advise", str(tmp_path / "people.csv"), "--keys", "sex,zip", "--out", str(tmp_path / "a")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "zip in bands" not in done.output
 
 
 def test_init_says_what_is_lost_without_the_clusters_that_were_drawn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -241,6 +242,9 @@ def _answers() -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     return attacker, limits, uses, _parts(click.prompt(text, default="", show_default=False, err=True))
 
 
+_SEVERAL = " (k records of a person or household together: at most k times as much)"
+
+
 def advice_lines(
     source: Any, made: Any, needs: Any, units: Any, out: Path, reading: Any
 ) -> tuple[list[str], dict[str, Any]]:
@@ -256,7 +260,10 @@ def advice_lines(
     asked_of = {**protected, "perturb_also": ",".join(units.perturb_also)}
     again = _again(source, made.codebook, {**reading.to_dict(), **{n: str(v) for n, v in asked_of.items() if v}})
     if needs is None:
-        several = " (k records of a person or household together: at most k times as much)" * any(protected.values())
+        made_plan = tomllib.loads(made.plan.read_text(encoding="utf-8"))
+        is_one = made_plan.get("split", {}).get("unit") == "household"
+        several = " and for all records of a household or person together" if is_one else _SEVERAL
+        several *= any(protected.values())
         assumed = f"epsilon = {made.epsilon:g} for a record{several}, 1 for each perturbed variable (linked ones count "
         assumed += "once), the register attacker, tables"
         then = f"other plans, of epsilon <= {DEFAULT_EPSILON:g} unless --limit says another"

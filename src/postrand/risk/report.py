@@ -145,13 +145,21 @@ class RiskReport:
             },
             "model": self.model,
             "status": self.status,
-            "tau1": _tau_dict(self.tau1_estimate),
-            "tau2": _tau_dict(self.tau2_estimate),
+            "tau1": _shown(self.sample_uniques) if self._is_small else _tau_dict(self.tau1_estimate),
+            "tau2": _shown(self.sample_uniques) if self._is_small else _tau_dict(self.tau2_estimate),
             "expected_reidentifications": self.expected_reidentifications,
             "readings": None if self.readings is None else dataclasses.asdict(self.readings),
             **({} if self.households is None else {"household_risk": self.households.to_dict()}),
             "notes": [*self.notes, *keys_alone(self.key_variables)],
         }
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the estimates of so few sample uniques, which can be no more, would tell how many there are."""
+        return self.tau1_estimate is not None and 0 < self.sample_uniques < SMALL
+
+    def _tau(self, estimate: Tau) -> str:
+        return counted(self.sample_uniques) if self._is_small else str(estimate)
 
     def _estimates(self) -> Iterator[str]:
         """Yield what the figures of the register attacker rest on."""
@@ -200,8 +208,8 @@ class RiskReport:
             lines.append(f"  l-diversity of {name}: distinct {value.distinct}, entropy {value.entropy:.2f}")
         if self.tau1_estimate is not None and self.tau2_estimate is not None:
             lines += [
-                f"  population uniques    {self.tau1_estimate} among the sample uniques (tau1)",
-                f"  correct matches       {self.tau2_estimate} among the sample uniques (tau2)",
+                f"  population uniques    {self._tau(self.tau1_estimate)} among the sample uniques (tau1)",
+                f"  correct matches       {self._tau(self.tau2_estimate)} among the sample uniques (tau2)",
                 f"  model                 {self.model}; {self.status}",
             ]
         if self.readings is not None:

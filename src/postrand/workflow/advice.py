@@ -32,7 +32,7 @@ from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
-from postrand.workflow.advice_models import unfit
+from postrand.workflow.advice_models import rarest, unfit
 from postrand.workflow.advice_more import more_worth
 from postrand.workflow.advice_needs import Limit, Model, Needs
 from postrand.workflow.advice_plan import Advised, Asked
@@ -177,7 +177,7 @@ class _Maker:
         if needs.largest_household:
             self.drawn = of_households(self.drawn, source, subject.book.with_role("household")[0].name)
         self.place, self.met = place, dict[int, bool]()
-        self.unfit: dict[tuple[Codebook, Model, bool], str] = {}
+        self.unfit: dict[tuple[Codebook, Model, bool], tuple[str, tuple[str, float]]] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         if needs.look:
@@ -262,14 +262,15 @@ class _Maker:
         """Return of what models are estimated, with those that cannot be fitted on the file as the plan recodes it."""
         if trial.estimated is None:
             return None
-        found, book = {}, trial.plan.codebook
+        found, rare, book = {}, {}, trial.plan.codebook
         for model in self.needs.models:
             is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
             place = (book, model, is_perturbed)
             if place not in self.unfit:
-                self.unfit[place] = unfit(open_records(self.place, book), book, model, is_perturbed=is_perturbed)
-            found[str(model)] = self.unfit[place]
-        return trial.estimated._replace(unfit=found)
+                source = open_records(self.place, book)
+                self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed), rarest(source, book, model)
+            found[str(model)], rare[str(model)] = self.unfit[place]
+        return trial.estimated._replace(unfit=found, rarest=rare)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ MANY = 12
 MOST_BANDS = 10
 """The narrowest natural bands that are at most so many."""
 _STEPS = (1, 2, 5)
+_CODE = re.compile(r"\s*0\d")
 
 
 def banded(book: Codebook, names: tuple[str, ...]) -> tuple[Codebook, tuple[Mapping[str, Any], ...]]:
@@ -66,8 +68,16 @@ def _bands(book: Codebook, variable: Variable) -> dict[str, Any] | None:
 
 
 def _numbers(variable: Variable) -> list[int]:
-    """Return the categories as whole numbers, without codes for "no answer"; nothing if one of them is none."""
+    """Return the categories as whole numbers, without codes for "no answer"; nothing if one of them is none.
+
+    Texts that a zero leads, such as postcodes, are none.
+
+    >>> _numbers(Variable("zip", "key", ("01068", "11081")))
+    []
+    """
     held = [category for category in variable.categories if category not in variable.missing_codes]
+    if any(isinstance(category, str) and _CODE.match(category) for category in held):
+        return []
     try:
         numbers = [math.nan if isinstance(category, bool) else float(category) for category in held]
     except ValueError:

@@ -13,6 +13,7 @@ from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import is_coded, names_only
 from postrand.estimate.regression_terms import answered
+from postrand.estimate.regression_weakest import FEW
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
@@ -58,13 +59,14 @@ class Estimated(NamedTuple):
     """Hold of what models are estimated: so many records, by sizes of households, and the regressions that are named.
 
     Each regression has the worth of the table of its perturbed variables. ``unfit`` says why one cannot be fitted, by
-    its name (:func:`postrand.workflow.advice_models.unfit`).
+    its name (:func:`postrand.workflow.advice_models.unfit`), and ``rarest`` its rarest category with its share.
     """
 
     records: int
     households: Mapping[int, int] | None = None
     models: Sequence[tuple[Model, TableWorth | None]] = ()
     unfit: Mapping[str, str] = MappingProxyType({})
+    rarest: Mapping[str, tuple[str, float]] = MappingProxyType({})
 
 
 class Verdict(NamedTuple):
@@ -216,8 +218,20 @@ def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
         else:
             text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
             poor = f": of little use ({LITTLE})" * worth.is_of_little_use
-            rare = "" if poor else "; rare categories can still prevent a fit, which only the release shows"
-            yield Verdict(str(model), not poor, f"{text}, {BASES[EQUAL.basis]}{poor}{rare}")
+            rare, is_met = _rare(worth.effective_records, *of.rarest.get(str(model), ("", 1.0)))
+            yield Verdict(str(model), is_met and not poor, f"{text}, {BASES[EQUAL.basis]}{poor}{rare}")
+
+
+def _rare(worth: float, name: str, share: float) -> tuple[str, bool]:
+    """Return what the records of a regression's rarest category are worth, and whether that is enough for a fit.
+
+    >>> _rare(1500.0, "ill = yes", 0.01)[1], _rare(1500.0, "ill = yes", 0.2)[1]
+    (False, True)
+    """
+    if name and worth * share < FEW:
+        few_ = f"of which fewer than {FEW:g} have {name}, by the shares of the file: too few for a fit"
+        return f"; {few_}. Merge this category, leave its variable out, or allow a larger epsilon", False
+    return "; rare categories can still prevent a fit, which only the release shows", True
 
 
 def _means(plan: Plan, moved: Sequence[str]) -> Verdict:

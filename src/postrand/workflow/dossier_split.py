@@ -46,7 +46,7 @@ RISK_NOTE = (
     "records that show the same keys with the same values; F counts the persons with these values of the keys that are "
     "shown."
 )
-OF_MEMBERS = "one random member of each household shows the keys; the decision page has what simulated releases give"
+OF_MEMBERS = "one random member of each household shows the keys; 'postrand compare' has what simulated releases give"
 """Why classes of a released file are not counted: most records show no key."""
 MAX_VARIABLES = 12
 """With more variables, designs take too long to make several of them, and the ways are compared by a short cut."""
