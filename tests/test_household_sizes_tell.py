@@ -107,7 +107,7 @@ def test_a_size_counts_for_the_informed_attacker_whatever_role_its_column_has(fo
     assert "release these keys as in the file" in classes.step
     assert "no epsilon changes this" in classes.step
     shown = figures_of(planned(folder, "area age"))
-    assert any("the informed attacker alone is taken to know it" in text for text in shown.attackers)
+    assert any("which the informed attacker is taken to know" in text for text in shown.attackers)
     assert all(one.is_met for one in check_policy(shown, rules).verdicts)
     book = (folder / "codebook.toml").read_text()
     (folder / "codebook.toml").write_text(

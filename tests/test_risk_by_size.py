@@ -17,6 +17,8 @@ from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed import informed
 from postrand.risk.law import KeyLaw, release
 from postrand.risk.split_law import SplitLaw
+from postrand.support.measure_names import OF_ESTIMATES, OF_EVERYBODY
+from postrand.workflow.comparison_risk import attackers, risk_figures
 
 RNG = np.random.default_rng(8)
 SIZES = RNG.choice([1, 2, 3, 5], 300, p=[0.4, 0.3, 0.2, 0.1])
@@ -162,3 +164,10 @@ def test_who_has_the_register_of_a_whole_population_finds_no_less_than_the_infor
         limit = HouseholdLimit(measure, KEYS, np.ones(N), HOUSE).under(mechanism, 1, 1)
         spread = of_all.register_some if measure == "register_household_risk" else of_all.register_joint
         assert limit[0] == pytest.approx(spread.largest)
+
+
+def test_pages_say_of_a_whole_population_why_both_attackers_find_as_many():
+    mechanism = Mechanism(BLOCKS)
+    for weight, said in ((1.0, OF_EVERYBODY), (2.0, OF_ESTIMATES)):
+        truth = TrueFile(KEYS, np.full(N, weight), HOUSE)
+        assert attackers(risk_figures(truth, None, mechanism))[-1] == said

@@ -62,6 +62,11 @@ OF_ESTIMATES = (
     f"{BY_WEIGHTS} (or the sampling fraction), and {BY_MODEL}."
 )
 """What the figures of the register attacker rest on; every page that shows them says it."""
+OF_EVERYBODY = (
+    "The file is the whole population, so that the register says who is in it: no figure of the register attacker is "
+    "smaller than the informed attacker's."
+)
+"""The same of a file that is no sample."""
 OF_WEIGHTS = (
     f"The figures of the register attacker are {BY_WEIGHTS} (or the sampling fraction) alone, and can be too low: no "
     "model of population frequencies was fitted."
@@ -84,7 +89,7 @@ KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
 """What a reader of figures of risk must know where other columns are released too."""
 
 
-SIZE_KNOWN = "Household numbers show the size of a household: the informed attacker alone is taken to know it"
+SIZE_KNOWN = "Household numbers show how many records each has, which the informed attacker is taken to know"
 """What household numbers tell of a person, beside the keys: whatever role a column has that says the same.
 
 Other attackers know it where a key says it."""

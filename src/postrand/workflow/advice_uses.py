@@ -218,19 +218,24 @@ def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
         else:
             text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
             poor = f": of little use ({LITTLE})" * worth.is_of_little_use
-            rare, is_met = _rare(worth.effective_records, *of.rarest.get(str(model), ("", 1.0)))
+            name, share = of.rarest.get(str(model), ("", 1.0))
+            rare, is_met = _rare(worth.effective_records, name, share, model.table[0])
             yield Verdict(str(model), is_met and not poor, f"{text}, {BASES[EQUAL.basis]}{poor}{rare}")
 
 
-def _rare(worth: float, name: str, share: float) -> tuple[str, bool]:
+def _rare(worth: float, name: str, share: float, response: str) -> tuple[str, bool]:
     """Return what the records of a regression's rarest category are worth, and whether that is enough for a fit.
 
-    >>> _rare(1500.0, "ill = yes", 0.01)[1], _rare(1500.0, "ill = yes", 0.2)[1]
+    >>> _rare(1500.0, "ill = yes", 0.01, "ill")[1], _rare(1500.0, "ill = yes", 0.2, "ill")[1]
     (False, True)
     """
     if name and worth * share < FEW:
-        few_ = f"of which fewer than {FEW:g} have {name}, by the shares of the file: too few for a fit"
-        return f"; {few_}. Merge this category, leave its variable out, or allow a larger epsilon", False
+        told = f"; of which fewer than {FEW:g} have {name}, by the shares of the file: too few for a fit"
+        is_term = name.partition(" = ")[0] != response
+        fix = (
+            "merge this category, leave its variable out, or allow" if is_term else "perturb fewer variables, or allow"
+        )
+        return f"{told}. Next: {fix} a larger epsilon", False
     return "; rare categories can still prevent a fit, which only the release shows", True
 
 

@@ -25,7 +25,7 @@ from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
-from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_WEIGHTS, learns
+from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_EVERYBODY, OF_WEIGHTS, learns
 from postrand.support.showing import few
 from postrand.support.warned import hushed
 
@@ -193,7 +193,18 @@ def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
     told = learns({one.code: one.after for one in informed}, any(one.of_two for one in informed))
     if not any(one.before is not None for one in register):
         return told
+    if _is_everybody(risks):
+        return (*told, OF_EVERYBODY)
     return (*told, OF_ESTIMATES if any(one.of_two for one in register) else OF_WEIGHTS)
+
+
+def _is_everybody(risks: Sequence[RiskFigure]) -> bool:
+    """Whether the register attacker has the very figures of the informed one, as only of a whole population."""
+    held = {one.code: one for one in risks}
+    one, two = held.get("register_matches"), held.get("correct_matches")
+    if one is None or two is None or one.after is None or one.before is None:
+        return False
+    return (one.before, one.after) == (two.before, two.after) and one.after < one.before
 
 
 def _of_register(code: str) -> bool:
