@@ -140,7 +140,7 @@ class SurveyDesign:
 def seems_clusters(name: str, label: str = "") -> bool:
     """Return whether the name or label of a column says that it numbers the clusters that were drawn.
 
-    >>> seems_clusters("PSU"), seems_clusters("v021", "Primary sampling unit"), seems_clusters("psuedo")
+    >>> seems_clusters("PSU"), seems_clusters("v021", "Primary sampling unit"), seems_clusters("psux")
     (True, True, False)
     """
     return bool(_NAMES.fullmatch(name) or _LABELS.search(label))
