@@ -512,7 +512,7 @@ def test_a_draft_perturbs_named_columns_too_and_says_how_to_go_on(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--perturb-also", "wrok"), "no column 'wrok' (did you mean 'work'?)"),
+        (("--perturb-also", "worrk"), "no column 'worrk' (did you mean 'work'?)"),
         (("--perturb-also", "pay"), "'pay' has no two categories to exchange. Next: put a number into bands"),
         (
             ("--perturb-also", "work", "--drop", "work"),
