@@ -51,7 +51,11 @@ def test_no_channel_passes_the_closed_bound():
             if (weights < 0).any() or not np.allclose(columns @ weights, 1):
                 continue
             channel = columns * weights
-            found = prior[:, None] * channel * np.log(np.where(channel > 0, channel / (prior @ channel), 1))
+            found = (
+                prior[:, None]
+                * channel
+                * np.log(np.divide(channel, prior @ channel, out=np.ones_like(channel), where=channel > 0))
+            )
             assert found.sum() <= z - 1 - math.log(z) + 1e-12
 
 
