@@ -51,16 +51,15 @@ class Exposure:
 
         So the register attacker can do what the informed one does, and has no smaller figure.
         """
-        pairs = {
-            "register": self.file.individual,
-            "register_some": self.file.some_member,
-            "register_joint": self.joint,
-        }
-        held = {name: (getattr(self, name), two) for name, two in pairs.items()}
-        larger: dict[str, Any] = {
-            name: one if one is None or two is None else one.at_least(two) for name, (one, two) in held.items()
-        }
-        return replace(self, **larger, register_expected=max(self.register_expected or 0.0, self.file.anyone.expected))
+        file = self.file
+        informed_figures = replace(
+            self,
+            register=file.individual,
+            register_expected=file.anyone.expected,
+            register_some=file.some_member,
+            register_joint=self.joint,
+        )
+        return replace(self.at_least(informed_figures), of_estimates=self.of_estimates)
 
     def at_least(self, other: Exposure) -> Exposure:
         """Return the larger figure of the register attacker by either of two estimates."""

@@ -26,11 +26,15 @@ def _informed(file: HouseholdLimit, law: KeyLaw | None) -> float:
     return spread.largest
 
 
-def _register(file: HouseholdLimit, law: KeyLaw | None) -> float:
+def _estimated(file: HouseholdLimit, law: KeyLaw | None) -> float:
     """Return the larger of the estimates, as :class:`postrand.risk.exposure.TrueFile` does."""
     estimates = file.model.estimates(file.keys, file.weights)
     found = (register_members(file.keys, file.weights, file.household, law, one)[0].max() for one in estimates)
-    return float(max(*found, _informed(file, law) if is_whole(file.weights) else 0.0))
+    return float(max(found))
+
+
+def _register(file: HouseholdLimit, law: KeyLaw | None) -> float:
+    return max(_estimated(file, law), _informed(file, law) if is_whole(file.weights) else 0.0)
 
 
 def _joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
@@ -39,7 +43,7 @@ def _joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
 
 
 def _register_joint(file: HouseholdLimit, law: KeyLaw | None) -> float:
-    alone = max(_register(file, law), _joint(file, law) if is_whole(file.weights) else 0.0)
+    alone = max(_estimated(file, law), _joint(file, law) if is_whole(file.weights) else 0.0)
     return max(float(register_joint_risk(file.keys, file.weights, file.household, law).max()), alone)
 
 

@@ -53,12 +53,14 @@ class InformedMatches:
         mechanism.require_no_split("the search for a level, whose draws must be the same at every level,")
         n, law = self.keys.records, KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         outermost(law, self.members)  # refuses what is not known
-        work = effort(strata(self.keys, law, self.household, np.arange(n)))
+        every = strata(self.keys, law, self.household, np.arange(n))
+        work = effort(every)
         many, known = self._many(comparisons(law, n), work), knowledges(law, work)
         totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
         for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
-            targets = self._targets(many, seed + d)
-            attacked = strata(self.keys, law, self.household, targets)
+            attacked = every
+            if many < n:
+                attacked = strata(self.keys, law, self.household, self._targets(many, seed + d))
             for a, knowledge in enumerate(known):
                 right = linked(attacked, drawn, knowledge).correct
                 totals[a, d] = n * right.mean()
@@ -85,5 +87,4 @@ class InformedMatches:
 
     def _targets(self, many: int, seed: int) -> IntArray:
         """Return the positions of so many persons, at random."""
-        n = self.keys.records
-        return np.arange(n) if many == n else np.sort(np.random.default_rng([seed, 22]).choice(n, many, replace=False))
+        return np.sort(np.random.default_rng([seed, 22]).choice(self.keys.records, many, replace=False))
