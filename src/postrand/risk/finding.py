@@ -45,8 +45,9 @@ class Finding:
     released), ``order`` (the order of the file tells true values), ``household`` (a variable of a household is
     perturbed for each member), ``merged`` (rare categories that are merged are still too few), ``missing`` (a category
     for missing values is one too many), ``moves`` (numbers hardly move in rank, or no weighted mean of them is left),
-    ``swallowed`` (what looks like a code for no answer counts as a value), ``key`` (a key without categories leaves
-    unperturbed) or ``names`` (a column that seems to name or number persons, or holds free text).
+    ``swallowed`` (what looks like a code for no answer counts as a value), ``means`` (a recode changes
+    a mean), ``key`` (a key without categories leaves unperturbed) or ``names`` (a column that seems to name or number
+    persons, or holds free text).
     ``is_exact``: of ``linked``, columns are a sum or a function of others, not only nearly; it is told before others.
     ``is_open``: the plan has to decide. ``is_decided``: it has decided that the variable leaves as it is.
     ``figures`` and ``share``, that of the records which ``variables`` single out together, are confidential.

@@ -255,7 +255,7 @@ class _Maker:
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
         of, worths = self._estimated(trial), (figures.one_way, figures.pairs)
-        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths))
+        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths, figures.means))
         return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
 
     def _estimated(self, trial: Trial) -> Estimated | None:

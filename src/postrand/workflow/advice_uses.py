@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from postrand.workflow.advice_needs import Model
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.plan_settings import shown_together
+from postrand.workflow.recoded_means import in_short
 
 Names = tuple[str, ...]
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
@@ -95,16 +97,18 @@ def verdicts(
     mechanism: Mechanism | None = None,
     of: Estimated | None = None,
     worths: tuple[Sequence[TableWorth], Sequence[TableWorth]] = ((), ()),
+    changed: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Verdict]:
     """Yield whether the release of a plan answers each kind of question that is asked.
 
     ``mechanism`` is the one that was designed, and ``of`` says of which records: of models of a split it is said how
     many records show them, and what these are worth. ``worths`` are those of the tables of one and of two variables;
-    without any, of tables is said only what is refused.
+    without any, of tables is said only what is refused. ``changed`` says of which variables a recode changes the mean.
     """
     moved = tuple(name for one in plan.numerical for name in one.variables)
     gone = refused_of(plan)
-    for use, judged in (("tables", None), ("means", _means), ("models", _models)):
+    means = partial(_means, changed=changed)
+    for use, judged in (("tables", None), ("means", means), ("models", _models)):
         if use not in uses:
             continue
         own = [one for one in gone if use in one.uses]
@@ -239,7 +243,7 @@ def _rare(worth: float, name: str, share: float, response: str) -> tuple[str, bo
     return "; rare categories can still prevent a fit, which only the release shows", True
 
 
-def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
+def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verdict:
     asked = [v for v in plan.codebook.with_role(*RELEASED) if not is_coded(plan.codebook, v.name)]
     with_means = [v.name for v in asked if _has_numbers(v) and v.name not in moved]
     if moved:
@@ -247,6 +251,8 @@ def _means(plan: Plan, moved: Sequence[str]) -> Verdict:
         return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
     if not with_means:
         return Verdict("means", False, f"no variable that is released has numbers; give one {NUMBERED_BANDS}")
+    if off := [name for name in with_means if name in changed]:
+        return Verdict("means", False, in_short(changed[name] for name in off), tuple(off))
     made = {recode.variable for recode in plan.codebook.recodes if recode.kind.categories()}
     coarse = [name for name in with_means if name in made]
     apart = f"; {OF_BANDS.format(names=few(coarse), what='a mean', numbers='')}" if coarse else ""

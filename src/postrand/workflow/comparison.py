@@ -91,7 +91,8 @@ class PlanFigures:
     ``little`` says where little is left for tables of one variable, ``of_three`` how many records of a split show three
     variables together. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
-    ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values.
+    ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
+    ``means`` of which variables recodes change the mean.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
     recoded or not.
     ``levels``: the ε of a record, and what several of a household or person have together, in words.
@@ -144,6 +145,7 @@ class PlanFigures:
     shown: int = 0
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
+    means: Mapping[str, str] = field(default_factory=dict)
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
     series: Series | None = None
@@ -425,6 +427,7 @@ def computed(
         has_lone_sizes=told is not None and told.sizes is not None and told.sizes.alone > 0,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
+        means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},
         merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=largest,
         unit_epsilon=units,

@@ -24,6 +24,7 @@ from postrand.recoding.base import key_of
 from postrand.recoding.recode import recodes_from
 from postrand.support.showing import few
 from postrand.workflow import recodes
+from postrand.workflow.recoded_means import recoded_means
 from postrand.workflow.swallowed import AMOUNTS, swallowed, with_notes
 
 _MOST = 100
@@ -34,8 +35,8 @@ _MOST = 100
 class Start:
     """Hold the records of a file, ``plain`` and with the recodes ``made``; ``texts`` are those of a DDI document.
 
-    ``told`` warns of codes that recodes count as values. ``declared`` has what recodes say of codes that the file
-    declares, by the variable.
+    ``told`` warns of codes that recodes count as values, and of means that they change. ``declared`` has
+    what recodes say of codes that the file declares, by the variable.
     """
 
     place: Path | File | Table
@@ -106,7 +107,8 @@ def _start(
 ) -> Start:
     made = recodes.prepared(entries, Path(), source, "--recode", UsageError)
     plain = recodes.reopened(place, made, source)
-    return Start(place, plain, texts, made, declared, swallowed(plain, made.recodes))
+    means = {name: one.sentence for name, one in recoded_means(plain, made.recodes).items()}
+    return Start(place, plain, texts, made, declared, means | swallowed(plain, made.recodes))
 
 
 def _described(source: Source, texts: Described) -> Source:

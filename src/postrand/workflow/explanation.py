@@ -72,7 +72,7 @@ def explain(plan: Plan, figures: PlanFigures) -> Explanation:
             ("What is released", tuple(_released(plan, figures))),
             ("Who is protected, against what, and how strongly", tuple(_protected(plan, figures))),
             ("What analysts can do with it", tuple(_useful(plan, figures))),
-            ("What remains unprotected", (*(f"{_first(text)}." for text in figures.findings), *figures.not_covered)),
+            ("What remains unprotected", tuple(_unprotected(figures))),
         ),
     )
 
@@ -192,6 +192,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
     yield from (f"{capital(str(one))}." for one in refused_of(plan))
+    yield from (f"{_first(text)}." for text in figures.means.values())
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]
@@ -220,6 +221,12 @@ def _fewer(figures: PlanFigures) -> Iterator[str]:
                 f"Of {len(both)} tables of {kind}, {counts[1]} are of little use {BASES['file']}, and {counts[0]} "
                 f"{BASES['equal']}: other frequencies of the values make the same table worth more or less."
             )
+
+
+def _unprotected(figures: PlanFigures) -> Iterator[str]:
+    found = (text for text in figures.findings if text not in figures.means.values())
+    yield from (f"{_first(text)}." for text in found)
+    yield from figures.not_covered
 
 
 def _has_no_answer(variable: Variable) -> bool:

@@ -29,6 +29,7 @@ from postrand.support import saving
 from postrand.support.inputs import read_toml
 from postrand.support.showing import capital, unshown
 from postrand.workflow import draft_decisions
+from postrand.workflow.recoded_means import recoded_means
 from postrand.workflow.recodes import MAX_SHOWN, NAMED, Prepared, counted, prepared, reopened, unplaced, without_missing
 from postrand.workflow.swallowed import swallowed, with_notes
 
@@ -371,11 +372,12 @@ def trial_of(source: Source, recode: Recode) -> Trial:
     after = dict.fromkeys(recode.kind.categories(), 0)
     for new in sorted(made, key=lambda value: (isinstance(value, str), value)):
         after[key_of(new)] = made[new]
+    codes = swallowed(source, [recode]).get(recode.variable, "")
     notes = (
         _unreached(recode, counts),
         _note(recode, counts, after),
         published(recode),
-        swallowed(source, [recode]).get(recode.variable, ""),
+        codes or "".join(capital(one.sentence) for one in recoded_means(source, [recode]).values()),
     )
     return Trial(recode, before, after, note=" ".join(filter(None, notes)))
 

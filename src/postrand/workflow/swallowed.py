@@ -35,7 +35,7 @@ def swallowed(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, str]:
     if not recodes:
         source, recodes = unrecoded(source)
     wanted = [recode for recode in recodes if is_settled(recode.kind) and _is_asked(recode)]
-    values = _values(source, sorted({recode.source for recode in wanted}))
+    values = first_values(source, sorted({recode.source for recode in wanted}))
     said = {name: source.schema.field(name).metadata for name in values}
     found = {recode.variable: _said(recode, values[recode.source], said[recode.source]) for recode in wanted}
     return {name: text for name, text in found.items() if text}
@@ -94,8 +94,8 @@ def with_notes(drafts: Iterable[dict[str, Any]], told: Mapping[str, str]) -> lis
     return [{**d, "notes": [*d["notes"], told[d["name"]]]} if d["name"] in told else d for d in drafts]
 
 
-def _values(source: Source, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Return the values of columns in the first ``MAX_RECORDS`` records."""
+def first_values(source: Source, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Return the values of columns in the first ``MAX_RECORDS`` records, without missing ones."""
     held: dict[str, list[pa.Array]] = {name: [] for name in names}
     read = 0
     for batch in source.batches(names) if names else ():

@@ -23,6 +23,7 @@ from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
 from postrand.workflow.planned import mechanism_of
+from postrand.workflow.recoded_means import recoded_means
 from postrand.workflow.swallowed import in_quantities, quantities_warning, swallowed, unlisted
 
 
@@ -30,10 +31,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
     Also the recodes whose merged categories are still too few, categories for missing values that none needs, codes
-    for no answer that count as values, and numbers that hardly move in rank, or of which no weighted mean is
-    left. One pass over the file, or none where it is ``known``, but for its first records where there are recodes;
-    nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences contain no counts;
-    ``figures`` are confidential.
+    for no answer that count as values, means that recodes change, and numbers that hardly move in rank, or of which no
+    weighted mean is left. One pass over the file, or none where it is ``known``, but for its first records where there
+    are recodes; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences
+    contain no counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -51,6 +52,8 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     taken = swallowed(known.source) if plan.codebook.recodes else {}
     few += tuple(Finding("swallowed", (), (name,), text) for name, text in taken.items())
     kept = [v for v in plan.codebook.variables if v.role in RELEASED_ROLES and v.name not in taken]
+    means = recoded_means(known.source) if plan.codebook.recodes else {}
+    few += tuple(Finding("means", (), (v.name,), means[v.name].sentence) for v in kept if v.name in means)
     names, text = unlisted(map(variable_to_dict, kept))
     few += (Finding("swallowed", (), names, text),) if names else ()
     sample = None if known.sample is None else known.answers[known.sample]

@@ -1,0 +1,144 @@
+"""Means that a recode changes, of bands of a skewed amount or of numbers with a limit: who recodes has both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from postrand.columns.recoded import unrecoded
+from postrand.errors import DataError, sentence
+from postrand.estimate.nominal import number_of
+from postrand.formats import Source
+from postrand.recoding import Recode
+from postrand.recoding.bands import Bands
+from postrand.recoding.base import is_settled, key_of, steps_of
+from postrand.support.arrow import to_floats
+from postrand.workflow.swallowed import MAX_RECORDS, first_values
+
+STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""How much a mean differs is told by these steps, and not at all below the first."""
+MOST = 0.5
+"""A result that makes a larger share of the difference is named."""
+FIX = "make bands narrower where values differ most, or label each by a number nearer to its values (a public table's)"
+LIKEWISE = "; totals and regressions on its numbers are off likewise"
+
+
+@dataclass(frozen=True, slots=True)
+class RecodedMean:
+    """Hold a mean before and after a recode, over the records that have a number in both: confidential.
+
+    ``most`` is the result whose records make most of the difference, "" where none makes half of it. ``scale`` is the
+    mean absolute value before: a mean near 0 is not compared with itself.
+    """
+
+    recode: Recode
+    before: float
+    after: float
+    scale: float
+    most: str = ""
+    is_cut: bool = False
+
+    @property
+    def change(self) -> float:
+        """How much larger the mean is after the recode, as a share of the mean absolute value before."""
+        return (self.after - self.before) / self.scale if self.scale else 0.0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the difference is larger than the first of ``STEPS``."""
+        return abs(self.change) > STEPS[0]
+
+    @property
+    def text(self) -> str:
+        """How the means differ, in words: by more than one of ``STEPS``, without the means; of those that are told.
+
+        >>> from postrand.recoding import Recode
+        >>> recode = Recode.from_dict({"variable": "band", "from": "pay", "bands": [0, 10], "labels": ["5", "20"]})
+        >>> RecodedMean(recode, 40.0, 10.0, 40.0, "20").text
+        'the mean of band is more than 50% below that of the values of pay, mostly by those that count as 20'
+        """
+        step = max(step for step in STEPS if abs(self.change) > step)
+        off = f"the mean of {self.recode.variable} is more than {step:.0%} {'below' if self.change < 0 else 'above'}"
+        by = f", mostly by those that count as {self.most}" if self.most else ""
+        first = f" (of the first {MAX_RECORDS:,} records)" if self.is_cut else ""
+        return f"{off} that of the values of {self.recode.source}{by}{first}"
+
+    @property
+    def sentence(self) -> str:
+        """The warning, with what to do."""
+        fix = FIX if self.recode.kind.categories() else "choose limits that fewer values are beyond"
+        return sentence(f"{self.text}{LIKEWISE}", fix=fix)
+
+
+def in_short(warnings: Iterable[str]) -> str:
+    """Return warnings in one line: how each mean differs, and what can be done once."""
+    return f"{'; '.join(text.partition(LIKEWISE)[0] for text in warnings)}. Next: {FIX}"
+
+
+def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, RecodedMean]:
+    """Return the means that recodes of numbers change by more than the first of ``STEPS``, by the name of the result.
+
+    ``source`` as :func:`postrand.workflow.swallowed.swallowed` takes it. Of bands, those count whose labels are mostly
+    numbers within their bands: other numbers are codes. The first ``MAX_RECORDS`` records are read.
+    """
+    if not recodes:
+        source, recodes = unrecoded(source)
+    asked = [recode for recode in recodes if is_settled(recode.kind) and _has_amounts(recode)]
+    values = first_values(source, sorted({recode.source for recode in asked}))
+    found = {recode.variable: _compared(recode, values[recode.source]) for recode in asked}
+    return {name: one for name, one in found.items() if one is not None and one.is_told}
+
+
+def _has_amounts(recode: Recode) -> bool:
+    """Whether the results of a recode of numbers are amounts: numbers without categories, or within their bands."""
+    kind = recode.kind
+    if kind.reads != "numbers":
+        return False
+    first, names = steps_of(kind)[0], kind.categories()
+    if not names:
+        return True
+    if not isinstance(first, Bands) or first is not kind:
+        return False
+    ends = [*([-math.inf] if first.below else []), *first.edges().tolist(), math.inf]
+    numbers = [number_of(name) for name in names]
+    within = [n is not None and low <= n <= high for n, low, high in zip(numbers, ends[:-1], ends[1:], strict=True)]
+    return bool(sum(within) > len(names) / 2)
+
+
+def _compared(recode: Recode, column: pa.Array) -> RecodedMean | None:
+    """Return the means before and after; None where no record has both, or a value has no place in the recode."""
+    try:
+        made = recode.apply(column)
+    except DataError:  # refused where the records are read
+        return None
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return None
+    before, names = to_floats(column), made.dictionary_encode()
+    after = _numbers(names)
+    held = np.isfinite(before) & np.isfinite(after)
+    if not held.any():
+        return None
+    off = after[held] - before[held]
+    means = float(before[held].mean()), float(after[held].mean()), float(np.abs(before[held]).mean())
+    return RecodedMean(recode, *means, _most(names, held, off), len(column) >= MAX_RECORDS)
+
+
+def _numbers(names: pa.DictionaryArray) -> NDArray[np.float64]:
+    """Return the number that each result is or spells, shape (n,); nan for what is none."""
+    held = [number_of(value) for value in names.dictionary.to_pylist()]
+    codes = to_floats(names.indices)
+    numbers = np.array([math.nan if n is None else n for n in held] + [math.nan])
+    return numbers[np.where(np.isnan(codes), len(held), codes).astype(np.int64)]
+
+
+def _most(names: pa.DictionaryArray, held: NDArray[np.bool_], off: NDArray[np.float64]) -> str:
+    """Return the result whose records make more than ``MOST`` of the difference ``off``, shape (held,)."""
+    codes = to_floats(names.indices)[held].astype(np.int64)
+    sums = np.bincount(codes, weights=off, minlength=len(names.dictionary)) * np.sign(off.sum())
+    best = int(np.argmax(sums))
+    return key_of(names.dictionary[best].as_py()) if sums[best] > MOST * abs(off.sum()) else ""

@@ -1,0 +1,90 @@
+"""Means that a recode changes: against hand counts, and told by every command that reads the file and the codebook."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.data.frames import TableSource
+from postrand.plan import load_plan
+from postrand.recoding import Recode
+from postrand.workflow.recoded_means import recoded_means
+from postrand.workflow.unperturbed import findings
+
+PAYS = [*(100, 200) * 40, *(1500,) * 18, 20_000, 400_000]
+BANDS = {"variable": "band", "from": "pay", "bands": [0, 1000, 2000], "labels": ["150", "1500", "30000"]}
+
+
+def invoke(*words):
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def found(values, entry):
+    return recoded_means(TableSource(pa.table({"pay": values})), [Recode.from_dict(entry)])
+
+
+def test_the_mean_of_bands_of_a_skewed_amount_is_compared_with_that_of_the_amount():
+    told = found(PAYS, BANDS)["band"]
+    before, after = np.mean(PAYS), (80 * 150 + 18 * 1500 + 2 * 30_000) / 100
+    assert (told.before, told.after) == (pytest.approx(before), pytest.approx(after))
+    assert told.change == pytest.approx((after - before) / before)
+    assert -1 < told.change < -0.5
+    assert told.text == (
+        "the mean of band is more than 50% below that of the values of pay, mostly by those that count as 30000"
+    )
+    assert str(int(before)) not in told.sentence.replace("50%", "")
+
+
+def test_a_mean_that_bands_leave_as_it_is_is_not_told_nor_that_of_codes_and_ranges():
+    assert found([*(100, 200) * 40, *(1500,) * 20, None], BANDS) == {}
+    assert found(PAYS, {**BANDS, "labels": ["1", "2", "3"]}) == {}
+    assert found(PAYS, {name: BANDS[name] for name in ("variable", "from", "bands")}) == {}
+
+
+def test_a_limit_lowers_a_mean_and_codes_for_no_answer_do_not_count():
+    top = {"variable": "pay", "top": 2000}
+    assert found(PAYS, top)["pay"].text.startswith("the mean of pay is more than 50% below that of the values of pay")
+    assert "limits" in found(PAYS, top)["pay"].sentence
+    told = found([*PAYS, *(999_999,) * 50], {**BANDS, "missing": [999_999]})["band"]
+    assert told.change == pytest.approx(found(PAYS, BANDS)["band"].change)
+
+
+def test_a_mean_near_zero_is_compared_with_the_size_of_the_values():
+    values = [*(-1000.0, 1000.0) * 50, 1.0]
+    entry = {"variable": "pay", "bands": [-2000, 0], "labels": ["-999", "1000"]}
+    assert found(values, entry) == {}
+    far = {**entry, "labels": ["-500", "1000"]}
+    assert found(values, far)["pay"].change == pytest.approx((500 * 50 + 999) / 101 / np.abs(values).mean())
+
+
+def test_values_without_a_place_and_columns_of_texts_are_left_to_the_reading():
+    assert found([-5, *PAYS], BANDS) == {}
+    assert found([math.nan, math.nan], BANDS) == {}
+
+
+def test_every_command_says_what_a_recode_does_to_a_mean_and_advice_does_not_promise_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    pays = np.round(np.exp(rng.normal(6.5, 1.6, size=900)))
+    rows = zip(rng.integers(1, 3, 900), rng.integers(1, 6, 900), pays, strict=True)
+    text = "".join(f"{a},{b},{c:.0f}\n" for a, b, c in rows)
+    (tmp_path / "in.csv").write_text(f"sex,region,pay\n{text}", encoding="utf-8")
+    recode = "band=pay:bands:0,500,1000,2000;labels=250,750,1500,2500"
+    told = "the mean of band is more than 50% below that of the values of pay, mostly by those that count as 2500"
+    made = np.array([250, 750, 1500, 2500])[np.digitize(pays, [0, 500, 1000, 2000]) - 1]
+    assert 0.5 < 1 - made.mean() / pays.mean() < 1
+    run = ["init", "in.csv", "--keys", "sex,region", "--sensitive", "band", "--recode", recode]
+    assert f"warning: {told}" in invoke(*run)
+    assert f"T{told[1:]}" in invoke("recode", "codebook.toml", "in.csv")
+    assert f"The m{told[5:]}" in invoke("explain", "plan.toml").partition("What analysts")[2]
+    advised = invoke("advise", "in.csv", "--codebook", "codebook.toml", "--use", "means", "--out", "advice")
+    assert f"means: NOT met for band ({told}. Next: make bands narrower" in advised
+    (finding,) = (one for one in findings(load_plan("plan.toml")).found if one.code == "means")
+    assert finding.sentence.startswith(told)
