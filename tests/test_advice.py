@@ -473,7 +473,7 @@ def test_against_anyone_every_released_variable_is_perturbed(tmp_path):
 
 def test_against_anyone_sensitive_variables_are_perturbed_and_figures_count_the_keys_alone(tmp_path):
     done = advise(tmp_path, "--sensitive", "work", "--attacker", "anyone", keys=("sex", "area"), records=100)
-    assert "whatever he or she knows of a person; sensitive and other variables are perturbed too" in done.output
+    assert "whatever he or she knows of a person: sensitive and other variables are perturbed too" in done.output
     assert "the attackers know sex, area, and nothing of work." in done.output
     assert all(set(load_plan(path).perturbed) == {"sex", "area", "work"} for path in plans(tmp_path))
     told = " ".join(CliRunner().invoke(main, ["advise", "--help"]).output.split())

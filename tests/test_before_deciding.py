@@ -28,7 +28,7 @@ from postrand.risk.regrouped import at_least, regrouped, regrouping
 from postrand.risk.sample import Grouped, Sample, taken
 from postrand.risk.shared import shared_value
 from postrand.risk.tuning import Point, Tuning
-from postrand.support.measure_names import KEYS_ALONE
+from postrand.support.measure_names import KEYS_ALONE, MORE_KNOWN
 from postrand.support.warned import hushed
 from postrand.workflow.column_ways import WAYS, ways_of
 from postrand.workflow.comparison import figures_of
@@ -187,7 +187,7 @@ def test_the_attackers_are_said_to_know_the_keys_alone_wherever_their_figures_st
         )
     assert [text.count(f"{said}: the attackers know") for text in shown] == [1] * len(shown)
     known = "the attackers know age, sex, roof, and nothing of pay, water, hours, weight"
-    assert f"{known}. If they also know these, figures are too low." in shown[0]
+    assert f"{known}. {MORE_KNOWN}" in shown[0]
 
 
 @UNTOLD

@@ -95,13 +95,17 @@ SIZE_KNOWN = "Household numbers show how many records each has, which the inform
 Other attackers know it where a key says it."""
 
 
+MORE_KNOWN = "Who knows these too finds more: of those with categories, 'postrand explain --known-also' says how much."
+"""That figures of risk are too low for an attacker who knows more than the keys, and which command has theirs."""
+
+
 def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return :data:`KEYS_ALONE` with the keys, and the ``others`` that leave; () where none does.
 
     None: which columns leave is not decided, as before a plan.
 
-    >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(": ")[2]
-    'the attackers know sex, and nothing of pay, weight. If they also know these, figures are too low.'
+    >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(": ")[2].partition(". ")[0]
+    'the attackers know sex, and nothing of pay, weight'
     >>> keys_alone(["sex"], []), len(keys_alone(["sex"]))
     ((), 1)
     """
@@ -110,7 +114,7 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     known = f"{capital(KEYS_ALONE)}: the attackers know {', '.join(keys)}"
     if others is None:
         return (f"{known}. Where other columns are released too, and they know those, figures are too low.",)
-    return (f"{known}, and nothing of {few(others)}. If they also know these, figures are too low.",)
+    return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)
 
 
 def records_on(records: int, keys: Sequence[str], recoded: Sequence[str] = ()) -> str:

@@ -20,7 +20,8 @@ Use = Literal["tables", "means", "models"]
 ATTACKERS: dict[str, str] = {
     "register": "the register attacker, who has a register of the population, and does not know who is in the file",
     "informed": "the informed attacker, who knows the keys of a person and that the person is in the file",
-    "anyone": "anyone, whatever he or she knows of a person; sensitive and other variables are perturbed too",
+    "anyone": "anyone, whatever he or she knows of a person: sensitive and other variables are perturbed too; figures "
+    "of risk are of who knows the keys",
 }
 EARLIER: dict[str, Attacker] = {"list": "register", "acquaintance": "informed"}
 """Names of attackers that are read, and no longer written."""

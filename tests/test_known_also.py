@@ -1,0 +1,120 @@
+"""Attackers who know more than the keys: the plan is the same, and figures are those of a plan with these keys."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from postrand.cli import main
+from postrand.errors import UsageError
+from postrand.plan import load_plan
+from postrand.workflow.comparison import figures_of
+from postrand.workflow.known_also import knowing
+
+BOOK = """
+[[variables]]
+name = "sex"
+role = "key"
+categories = ["f", "m"]
+[[variables]]
+name = "area"
+role = "key"
+categories = ["a", "b", "c"]
+[[variables]]
+name = "trade"
+role = "{role}"
+categories = ["p", "q", "r", "s"]
+[[variables]]
+name = "school"
+role = "{role}"
+categories = ["u", "v"]
+[[variables]]
+name = "pay"
+role = "other"
+type = "double"
+[[variables]]
+name = "note"
+role = "drop"
+"""
+PLAN = """
+[source]
+file = "people.parquet"
+codebook = "codebook.toml"
+[privacy]
+model = "differential"
+epsilon = 5.0
+[[blocks]]
+variables = ["sex"]
+[[blocks]]
+variables = ["area"]
+[[blocks]]
+variables = ["trade"]
+[release]
+as_is = ["pay"]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    rng = np.random.default_rng(5)
+    held = {"sex": list("fm"), "area": list("abc"), "trade": list("pqrs"), "school": list("uv"), "note": ["x", "y"]}
+    columns = {name: rng.choice(values, 300) for name, values in held.items()}
+    pq.write_table(pa.table({**columns, "pay": rng.normal(size=300)}), tmp_path / "people.parquet")
+    (tmp_path / "codebook.toml").write_text(BOOK.format(role="other"), encoding="utf-8")
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    return tmp_path / "plan.toml"
+
+
+def test_the_figures_are_those_of_a_codebook_with_these_keys_and_the_release_is_the_same(plan):
+    first = load_plan(plan)
+    found = knowing(first, ["trade", "school"])
+    (plan.parent / "codebook.toml").write_text(BOOK.format(role="key"), encoding="utf-8")
+    keyed = load_plan(plan)
+    risks = [(one.code, one.before, one.after) for one in figures_of(found).risks]
+    assert risks == [(one.code, one.before, one.after) for one in figures_of(keyed).risks]
+    few = figures_of(first).risk("correct_matches")
+    more = figures_of(found).risk("correct_matches")
+    assert few.before < more.before
+    assert few.after < more.after
+    assert (found.blocks, found.split, found.perturbed) == (first.blocks, first.split, first.perturbed)
+    assert dataclasses.replace(found, codebook=first.codebook) == first
+
+
+def test_who_knows_an_unperturbed_column_links_within_its_values(plan):
+    """By hand: before the plan, a target is found with chance 1 / (persons with the same keys and school)."""
+    table = pq.read_table(plan.parent / "people.parquet").to_pandas()
+    found = figures_of(knowing(load_plan(plan), ["school"])).risk("correct_matches")
+    assert found.before == pytest.approx(table.groupby(["sex", "area", "school"]).ngroups)
+
+
+def test_what_cannot_be_known_is_refused_all_at_once(plan):
+    with pytest.raises(UsageError) as error:
+        knowing(load_plan(plan), ["trad", "note", "pay"])
+    told = str(error.value)
+    assert "3 problems" in told
+    for words in ("no variable 'trad' in the codebook (did you mean 'trade'?)", "'note' is not released"):
+        assert words in told
+    assert "'pay' has no categories, and who knows exact values is not modelled" in told
+
+
+def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):
+    (plan.parent / "policy.toml").write_text(
+        '[[rules]]\nmeasure = "correct_matches"\nat_most = 300\n', encoding="utf-8"
+    )
+
+    def run(*words):
+        done = CliRunner().invoke(main, [*words, "--known-also", "trade,school"])
+        assert done.exit_code in (0, 11), done.output
+        return done.output
+
+    said = run("explain", str(plan))
+    assert "the attackers know sex, area, trade, school, and nothing of pay. Who knows these too finds more" in said
+    assert "Keys that the attackers know: sex, area, trade, school" in run("compare", str(plan), str(plan))
+    policy = str(plan.parent / "policy.toml")
+    assert "the attackers know sex, area, trade, school" in run("check", "--plan", str(plan), "--policy", policy)
+    assert "'postrand explain --known-also' says how much" in CliRunner().invoke(main, ["explain", str(plan)]).output
