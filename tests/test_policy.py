@@ -753,7 +753,7 @@ def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     risks = [one for one in figures.risks if "joint_household_risk" not in one.code]
     some = dataclasses.replace(figures.risk("joint_household_risk"), shares=((0.2, 0.4, 0.1),))
     largest = dataclasses.replace(figures.risk("joint_household_risk_largest"), after=1.0)
-    plan = dataclasses.replace(figures, risks=(*risks, some, largest), has_lone_sizes=True)
+    plan = dataclasses.replace(figures, risks=(*risks, some, largest), lone_sizes=2)
     rule = {"measure": "joint_household_risk", "at_most": 0.2}
     step = verdict(plan, **rule).step
     assert step.startswith("no epsilon helps where a household is alone with its number of members")
@@ -761,10 +761,14 @@ def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     both = verdict(plan, **rule, share_above=0.05).step
     assert both.startswith("a smaller epsilon, coarser keys, or fewer keys released; ")
     assert both.endswith(step)
-    assert "No epsilon helps where a household is alone" in " ".join(plan.knowledge)
+    told = " ".join(plan.knowledge)
+    assert "No epsilon helps where a household is alone" in told
+    assert "Of this file that are fewer than 5 households" in told
+    assert "Its values stay perturbed" in told
+    assert "Of this file that are 12 households" in " ".join(dataclasses.replace(plan, lone_sizes=12).knowledge)
     for told in (step, " ".join(plan.knowledge)):
         assert "gives up every claim for households: the epsilon of one with k records is then up to k × that" in told
-    for other in (dataclasses.replace(plan, has_lone_sizes=False), dataclasses.replace(plan, risks=(*risks, some))):
+    for other in (dataclasses.replace(plan, lone_sizes=0), dataclasses.replace(plan, risks=(*risks, some))):
         assert verdict(other, **rule).step.startswith("a smaller epsilon, coarser keys")
         assert "alone with its number" not in " ".join(other.knowledge)
 
@@ -778,7 +782,7 @@ def test_a_household_that_is_alone_with_its_size_is_found_in_the_file(folder, tm
         made = tmp_path / role
         initialise(tmp_path / "people.parquet", made, {"key": ["sex", "age"], "sensitive": ["health"], role: ["h"]})
         held = figures_of(load_plan(made / "plan.toml"), fraction=0.1)
-        assert held.has_lone_sizes is held.is_found_by_size is is_alone
+        assert (held.lone_sizes == 1) is held.is_found_by_size is is_alone
         assert (verdict(held, measure="joint_household_risk", at_most=0.2).after == "none") is not is_alone
 
 

@@ -24,9 +24,9 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)
 class HouseholdSizes:
     """Hold which share of the records are in households that no other one is like: confidential.
 
-    ``alone``: no other household has their size. ``share``: nor, of this size, the same values of the unperturbed
-    ``columns`` in its members, at most two columns; those with which the share is largest. ``rest``: of all columns
-    that do not single out too many records alone, of which other findings tell; ``every``: of all columns.
+    ``alone``: no other household has their size, ``lone`` of them. ``share``: nor, of this size, the same values of the
+    unperturbed ``columns`` in its members, at most two columns; those with which the share is largest. ``rest``: of all
+    columns that do not single out too many records alone, of which other findings tell; ``every``: of all columns.
     """
 
     name: str
@@ -35,6 +35,7 @@ class HouseholdSizes:
     share: float
     every: float
     rest: float
+    lone: int = 0
 
     @property
     def is_much(self) -> bool:
@@ -114,5 +115,5 @@ def compared(
     sets = [own for k in (1, 2) for own in itertools.combinations(rest[:MAX_COLUMNS], k)]
     found = {own: share(own) for own in sets}
     best = max(found, key=lambda own: (found[own], -len(own)), default=())
-    alone = share(())
-    return HouseholdSizes(name, alone, best, found.get(best, alone), share(tuple(codes)), share(rest))
+    alone, lone = share(()), int(np.count_nonzero(np.bincount(sizes) == 1))
+    return HouseholdSizes(name, alone, best, found.get(best, alone), share(tuple(codes)), share(rest), lone)

@@ -81,8 +81,13 @@ WITHOUT_SIZES = (
     "households, and no rule on their risk), which gives up every claim for households: the epsilon of one with k "
     "records is then up to k × that of a record"
 )
-BY_SIZE = f"{capital(SIZE_FOUND)}: the largest risk of a household stays 100%. {capital(WITHOUT_SIZES)}."
-"""Why no epsilon can make the largest risk of a household small, what does, and what that costs."""
+ONLY_FOUND = (
+    "Its values stay perturbed: who finds its records cannot tell more of them than the claims say. So this can be "
+    "accepted (share_above in a rule allows some households)"
+)
+"""What is left to a household that is found by its size, and that a curator may accept it."""
+FEWEST_TOLD = 5
+"""Fewer households are not told by number."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
@@ -97,6 +102,19 @@ Other attackers know it where a key says it."""
 
 MORE_KNOWN = "Who knows these too finds more: of those with categories, 'postrand explain --known-also' says how much."
 """That figures of risk are too low for an attacker who knows more than the keys, and which command has theirs."""
+
+
+def by_size(lone: int) -> str:
+    """Return why no epsilon can make the largest risk of a household small, for how many, and what can be done.
+
+    ``lone`` households of the file are alone with their number of members: 1 to 4 are told as fewer than 5.
+
+    >>> by_size(12).partition(".")[0]
+    'No epsilon helps where a household is alone with its number of members, because the release shows this number'
+    """
+    many = f"{lone:,}" if lone >= FEWEST_TOLD else f"fewer than {FEWEST_TOLD}"
+    found = f"{capital(SIZE_FOUND)}. Of this file that are {many} households"
+    return f"{found}: the largest risk stays 100%. {ONLY_FOUND}. Or {WITHOUT_SIZES}."
 
 
 def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tuple[str, ...]:

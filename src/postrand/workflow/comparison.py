@@ -39,7 +39,7 @@ from postrand.report.table_worth import (
 )
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support.measure_names import BY_SIZE, SIZE_KNOWN, keys_alone, several_of
+from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -104,8 +104,8 @@ class PlanFigures:
     together. ``words`` are those of the measures: of persons, of records, or of persons in the place of households
     (:func:`postrand.support.measure_names.counted_by`). ``is_perturbed``: not where values are suppressed only, and
     nothing is drawn.
-    ``has_lone_sizes``: a household of the file is the only one with its number of members. ``shown``: how many records
-    show values of the split, where one member of each household does; 0 where every record does.
+    ``lone_sizes``: households of the file that are the only one with their number of members. ``shown``: how many
+    records show values of the split, where one member of each household does; 0 where every record does.
     ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
     ``no_categories`` are released and have none.
     """
@@ -141,7 +141,7 @@ class PlanFigures:
     little: str = ""
     of_three: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    has_lone_sizes: bool = False
+    lone_sizes: int = 0
     shown: int = 0
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
@@ -194,14 +194,19 @@ class PlanFigures:
         """Why a household is found for certain, and which side the figures of the attackers are on: short notes."""
         if not self.is_perturbed:
             return attackers([one for one in self.risks if one.code.startswith("register")])
-        return (*[self.words(BY_SIZE)] * self.is_found_by_size, *attackers(self.risks))
+        return (*self.found_by_size, *attackers(self.risks))
 
     @property
     def is_found_by_size(self) -> bool:
         """Whether who knows all members finds a household for certain, and some are alone with their size."""
         whole = self.risk("joint_household_risk_largest")
         is_sure = whole is not None and whole.after is not None and whole.after >= 1
-        return self.has_lone_sizes and is_sure
+        return self.lone_sizes > 0 and is_sure
+
+    @property
+    def found_by_size(self) -> tuple[str, ...]:
+        """Why no epsilon helps a household that is found by its number of members; () where none is."""
+        return (self.words(by_size(self.lone_sizes)),) if self.is_found_by_size else ()
 
     @property
     def only_keys(self) -> tuple[str, ...]:
@@ -424,7 +429,7 @@ def computed(
         shared_draws=shared_draws(mechanism, keys),
         as_is={} if uncounted else as_is,
         shown=sum((houses or {}).values()) if plan.split is not None and plan.split.of_members else 0,
-        has_lone_sizes=told is not None and told.sizes is not None and told.sizes.alone > 0,
+        lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},

@@ -15,7 +15,6 @@ from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import beside_limit
 from postrand.risk.finding import listed
 from postrand.support.exact import upper_level
-from postrand.support.measure_names import BY_SIZE
 from postrand.support.showing import capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -200,7 +199,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     larger = reasons(_FROM.get(rule.measure, rule.measure) for rule in policy.rules if _is_larger(rule, figures))
     ruled = {_FROM.get(rule.measure, rule.measure) for rule in policy.rules}
     about = attackers([one for one in figures.risks if one.code in ruled])
-    about = (*[figures.words(BY_SIZE)] * (figures.is_perturbed and figures.is_found_by_size), *about)
+    about = (*(figures.found_by_size if figures.is_perturbed else ()), *about)
     about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
