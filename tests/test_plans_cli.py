@@ -89,7 +89,7 @@ def test_a_plan_is_explained(folder):
         "Released with new numbers, with no protection of their own: h.",
         "records, in a new random order.",
         "the attackers know sex, age, area, and nothing of income, w. "
-        "Who knows these too finds more: of those with categories, 'postrand explain --known-also' says how much.",
+        "If they also know these, figures are too low (see 'postrand explain --known-also').",
         "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
         "persons (in the file as it is) and about",
         "Of 100 households",

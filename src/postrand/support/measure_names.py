@@ -100,7 +100,8 @@ SIZE_KNOWN = "Household numbers show how many records each has, which the inform
 Other attackers know it where a key says it."""
 
 
-MORE_KNOWN = "Who knows these too finds more: of those with categories, 'postrand explain --known-also' says how much."
+HOW_MUCH = " (see 'postrand explain --known-also')"
+MORE_KNOWN = f"If they also know these, figures are too low{HOW_MUCH}."
 """That figures of risk are too low for an attacker who knows more than the keys, and which command has theirs."""
 
 

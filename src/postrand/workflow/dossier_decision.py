@@ -18,7 +18,7 @@ from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
-from postrand.support.measure_names import LEARNS
+from postrand.support.measure_names import HOW_MUCH, LEARNS
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward
 from postrand.support.unit_wordings import shown_by_members
@@ -181,7 +181,7 @@ def risk_warnings(figures: PlanFigures) -> Iterator[str]:
     """Yield what the officer must know of the figures, what to give on first."""
     if figures.series is not None and figures.series.number > 1 and not figures.series.disjoint:
         yield RISK_ALONE
-    yield from figures.only_keys
+    yield from (text.replace(HOW_MUCH, "") for text in figures.only_keys)  # a page to sign names no command
     yield from (_sentence(text) for text in reversed(figures.warnings))
     yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)
     for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
