@@ -257,6 +257,18 @@ def test_init_names_the_values_that_a_hierarchy_lacks_where_many_records_have_th
     assert "diver" not in told
 
 
+def test_every_recode_without_a_place_for_values_is_told_at_once_with_its_own_values(file, tmp_path):
+    (tmp_path / "jobs.csv").write_text("nurse;care\n")
+    job, age = f"job=hierarchy:{tmp_path / 'jobs.csv'}@1", "old=age:bands:30,60"
+    told = call("init", file, "--out", tmp_path / "work", "--recode", job, "--recode", age).stderr
+    assert "2 problems" in told
+    first, second = (line for line in told.splitlines() if "have no place" in line)
+    assert "recode of 'job' into 'job'" in first
+    assert first.endswith("20 records or more have each: 'cook'.")
+    assert "recode of 'age' into 'old'" in second
+    assert "cook" not in second
+
+
 def test_another_file_does_not_change_what_is_merged(file, tmp_path):
     book = tmp_path / "codebook.toml"
     book.write_text(HAND)

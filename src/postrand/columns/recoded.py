@@ -78,13 +78,25 @@ def needed_for(names: Sequence[str], recodes: Sequence[Recode]) -> list[str]:
 
 
 def recoded_batch(batch: pa.RecordBatch, recodes: Sequence[Recode]) -> pa.RecordBatch:
-    """Return a batch with the results of all recodes whose columns it has, in place of these columns."""
+    """Return a batch with the results of all recodes whose columns it has, in place of these columns.
+
+    Raises
+    ------
+    DataError
+        With each recode in which values of the batch have no place.
+    """
     asked = [recode for recode in recodes if recode.source in batch.schema.names]
     if not asked:
         return batch
     sources = {recode.source for recode in asked}
     held = {name: batch.column(name) for name in batch.schema.names if name not in sources}
-    held |= {recode.variable: recode.apply(batch.column(recode.source)) for recode in asked}
+    problems: list[str] = []
+    for recode in asked:
+        try:
+            held[recode.variable] = recode.apply(batch.column(recode.source))
+        except DataError as error:
+            problems += error.problems
+    raise_all(DataError, problems)
     return pa.RecordBatch.from_arrays(list(held.values()), names=list(held))
 
 

@@ -113,8 +113,12 @@ class Recode:
         """
         from postrand.recoding.apply import applied  # needs pyarrow, which reading a codebook does not
 
-        where = f"recode of {self.source!r} into {self.variable!r}"
-        return applied(self.kind, column, self.missing, where)
+        return applied(self.kind, column, self.missing, self.place)
+
+    @property
+    def place(self) -> str:
+        """What errors call the recode."""
+        return f"recode of {self.source!r} into {self.variable!r}"
 
     def in_words(self) -> str:
         """Return in a sentence what was done to which column.

@@ -150,31 +150,30 @@ def without_missing(recode: Recode, counts: Mapping[Any, int]) -> dict[Any, int]
 
 
 def unplaced(error: DataError, recodes: Sequence[Recode], counts: Mapping[str, Mapping[Any, int]]) -> DataError:
-    """Return the error of a value without a place, with those named that so many records have that they tell of nobody.
+    """Return the error of values without a place, with those named that so many records have that they tell of nobody.
 
     ``counts`` are the numbers of records of each value, by the column that a recode reads.
     """
-    lost = {recode: _without_place(recode, counts[recode.source]) for recode in recodes}
-    failed = {recode: values for recode, values in lost.items() if values}
-    if not failed:
-        return error
-    often = [key for recode, values in failed.items() for key, n in values.items() if n >= NAMED]
+    return DataError([_with_names(text, recodes, counts) for text in error.problems])
+
+
+def _with_names(text: str, recodes: Sequence[Recode], counts: Mapping[str, Mapping[Any, int]]) -> str:
+    """Return a problem of a recode with the frequent values that have no place; any other problem as it is."""
+    of = next((one for one in recodes if one.place in text), None)
+    held = {} if of is None else without_missing(of, counts[of.source])
+    if of is None or _have_places(of, [*held]):
+        return text
+    often = sorted(key_of(value) for value, n in held.items() if n >= NAMED and not _have_places(of, [value]))
     named = f"None of them is that of {NAMED} records or more; rarer ones are not named."
     if often:
-        named = f"Of these, {NAMED} records or more have each: {few([repr(key) for key in sorted(often)], MAX_SHOWN)}."
-    told = " ".join(text.replace(f"; {WHICH}", "") for text in error.problems)
-    return DataError(f"{told} {named}")
+        named = f"Of these, {NAMED} records or more have each: {few([repr(key) for key in often], MAX_SHOWN)}."
+    return f"{text.replace(f'; {WHICH}', '')} {named}"
 
 
-def _without_place(recode: Recode, counts: Mapping[Any, int]) -> dict[str, int]:
-    """Return the values that have no place in a recode, with their numbers of records."""
-    held = without_missing(recode, counts)
-    return {key_of(value): n for value, n in held.items() if not _has_place(recode, value)}
-
-
-def _has_place(recode: Recode, value: Any) -> bool:
+def _have_places(recode: Recode, values: Sequence[Any]) -> bool:
+    """Whether each of these values has a place in a recode."""
     try:
-        recode.apply(pa.array([value]))
+        recode.apply(pa.array(values))
     except DataError:
         return False
     return True
