@@ -231,6 +231,13 @@ def test_init_says_what_is_lost_without_the_clusters_that_were_drawn(tmp_path: P
     said = str(start(tmp_path / "s.parquet", tmp_path / "two", {**roles, "other": ["PSU"]}).lines("s.parquet", roles))
     assert 'psu = "PSU"' in said
     assert "usually too small" not in said
+    pa.parquet.write_table(pa.table(held | {"schicht": np.arange(n) // 100}), tmp_path / "h.parquet")
+    told = {}
+    for role in ("other", "key"):
+        own = {**roles, role: [*roles.get(role, ()), "schicht"]}
+        told[role] = str(start(tmp_path / "h.parquet", tmp_path / role, own).lines("h.parquet", own))
+    assert 'weights = "w", strata = "schicht", psu = "hh"' in told["other"]
+    assert "strata = " not in told["key"]  # perturbed
 
 
 def test_models_are_judged_by_the_responses_that_they_can_have(tmp_path: Path) -> None:

@@ -137,6 +137,15 @@ class SurveyDesign:
         return tuple(scale * each for each in (self.rscales or (1.0,) * count))
 
 
+def seems_strata(name: str, label: str = "") -> bool:
+    """Return whether the name or label of a column says that it has the strata from which records were drawn.
+
+    >>> seems_strata("strata"), seems_strata("h2", "Sampling stratum"), seems_strata("strategy")
+    (True, True, False)
+    """
+    return bool(_STRATA.fullmatch(name) or _OF_STRATA.search(label))
+
+
 def seems_clusters(name: str, label: str = "") -> bool:
     """Return whether the name or label of a column says that it numbers the clusters that were drawn.
 
@@ -146,11 +155,16 @@ def seems_clusters(name: str, label: str = "") -> bool:
     return bool(_NAMES.fullmatch(name) or _LABELS.search(label))
 
 
+_STRATA = re.compile(
+    r"(v_?|var_?|id_?)?(strata|stratum|strat|schicht|strate|estrato|strato)(_?(id|no|nr|num|number))?", re.IGNORECASE
+)
+_OF_STRATA = re.compile(r"\bsampl\w* strat(a|um)\b|\bstrat(a|um) (number|id)\b|\bZiehungsschicht", re.IGNORECASE)
 _NAMES = re.compile(
-    r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe)(_?(id|no|nr|num|number))?", re.IGNORECASE
+    r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe|sampl(e|ing)_?points?)(_?(id|no|nr|num|number))?",
+    re.IGNORECASE,
 )
 _LABELS = re.compile(
-    r"\bprimary sampling unit|\bPSU\b|\bsampl\w* cluster|\bcluster (number|id)|\bKlumpen|\bPrimäreinheit|"
+    r"\bprimary sampling unit|\bPSU\b|\bsampl\w* (cluster|point)|\bcluster (number|id)|\bKlumpen|\bPrimäreinheit|"
     r"\bunité primaire|\bgrappe|\bunidad primaria|\bconglomerado|\bunità primaria",
     re.IGNORECASE,
 )

@@ -100,6 +100,7 @@ def _options(step: str) -> dict[str, Any]:
         if not (sign and name.strip() and held.strip()):
             what = f"the part {option!r} was not understood: behind ; stand options as OPTION=VALUE"
             fix = "write " + re.sub(r"^\s*(\w+)\s*:\s*", r";\1=", option) if ":" in option else ""
+            fix = fix or (f"for all other values write ;others={option.strip()}" * (kind.strip() == "groups"))
             raise SpecificationError(sentence(what, got=step, wanted=FORM, fix=fix))
         if kind.strip() == "groups" and name.strip() not in (*OWN, "others"):
             what = f"the part {option!r} was not understood: behind ; stand options, and groups have | between them"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from postrand import formats
-from postrand.codebook.survey_design import SurveyDesign, seems_clusters
+from postrand.codebook.survey_design import SurveyDesign, seems_clusters, seems_strata
 from postrand.errors import sentence
 from postrand.plan import infer, weighing
 from postrand.plan.free_texts import HOLDING
@@ -189,17 +189,21 @@ class Started:
 
 
 def _survey(
-    given: Mapping[str, Any], plan: Mapping[str, Any], columns: Iterable[Mapping[str, Any]], uses: Iterable[str]
+    given: Mapping[str, Any], plan: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], uses: Iterable[str]
 ) -> list[str]:
     """Return the survey design to record where a weight is named, its clusters, and what it costs a plan.
 
     Clusters are households, unless a column that is released seems to number larger ones; one that is not is named.
+    Strata are those that a column seems to have that is released and not perturbed.
     """
+    blurred = {name for one in (plan.get("split", {}), *plan.get("blocks", ())) for name in one.get("variables", ())}
     drawn = {one["name"]: one.get("role") for one in columns if seems_clusters(one["name"], one.get("label", ""))}
     released = [name for name, role in drawn.items() if role in ("other", "sensitive")]
     clusters = (*released, *given.get("household", ()))[:1]
-    psu = [f'psu = "{name}"' for name in clusters]
-    parts = ", ".join([f'weights = "{given["weight"][0]}"', *psu])
+    held = [one for one in columns if seems_strata(one["name"], one.get("label", ""))]
+    strata = [one["name"] for one in held if one.get("role") in ("other", "sensitive") and one["name"] not in blurred]
+    named = [f'strata = "{name}"' for name in strata[:1]] + [f'psu = "{name}"' for name in clusters]
+    parts = ", ".join([f'weights = "{given["weight"][0]}"', *named])
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
