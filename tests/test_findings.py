@@ -502,6 +502,8 @@ def test_columns_that_single_out_too_few_for_a_finding_are_said_with_their_share
     said = "Looked at one by one, these columns single out no record: sex and area; together they "
     assert both.sentences == (f"{said}were not looked at.",)
     assert replace(both, every=Every(0.0)).sentences == (f"{said}single out no record.",)
+    more = replace(both, singled=(*both.singled, Singled("w", 0.99)), every=Every(0.995))
+    assert more.sentences[0].endswith("sex and area; together with w they single out more than 99% of the records.")
     some = replace(both, every=Every(0.02, 100_000))
     assert some.sentences == (f"{said}single out about 2% of the records in a sample of 100,000 records.",)
 

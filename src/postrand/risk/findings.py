@@ -200,7 +200,9 @@ class Findings:
         if none and not few:
             text = f"By itself, {none[0]} singles out no record"
             if len(none) > 1:
-                text = f"Looked at one by one, these columns single out no record: {listed(none)}; together they "
+                rest = [one.name for one in self.singled if one.name not in none]
+                whole = f"together with {listed(rest)}" if rest else "together"
+                text = f"Looked at one by one, these columns single out no record: {listed(none)}; {whole} they "
                 text += "were not looked at" if self.every is None else self.every.in_words
             told = (f"{text}.",)
         if self.sizes is None or self.sizes.is_much:
