@@ -32,7 +32,7 @@ from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
-from postrand.workflow.advice_models import rarest, unfit
+from postrand.workflow.advice_models import unfit
 from postrand.workflow.advice_more import more_worth
 from postrand.workflow.advice_needs import Limit, Model, Needs
 from postrand.workflow.advice_plan import Advised, Asked
@@ -55,7 +55,7 @@ from postrand.workflow.advice_text import (
     share_option,
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
-from postrand.workflow.advice_uses import Estimated, verdicts
+from postrand.workflow.advice_uses import Estimated, family_of, verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import PlanFigures
@@ -64,6 +64,7 @@ from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
+from postrand.workflow.model_trials import Fits, simulated
 from postrand.workflow.policy_check import check_policy
 
 MANY_SPLIT = 22
@@ -177,7 +178,7 @@ class _Maker:
         if needs.largest_household:
             self.drawn = of_households(self.drawn, source, subject.book.with_role("household")[0].name)
         self.place, self.met = place, dict[int, bool]()
-        self.unfit: dict[tuple[Codebook, Model, bool], tuple[str, tuple[str, float]]] = {}
+        self.unfit: dict[tuple[Codebook, Model, bool], str] = {}
         self.tried: dict[tuple[Candidate, float], Trial | None] = {}
         book, recodes = banded(subject.book, subject.perturbed)
         if needs.look:
@@ -254,23 +255,29 @@ class _Maker:
         asked = tuple(self._asked(trial, figures))
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
-        of, worths = self._estimated(trial), (figures.one_way, figures.pairs)
+        of, worths = self._estimated(trial, simulate=bool(chosen)), (figures.one_way, figures.pairs)
         answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths, figures.means))
         return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
 
-    def _estimated(self, trial: Trial) -> Estimated | None:
-        """Return of what models are estimated, with those that cannot be fitted on the file as the plan recodes it."""
+    def _estimated(self, trial: Trial, *, simulate: bool) -> Estimated | None:
+        """Return of what models are estimated, with those that cannot be fitted on the file as the plan recodes it.
+
+        ``simulate``: the others are fitted to simulated releases of the plan.
+        """
         if trial.estimated is None:
             return None
-        found, rare, book = {}, {}, trial.plan.codebook
+        found, fits, book = dict[str, str](), dict[str, Fits](), trial.plan.codebook
         for model in self.needs.models:
             is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
             place = (book, model, is_perturbed)
             if place not in self.unfit:
                 source = open_records(self.place, book)
-                self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed), rarest(source, book, model)
-            found[str(model)], rare[str(model)] = self.unfit[place]
-        return trial.estimated._replace(unfit=found, rarest=rare)
+                self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed)
+            found[str(model)], family = self.unfit[place], family_of(book, model)
+            if simulate and is_perturbed and not found[str(model)] and family is not None:
+                fit = simulated(open_records(self.place, book), trial.mechanism, model, family)
+                fits |= {} if fit is None else {str(model): fit}
+        return trial.estimated._replace(unfit=found, fits=fits)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

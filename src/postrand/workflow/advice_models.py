@@ -64,32 +64,6 @@ def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -
     return "; ".join([*why, *filter(None, same)])
 
 
-def rarest(source: Source, book: Codebook, model: Model) -> tuple[str, float]:
-    """Return the rarest category of a regression, ``variable = label``, and its share of the records with a response.
-
-    Of the terms, and of a response of categories; ("", 1.0) where all are numbers. One that no record has does not
-    count, nor one that means no answer.
-    """
-    response, *terms = (book[name] for name in model.table)
-    held = [one for one in (response, *terms) if one.is_categorical and not is_measured(one)]
-    held += [response] if response.is_categorical and response not in held and answered(response).sum() == 2 else []
-    counts = {one.name: np.zeros(one.size, dtype=np.int64) for one in held}
-    records = 0
-    for batch in source.batches([response.name, *(name for name in counts if name != response.name)]) if held else ():
-        there = _has_response(batch.column(response.name), response)
-        records += int(there.sum())
-        for one in held:
-            codes = encode(batch.column(one.name), one)[there]
-            counts[one.name] += np.bincount(codes[codes >= 0], minlength=one.size)
-    found = [
-        (int(counts[one.name][code]) / records, f"{one.name} = {one.code_labels[code]}")
-        for one in held
-        for code in np.flatnonzero((counts[one.name] > 0) & answered(one))
-    ]
-    share, name = min(found, default=(1.0, ""))
-    return name, share
-
-
 def _same(one: Variable, two: Variable, joint: NDArray[np.int64]) -> str:
     """Return that categories of two terms are all but the same records, by their table (S, T); "" where none are."""
     alone = joint.sum(axis=1)[:, None] + joint.sum(axis=0)[None, :] - 2 * joint

@@ -13,8 +13,8 @@ from postrand.codebook import Codebook
 from postrand.codebook.coding import category_numbers
 from postrand.codebook.variable import Variable
 from postrand.estimate.nominal import is_coded, names_only
+from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regression_terms import answered
-from postrand.estimate.regression_weakest import FEW
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
@@ -36,6 +36,7 @@ from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_needs import Model
 from postrand.workflow.advice_refusals import RELEASED
 from postrand.workflow.design_refusals import refused_of
+from postrand.workflow.model_trials import Fits
 from postrand.workflow.plan_settings import shown_together
 from postrand.workflow.recoded_means import in_short
 
@@ -54,6 +55,7 @@ MAX_TABLES = 220
 """Of so many tables of two, three or four variables their worth is computed."""
 _ON = " on the records that show all variables of the model"
 _NUMBERS_OF = ("two", "three", "four")
+_FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
 
@@ -61,14 +63,14 @@ class Estimated(NamedTuple):
     """Hold of what models are estimated: so many records, by sizes of households, and the regressions that are named.
 
     Each regression has the worth of the table of its perturbed variables. ``unfit`` says why one cannot be fitted, by
-    its name (:func:`postrand.workflow.advice_models.unfit`), and ``rarest`` its rarest category with its share.
+    its name (:func:`postrand.workflow.advice_models.unfit`), and ``fits`` how it is fitted in simulated releases.
     """
 
     records: int
     households: Mapping[int, int] | None = None
     models: Sequence[tuple[Model, TableWorth | None]] = ()
     unfit: Mapping[str, str] = MappingProxyType({})
-    rarest: Mapping[str, tuple[str, float]] = MappingProxyType({})
+    fits: Mapping[str, Fits] = MappingProxyType({})
 
 
 class Verdict(NamedTuple):
@@ -209,38 +211,37 @@ def _worth_of(mechanism: Mechanism, many: int, of: Estimated) -> tuple[str, bool
 
 
 def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
-    """Yield of each regression that is named why it cannot be fitted, or whether what a split shows is of use."""
+    """Yield of each regression that is named why it cannot be fitted, or how it is in simulated releases."""
     for model, worth in of.models:
-        if why := of.unfit.get(str(model)):
-            yield Verdict(str(model), False, why)
-        elif not is_split:
-            continue
-        elif worth is None:
-            yield Verdict(str(model), True, "fewer than two of its variables are perturbed")
-        elif worth.effective_records is None:
-            yield Verdict(str(model), False, f"what its records are worth is not known: {reason_of(worth)}")
-        else:
-            text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
-            poor = f": of little use ({LITTLE})" * worth.is_of_little_use
-            name, share = of.rarest.get(str(model), ("", 1.0))
-            rare, is_met = _rare(worth.effective_records, name, share, model.table[0])
-            yield Verdict(str(model), is_met and not poor, f"{text}, {BASES[EQUAL.basis]}{poor}{rare}")
+        name = str(model)
+        if why := of.unfit.get(name):
+            yield Verdict(name, False, why)
+        elif (fits := of.fits.get(name)) is not None:
+            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {_FIT}")
+        elif is_split and worth is not None:
+            yield _by_worth(name, worth)
 
 
-def _rare(worth: float, name: str, share: float, response: str) -> tuple[str, bool]:
-    """Return what the records of a regression's rarest category are worth, and whether that is enough for a fit.
+def _by_worth(name: str, worth: TableWorth) -> Verdict:
+    """Return what the table of a regression's perturbed variables is worth, where nothing was simulated."""
+    if worth.effective_records is None:
+        return Verdict(name, False, f"what its records are worth is not known: {reason_of(worth)}")
+    text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
+    poor = f": of little use ({LITTLE})" * worth.is_of_little_use
+    return Verdict(name, not poor, f"{text}, {BASES[EQUAL.basis]}{poor}; rare categories can still prevent a fit")
 
-    >>> _rare(1500.0, "ill = yes", 0.01, "ill")[1], _rare(1500.0, "ill = yes", 0.2, "ill")[1]
-    (False, True)
+
+def family_of(book: Codebook, model: Model) -> FamilyName | None:
+    """Return the family that a regression's response has first; None where it can be none.
+
+    >>> book = Codebook((Variable("ill", "key", ("no", "yes")), Variable("sex", "key", ("F", "M"))))
+    >>> family_of(book, Model(("ill", "sex")))
+    'logistic'
     """
-    if name and worth * share < FEW:
-        told = f"; of which fewer than {FEW:g} have {name}, by the shares of the file: too few for a fit"
-        is_term = name.partition(" = ")[0] != response
-        fix = (
-            "merge this category, leave its variable out, or allow" if is_term else "perturb fewer variables, or allow"
-        )
-        return f"{told}. Next: {fix} a larger epsilon", False
-    return "; rare categories can still prevent a fit, which only the release shows", True
+    families: Mapping[str, FamilyName] = {
+        "logistic": "logistic", "multinomial": "multinomial", "linear and Poisson": "linear"
+    }  # fmt: skip
+    return next((families[one] for one in _families(book[model.table[0]], book)), None)
 
 
 def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verdict:
