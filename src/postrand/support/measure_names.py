@@ -67,6 +67,9 @@ OF_EVERYBODY = (
     "smaller than the informed attacker's."
 )
 """The same of a file that is no sample."""
+UNKNOWN_TO_IT = "register attacker, who has a register of the population, and does not know who is in the file"
+KNOWN_TO_IT = "register attacker, who has a register of the population, which is the file, and so knows who is in it"
+"""Who the register attacker is, of a file that is a sample, and of one that is not."""
 OF_WEIGHTS = (
     f"The figures of the register attacker are {BY_WEIGHTS} (or the sampling fraction) alone, and can be too low: no "
     "model of population frequencies was fitted."
