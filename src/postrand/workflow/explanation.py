@@ -179,13 +179,13 @@ def _amount(value: float, found: RiskFigure, of: str) -> str:
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if figures.records < LEAST_RECORDS:
         yield f"What tables are worth is not told: {TOO_FEW}."
-    yield from _tables("one perturbed variable", figures.one_way, figures.records)
-    yield from _tables("two perturbed variables", figures.pairs, figures.records)
-    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name}, {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least useful tables are worth, in unperturbed records: {worth}."
+    yield from _tables("one perturbed variable", figures.one_way, figures.records)
+    yield from _tables("two perturbed variables", figures.pairs, figures.records)
+    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     yield from (f"{_first(text)}." for text in figures.of_three)
     yield from _fewer(figures)
     if figures.little:
