@@ -159,6 +159,7 @@ def test_a_board_reads_why_tables_of_little_use_are_counted_twice(folder, figure
         )
         text = str(explain(plan, dataclasses.replace(made, two_way=pairs, own=own)))
         assert (both in " ".join(text.split())) == said
+        assert text.index("With this file's own frequencies the least") < text.index("A table of two perturbed")
 
 
 def test_large_tables_are_not_paired(folder):

@@ -18,12 +18,12 @@ from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
 from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings
-from postrand.support.measure_names import of_records
+from postrand.support.measure_names import UNKNOWN_TO_IT, of_records
 from postrand.workflow.column_ways import WAYS as IN_WORDS
 from postrand.workflow.column_ways import ColumnWay
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RECODED, RiskFigure
-from postrand.workflow.dossier_decision import LISTS, MEASURES, decision_of, risk_notes
+from postrand.workflow.dossier_decision import MEASURES, decision_of, risk_notes
 from postrand.workflow.policy_check import PolicyCheck, Verdict
 from tests.test_report import Page
 
@@ -117,7 +117,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     for one in (text, plan):
         assert re.search(rf"Made on 20\d\d-\d\d-\d\d \(UTC\) {re.escape(of_plan)}", one)
     assert "Bars, of 100%: grey the recoded file, blue after." in text
-    assert LISTS[1:] in text
+    assert UNKNOWN_TO_IT[1:] in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
     assert claims.index("A household with up to 5 records") < claims.rindex("of 100 guesses")

@@ -59,6 +59,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(folder) -> Path:
     words = ("--plan", folder / "advice" / "plan-1.toml", "--out", folder / "release", "--dossier", folder / "internal")
+    words += ("--sampling-fraction", 1)
     (folder / "protected.txt").write_text(call("protect", *words), encoding="utf-8")
     return folder / "release"
 
@@ -158,6 +159,14 @@ def test_protect_explain_and_the_page_to_sign_say_how_many_records_show_values_o
     table, names = opened.frame(), opened.mechanism.split.variables
     some = np.array([[value != "(not released)" for value in table[name].to_pylist()] for name in names])
     assert some.any(axis=0).sum() == 900
+
+
+def test_the_pages_of_the_dossier_speak_of_records_and_persons(folder, bundle):
+    for name in ("decision.html", "dossier.html"):
+        text = re.sub(r"<style.*?</style>", "", (folder / "internal" / name).read_text(encoding="utf-8"), flags=re.S)
+        text = text.replace("For a household, the ε", "").replace("Variables of households", "")  # an empty section
+        assert not re.search(r"household|\bmember", text), name
+    assert "Risk of persons, by the weights: before protection" in text
 
 
 def test_files_of_the_release_speak_of_records_and_persons(bundle):

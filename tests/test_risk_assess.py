@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from postrand import risk
 from postrand.codebook import Codebook, Variable
 from postrand.data.table import tally
 from postrand.errors import DataError, UsageError
@@ -62,6 +63,16 @@ def test_sample_uniques_and_whole_population():
     report = assess(data, KEYS, sampling_fraction=1.0)
     assert report.sample_uniques == uniques
     assert (report.tau1, report.tau2) == (uniques, uniques)  # every sample unique is then population unique
+    text = str(report)
+    assert f"population uniques    {uniques} among" in text
+    assert f"correct matches       {uniques} among" in text
+    assert "95%" not in text  # known, not estimated
+    assert "  model                 no model needed: the file is the whole population" in text
+    inverse = 1 / frame.groupby(KEYS)["w"].transform("size")
+    assert report.readings.journalist.average == pytest.approx(inverse.mean(), rel=1e-12)
+    measured = risk.measure(data, KEYS, ["tau"], sampling_fraction=1.0)["tau"].to_dict()["facts"]
+    assert (measured["tau1"], measured["tau2"]) == (uniques, uniques)
+    assert "tau1_low" not in measured
     assert (report.records_at.frequency == frame.groupby(KEYS)["w"].transform("size")).all()
 
 
@@ -133,6 +144,14 @@ def test_a_published_report_shows_no_small_count_and_no_record():
     assert json.loads(shown)["k_anonymity"]["records_below"]["2"] == "<5"
     assert "records_at" not in shown + repr(report)
     assert "fewer than 5" in str(report)
+    for name in ("tau", "latent-classes"):  # one by one too
+        found = risk.measure(
+            {"sex": ["F", "M", "M"], "age": ["1", "1", "1"]}, ["sex", "age"], [name], sampling_fraction=0.5
+        )
+        facts = json.loads(json.dumps(found[name].to_dict()))["facts"]
+        assert [facts[one] for one in ("sample_uniques", "tau1", "tau2")] == ["<5"] * 3
+        assert "tau1_low" not in facts
+        assert "95%" not in str(found)
 
 
 def test_missing_keys_follow_the_rule():

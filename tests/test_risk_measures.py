@@ -343,8 +343,11 @@ def test_the_result_is_what_assess_finds():
     assert found["k-anonymity"]["sample_uniques"] == report.sample_uniques
     assert found["individual"]["expected"] == pytest.approx(report.expected_reidentifications)
     np.testing.assert_array_equal(found["households"].records_at, report.records_at.household)
-    assert report.tau2_estimate is not None
-    assert found["tau"]["tau2"] == report.tau2_estimate.corrected
+    assert found["tau"].to_dict()["facts"]["tau2"] == report.to_dict()["tau2"] == "<5"
+    more = ["age", "area", "ill"]  # with more uniques than are hidden
+    whole = risk.assess(data, more, weight="w").tau2_estimate
+    assert whole is not None
+    assert risk.measure(data, more, ["tau"], weight="w")["tau"]["tau2"] == whole.corrected
     assert found["l-diversity"]["ill_entropy"] == report.l_diversity["ill"].entropy
     assert report.readings is not None
     assert found["attackers"]["marketer"] == pytest.approx(report.readings.marketer)

@@ -18,6 +18,8 @@ from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.doubted import certain_share
 from postrand.workflow.larger import by_weights, weights_smaller
 
+RECODE = "age=born:bands:1940,1960,1980,1990;unit=year;format=%d/%m/%Y"
+KEYS = ("--keys", "sex,area,age", "--recode", RECODE, "--drop", "*")
 TOO_LOW = "are estimates that can be much too low"
 
 
@@ -40,9 +42,7 @@ def people() -> pd.DataFrame:
 def plan(people, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sparse")
     people.sample(1_000, random_state=1).assign(w=20).to_csv(folder / "s.csv", index=False)
-    recode = "age=born:bands:1940,1960,1980,1990;unit=year;format=%d/%m/%Y"
-    keys = ("--keys", "sex,area,age", "--weight", "w", "--recode", recode, "--drop", "*")
-    run("init", folder / "s.csv", *keys, "--out", folder / "plan")
+    run("init", folder / "s.csv", *KEYS, "--weight", "w", "--out", folder / "plan")
     return folder / "plan" / "plan.toml"
 
 
@@ -60,6 +60,19 @@ def test_the_register_attacker_s_figures_of_a_sparse_file_are_not_told(plan, peo
     text = run("explain", plan)
     assert "- Tell a board that before recoding the register attacker can find up to all records: " in text
     assert "a register of the population" in text  # of the recoded file
+
+
+def test_the_register_attacker_of_a_whole_population_knows_who_is_in_the_file(people, tmp_path):
+    people[:1_000].to_csv(tmp_path / "s.csv", index=False)
+    run("init", tmp_path / "s.csv", *KEYS, "--out", tmp_path / "plan")
+    plan = tmp_path / "plan" / "plan.toml"
+    found = figures_of(load_plan(plan), fraction=1.0)
+    assert found.as_is["register_matches"] == found.as_is["correct_matches"]  # both have the file itself
+    assert NO_REGISTER not in found.risk_notes
+    text = run("explain", plan, "--sampling-fraction", 1)
+    assert "a register of the population, which is the file, and so knows who is in it, and links" in text
+    assert "does not know who is in the file" not in text
+    assert "Tell a board" not in text
 
 
 def test_figures_by_weights_are_doubted_where_many_records_are_alone():

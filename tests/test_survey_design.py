@@ -168,6 +168,69 @@ def test_expected_variance_over_all_perturbations_is_that_of_sampling_and_pertur
     )
 
 
+def test_the_error_of_a_whole_population_is_that_over_its_releases_alone():
+    """All 2^7 releases of a fixed file: the estimate varies by exactly what is stated, and the file was not drawn."""
+    stay, true = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1, 0, 0, 1, 0])
+    fixed = {"y": [3.0, 1, 4, 1, 5, 9, 2], "w": [1.0, 2, 3, 1, 2, 2, 1], "all": [1.0] * 7}
+    book = Codebook((Variable("sex", "key", (0, 1), type="int64"), Variable("y", "other", type="double")))
+    law, whole = Mechanism({"sex": TransitionMatrix.from_array(stay)}, book), SurveyDesign(fpc=1)
+
+    def shares(table):
+        return estimate.table(table, ["sex"], law, design=whole)
+
+    def totals(table):
+        return estimate.total(table, "y", law, by="sex", design=SurveyDesign(weights="w", fpc="all"))
+
+    for ask in (shares, totals):
+        mean, second, stated = np.zeros(2), np.zeros(2), np.zeros(2)
+        for released in itertools.product((0, 1), repeat=7):
+            chance, found = stay[true, list(released)].prod(), ask(pa.table({"sex": released, **fixed}))
+            mean, second = mean + chance * found.value, second + chance * found.value**2
+            stated = stated + chance * np.diag(found.covariance)
+            np.testing.assert_allclose(found.standard_error_of("sampling"), 0, atol=1e-7)
+        np.testing.assert_allclose(stated, second - mean**2, rtol=1e-10)
+        assert "those of the perturbation of sex alone: the file is the whole population" in str(found)
+    plain = estimate.mean(pa.table({"sex": true, **fixed}), "y", law, design=whole)
+    assert plain.standard_error == 0
+    assert "standard errors are 0 (no variable that is used is perturbed)" in str(plain)
+
+
+@pytest.mark.statistical
+def test_intervals_of_a_whole_population_cover_the_values_of_the_file():
+    """300 releases of one file of 500: tables, means, and coefficients, each pooled over its cells."""
+    rng, n, rounds = np.random.default_rng(11), 500, 300
+    sex, ill = rng.integers(0, 2, n), rng.random(n) < 0.3
+    pay = np.round(rng.gamma(3, 2, n) + 2 * sex, 2)
+    stay = np.array([[0.85, 0.15], [0.2, 0.8]])
+    book = Codebook(
+        (
+            Variable("sex", "key", (0, 1), type="int64"),
+            Variable("ill", "key", (0, 1), type="int64"),
+            Variable("pay", "other", type="double"),
+        )
+    )
+    matrix, whole = TransitionMatrix.from_array(stay), SurveyDesign(fpc=1)
+    law, kept = (Mechanism({"sex": one, "ill": one}, book) for one in (matrix, TransitionMatrix.identity(2)))
+
+    def ask(table, mechanism):
+        found = [
+            estimate.table(table, ["sex", "ill"], mechanism, design=whole),
+            estimate.mean(table, "pay", mechanism, by="sex", design=whole),
+            estimate.regression("pay ~ C(sex) + C(ill)", table, mechanism, "linear", design=whole),
+        ]
+        return [(one.value, one.interval(0.95)) for one in found]
+
+    truth = [value for value, _ in ask(pa.table({"sex": sex, "ill": ill.astype(int), "pay": pay}), kept)]
+    held = np.zeros((3, rounds))
+    for k in range(rounds):
+        shown = [(rng.random(n) < stay[code, 1]).astype(int) for code in (sex, ill.astype(int))]
+        answers = ask(pa.table({"sex": shown[0], "ill": shown[1], "pay": pay}), law)
+        for i, (_, (low, high)) in enumerate(answers):
+            held[i, k] = ((low <= truth[i]) & (truth[i] <= high)).mean()
+    error = held.std(axis=1) / np.sqrt(rounds)
+    assert (np.abs(held.mean(axis=1) - 0.95) < 0.01 + 4 * error).all(), (held.mean(axis=1), error)
+
+
 def test_replicate_weights_of_a_finite_population_have_the_perturbation_whole():
     """All 2^7 releases: jackknife weights whose factors hold 1 − f, with the share drawn, give what clusters give."""
     stay, true = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([0, 1, 1, 0, 0, 1, 0])
@@ -323,6 +386,9 @@ def test_a_split_takes_a_design_where_its_variance_is_known():
         ({"rho": 0.5}, "'rho' is about replicate weights"),
         ({"lonely": "average"}, "unknown treatment"),
         ({"psu": 3}, "names a column by a text"),
+        ({"fpc": True}, "names a column by a text"),
+        ({"fpc": 0}, "fpc is not the share that was drawn; got 0; wanted above 0, and 1 at most"),
+        ({"fpc": 1.5}, "fpc is not the share that was drawn"),
     ],
 )
 def test_a_design_that_does_not_fit_is_refused(parts, what):

@@ -73,6 +73,7 @@ def test_a_named_weight_beside_recorded_replicate_weights_is_refused():
     ('psu = "village"', 'rho = 0.5', "'rho' is about replicate weights"),
     ('psu = "village"', 'mse = "yes"', "'mse' is not true or false"),
     ('psu = "village"', 'replicates = {a = 1}', "names a column by a text"),
+    ('psu = "village"', 'fpc = 1', "fpc of a codebook names a column; got 1"),
     ('[survey]', '[[survey]]', "not a table"),
 ])  # fmt: skip
 def test_a_plan_with_a_design_that_does_not_fit_is_refused(tmp_path, old, new, what):

@@ -146,10 +146,13 @@ def _weights(question: Any, mechanism: Any, given: Mapping[str, str]) -> tuple[s
 def clustering(names: Iterable[str], question: Any, mechanism: Any, given: Mapping[str, str]) -> str:
     """Return that standard errors take records of a household or person as drawn one by one; "" where they do not."""
     from postrand.estimate.alike import drawn_alone
+    from postrand.estimate.offer import name_or_number
 
     if "psu" not in {option.name for option in question.options} or {"psu", "replicates"} & {*given}:
         return ""
     if setting_aside(question, mechanism, given):  # which tells of clusters
+        return ""
+    if name_or_number(given.get("fpc", ""), "--fpc") == 1:  # no record was drawn
         return ""
     unused = {"psu": ""} if given.get("method") in ("likelihood", "model") else {}
     told = drawn_alone(mechanism, names, question.recorded(mechanism, given), **unused)

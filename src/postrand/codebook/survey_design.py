@@ -46,8 +46,10 @@ class SurveyDesign:
         each record is a unit.
     fpc
         A column that is the same for all records of a stratum: the number of PSUs in the population, or the share of
-        them that was drawn. What it takes off is the variance of sampling, not that of the perturbation. With replicate
-        weights: the share that was drawn, of which they take account by their factors.
+        them that was drawn; or a number, the share drawn in every stratum, above 0 and 1 at most. What it takes off is
+        the variance of sampling, not that of the perturbation: 1, of a file that is the whole population, leaves that
+        of the perturbation alone. With replicate weights: the share that was drawn, of which they take account by their
+        factors.
     replicates
         The columns of replicate weights, which include the sampling weight.
     method
@@ -87,7 +89,7 @@ class SurveyDesign:
     weights: str | None = None
     strata: str | None = None
     psu: str | None = None
-    fpc: str | None = None
+    fpc: str | float | None = None
     replicates: tuple[str, ...] = ()
     method: Replication | None = None
     rho: float | None = None
@@ -119,7 +121,7 @@ class SurveyDesign:
         found: dict[str, str] = {}
         for part in WITHOUT:
             named = getattr(self, part)
-            for name in [named] if isinstance(named, str) else named or ():
+            for name in [named] if isinstance(named, str) else named if isinstance(named, tuple) else ():
                 found.setdefault(name, part)
         return tuple(found.items())
 
@@ -192,7 +194,10 @@ def survey_from_dict(data: Any, where: str, names: Iterable[str]) -> SurveyDesig
 
 
 def column_problems(design: SurveyDesign, names: Iterable[str], where: str) -> Iterable[str]:
-    """Say which columns of a design are none of ``names``."""
+    """Say which columns of a design are none of ``names``, and where a number stands for one."""
+    if _is_number(design.fpc):
+        fix = "leave it out, and state the share where an estimate is asked: 'postrand estimate' with --fpc"
+        yield sentence("fpc of a codebook names a column", where=where, got=shown(design.fpc), fix=fix)
     known = tuple(names)
     for name in design.columns:
         if name not in known:
@@ -217,10 +222,13 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(SurveyDesign))
 def _problems(design: SurveyDesign) -> Iterable[str]:
     """Yield every problem; the parts can have any type, because they come from a file or are typed."""
     names = [*design.replicates, *design.calibrated]
-    single = [getattr(design, part) for part in ("weights", "strata", "psu", "fpc")]
+    single = [getattr(design, part) for part in ("weights", "strata", "psu")]
+    single += [] if _is_number(design.fpc) else [design.fpc]
     if not all(isinstance(name, str) for name in names) or not all(n is None or isinstance(n, str) for n in single):
         yield sentence("a part of a survey design names a column by a text", got=shown(single, repr))
         return
+    if _is_number(design.fpc) and not 0 < finite(design.fpc) <= 1:
+        yield sentence("fpc is not the share that was drawn", got=shown(design.fpc), wanted="above 0, and 1 at most")
     if len(set(design.replicates)) != len(design.replicates):
         yield sentence("a column of replicate weights is named twice")
     if not isinstance(design.mse, bool):
@@ -229,6 +237,10 @@ def _problems(design: SurveyDesign) -> Iterable[str]:
         what = f"unknown treatment of a stratum with one PSU{nearest(shown(design.lonely), LONELY)}"
         yield sentence(what, got=shown(design.lonely, repr), wanted=" or ".join(LONELY))
     yield from _replication_problems(design) if design.replicates else _linear_problems(design)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _linear_problems(design: SurveyDesign) -> Iterable[str]:

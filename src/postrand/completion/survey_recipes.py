@@ -94,7 +94,7 @@ def in_spss(design: SurveyDesign) -> tuple[tuple[str, ...], str]:
 
 def _sampled(design: SurveyDesign) -> tuple[str, ...]:
     parts = {"ids": design.psu, "strata": design.strata, "weights": design.weights, "fpc": design.fpc}
-    formulas = [f"{name} = ~{_r(value)}" for name, value in parts.items() if value]
+    formulas = [f"{name} = ~{_r(value)}" for name, value in parts.items() if isinstance(value, str)]
     formulas = formulas if design.psu else ["ids = ~1", *formulas]
     nest = ["nest = TRUE"] if design.psu and design.strata else []
     return (f"design <- survey::svydesign({', '.join([*formulas, *nest])}, data = copy)",)

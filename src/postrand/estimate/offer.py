@@ -262,9 +262,28 @@ def number(given: str, where: str) -> float:
     return found[0]
 
 
+def name_or_number(given: str, where: str) -> str | float:
+    """Take a number where it is one, and a name else.
+
+    >>> name_or_number("1", "--fpc"), name_or_number("units", "--fpc")
+    (1.0, 'units')
+    """
+    try:
+        return float(given)
+    except ValueError:
+        return text(given, where)
+
+
 DESIGN = (
     Option("psu", "P", "Primary sampling units (clusters): a released, unperturbed variable.", design=True),
-    Option("fpc", "F", "Primary sampling units in the population of each stratum, or the share drawn.", design=True),
+    Option(
+        "fpc",
+        "F",
+        "Primary sampling units in the population of each stratum, or the share drawn: a released variable, or a share "
+        "(1: the file is the whole population).",
+        name_or_number,
+        design=True,
+    ),
     Option("replicates", "A,B", "Columns of replicate weights.", listed, design=True),
     Option("replication", "NAME", f"How they were made: {', '.join(REPLICATIONS)}.", parameter="method", design=True),
     Option("rho", "R", "Fay's factor of the replicate weights.", number, design=True),

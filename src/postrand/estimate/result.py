@@ -20,6 +20,9 @@ from postrand.estimate import tidy
 from postrand.estimate.axes import Array
 from postrand.support.showing import digits, show_whole, unshown
 
+WHOLE = "the whole population"
+"""What a survey design is called in which every unit was drawn."""
+
 Part = Literal["total", "sampling", "perturbation"]
 MAX_PRINTED = 40
 MAX_NAMED = 5
@@ -399,8 +402,13 @@ def errors_include(perturbed: Sequence[str], design: str) -> str:
 
     >>> errors_include(["sex"], "60 primary sampling units")
     'standard errors include sampling and the perturbation of sex, by a survey design of 60 primary sampling units'
+    >>> errors_include(["sex"], WHOLE)
+    'standard errors are those of the perturbation of sex alone: the file is the whole population'
     """
     named = ", ".join(perturbed)
+    if design == WHOLE:
+        noise = f"those of the perturbation of {named} alone" if named else "0 (no variable that is used is perturbed)"
+        return f"standard errors are {noise}: the file is {WHOLE}"
     noise = f"sampling and the perturbation of {named}" if named else "sampling (no variable that is used is perturbed)"
     return f"standard errors include {noise}" + (f", by a survey design of {design}" if design else "")
 

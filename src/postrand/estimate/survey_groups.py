@@ -75,6 +75,7 @@ def _unclear(law: GroupLaw, below: Array, size: Array) -> np.ndarray[tuple[int],
     assert sample is not None
     if all(axis.matrix is None for axis in law.records.layout.axes):
         return np.asarray(~(size > 0))
+    sample = replace(sample, rest=np.ones_like(sample.rest))  # without a finite population: on the safe side
     error = np.sqrt((sample.deviations(below, size) ** 2).sum(axis=0))
     return np.asarray(size <= -scipy.special.stdtrit(sample.freedom, (1 - FLAG_LEVEL) / 2) * error)
 

@@ -14,6 +14,7 @@ from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, raise_all, sentence
 from postrand.estimate.axes import Array
+from postrand.estimate.result import WHOLE
 from postrand.estimate.survey_columns import as_is_problems, number_column, stratum_codes, weight_column
 from postrand.mechanism import Mechanism
 
@@ -105,7 +106,9 @@ class Sample:
         return out
 
     def __str__(self) -> str:
-        """Say what the variance rests on."""
+        """Say what the variance rests on; WHOLE where sampling adds nothing to it."""
+        if self.replicates is None and not self.rest.any():
+            return WHOLE
         if self.replicates is not None:
             return f"{self.groups} replicate weights ({self.design.method}), {self.freedom:g} degrees of freedom"
         strata = f" in {len(self.rest):,} strata" if len(self.rest) > 1 else ""
@@ -134,7 +137,7 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
         columns = np.stack([weight_column(table, name) for name in design.replicates], axis=1)
         values = np.linalg.svd(columns / columns.max(), compute_uv=False)
         freedom = float((values > _RANK * values[0]).sum() - 1)
-        share, group = (np.zeros(1), np.zeros(n, dtype=np.int64)) if design.fpc is None else _shares(table, design.fpc)
+        share, group = _shares(table, design.fpc, n)
         of, factors = np.arange(share.size, dtype=np.int64), np.array(design.factors)
         sample = Sample(design, weight, group, of, of, 1 - share, None, columns, factors, freedom)
         _check_freedom(sample)
@@ -162,7 +165,8 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
 def check_unperturbed(design: SurveyDesign, mechanism: Mechanism) -> None:
     """Raise UsageError naming every column of a design that is not released as it is."""
     mechanism.require_shown(design.columns)
-    single = [(part, getattr(design, part)) for part in ("weights", "strata", "psu", "fpc")]
+    single = [(part, getattr(design, part)) for part in ("weights", "strata", "psu")]
+    single += [("fpc", design.fpc)] if isinstance(design.fpc, str) else []
     several = [(part, name) for part in ("replicates", "calibrated") for name in getattr(design, part)]
     problems = [*as_is_problems(mechanism, [*single, *several])]
     book = mechanism.codebook
@@ -191,8 +195,10 @@ def _check_freedom(sample: Sample) -> None:
         raise EstimationError(sentence(what, got=str(sample), fix="merge strata, or use more clusters"))
 
 
-def _fraction(table: Any, name: str, stratum: Index, counts: Index) -> Array:
-    """Return the share of PSUs that was drawn in each stratum, (H,)."""
+def _fraction(table: Any, name: str | float, stratum: Index, counts: Index) -> Array:
+    """Return the share of PSUs that was drawn in each stratum, (H,); ``name`` can be the share itself."""
+    if not isinstance(name, str):
+        return np.full(len(counts), float(name))
     values = number_column(table, name, "finite population corrections")
     where = f"column {name!r}"
     held = np.zeros(len(counts))
@@ -208,8 +214,10 @@ def _fraction(table: Any, name: str, stratum: Index, counts: Index) -> Array:
     return np.asarray(share)
 
 
-def _shares(table: Any, name: str) -> tuple[Array, Index]:
+def _shares(table: Any, name: str | float | None, n: int) -> tuple[Array, Index]:
     """Return the different shares of units that were drawn, and which one each record has, (n,)."""
+    if not isinstance(name, str):
+        return np.array([name or 0.0]), np.zeros(n, dtype=np.int64)
     values = number_column(table, name, "finite population corrections")
     if not (np.isfinite(values).all() and (values > 0).all() and (values <= 1).all()):
         what = "the finite population correction of replicate weights is not a share"

@@ -59,7 +59,7 @@ class Exposure:
             register_some=file.some_member,
             register_joint=self.joint,
         )
-        return replace(self.at_least(informed_figures), of_estimates=self.of_estimates)
+        return self.at_least(informed_figures)
 
     def at_least(self, other: Exposure) -> Exposure:
         """Return the larger figure of the register attacker by either of two estimates."""
@@ -140,11 +140,12 @@ class TrueFile:
     def _registers(self, found: Exposure, joint: FloatArray | None, law: Law | None) -> Exposure:
         """Return an exposure with the figures of the register attacker, each the larger of the estimates there are."""
         assert self.weights is not None, "asked for with weights"
+        if is_whole(self.weights):
+            return self._register(found, joint, law, individual_risk).of_everybody()
         first, *rest = (
             self._register(found, joint, law, one) for one in self._model.estimates(self.keys, self.weights)
         )
-        larger = first.at_least(rest[0]) if rest else first
-        return larger.of_everybody() if is_whole(self.weights) else larger
+        return first.at_least(rest[0]) if rest else first
 
     def _register(self, found: Exposure, joint: FloatArray | None, law: Law | None, inverse: Inverse) -> Exposure:
         """Return an exposure with the figures of the register attacker by one estimate."""

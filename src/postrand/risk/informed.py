@@ -109,7 +109,10 @@ class Spread:
 
     @classmethod
     def together(cls, spreads: Sequence[Spread]) -> Spread:
-        """Return the spread of the risks of all, each spread being of as many."""
+        """Return the spread of the risks of all, each spread being of as many, such as those of several releases.
+
+        The largest is that of all: over many releases the risk of the same target can have a much smaller mean.
+        """
         mean, above = (float(np.mean([getattr(s, name) for s in spreads])) for name in ("mean", "above"))
         shares = tuple(np.mean([s.shares for s in spreads], axis=0).tolist())
         return cls(mean, above, max(s.largest for s in spreads), shares)

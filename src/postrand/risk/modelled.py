@@ -54,6 +54,7 @@ def modelled(
 ) -> Modelled:
     """Fit the model, and estimate ``τ1`` and ``τ2`` with the inclusion probability ``pi`` of records or cells (C,).
 
+    Where every ``pi`` is 1 the file is the population, and both are the number of sample uniques, without a model.
     ``rules`` are structural zeros as codes. With a ``law`` the file was released by it: the model is that of the true
     keys, and the links to released uniques that are right are estimated.
 
@@ -73,9 +74,18 @@ def modelled(
         none = np.zeros(keys.records)
         said = ("no sample uniques: tau1 and tau2 are 0",)
         return Modelled(None, "no model needed", Tau(0.0), Tau(0.0), none, none, notes=said)
+    if (law is None or law.is_identity) and np.min(pi) >= 1:
+        return _whole(keys, cells)
     if law is not None and not law.is_identity:
         return _after(cells, pi, model, rules, law)
     return _before(keys, cells, pi, model, rules)
+
+
+def _whole(keys: KeyCodes, cells: CellTable) -> Modelled:
+    """Return what is known where the file is the whole population: ``F = f`` in every cell."""
+    known, alone = Tau(float(cells.uniques.sum())), cells.uniques.astype(np.float64)[cells.record_cell]
+    status = "no model needed: the file is the whole population"
+    return Modelled(None, status, known, known, alone, alone, 1 / cells.counts[cells.record_cell])
 
 
 def _before(
@@ -86,11 +96,11 @@ def _before(
     rules: Sequence[Mapping[str, int]],
 ) -> Modelled:
     """Estimate the links to sample uniques of a file as it is."""
-    if model == "search" and np.min(pi) < 1:
+    if model == "search":
         average = keys.records / float((cells.counts / pi).sum())
         fit = modelchoice.choose(cells, average, forbidden=rules).fit
     else:
-        fit = loglinear.fit(cells, "two-way" if model == "search" else model, forbidden=rules)
+        fit = loglinear.fit(cells, model, forbidden=rules)
     tau1, tau2 = tau.estimate(fit, cells, pi)
     record_risk = tau.unique_risk(fit.at(cells.codes), pi)
     r1, r2 = (np.where(cells.uniques, r, 0.0)[cells.record_cell] for r in record_risk)

@@ -13,7 +13,7 @@ from postrand.risk.cells import FloatArray, IntArray
 from postrand.risk.counts import KAnonymity, LDiversity
 from postrand.risk.informed import Spread
 from postrand.risk.readings import LINE, Readings
-from postrand.risk.tau import Tau
+from postrand.risk.tau import Tau, is_told_by_estimates
 from postrand.support.measure_names import BY_WEIGHTS, OF_ESTIMATES, OF_WEIGHTS, keys_alone, records_on
 from postrand.support.showing import SMALL, counted, outward, outward_percent, show_whole
 
@@ -155,8 +155,7 @@ class RiskReport:
 
     @property
     def _is_small(self) -> bool:
-        """Whether the estimates of so few sample uniques, which can be no more, would tell how many there are."""
-        return self.tau1_estimate is not None and 0 < self.sample_uniques < SMALL
+        return self.tau1_estimate is not None and is_told_by_estimates(self.sample_uniques)
 
     def _tau(self, estimate: Tau) -> str:
         return counted(self.sample_uniques) if self._is_small else str(estimate)
@@ -210,7 +209,7 @@ class RiskReport:
             lines += [
                 f"  population uniques    {self._tau(self.tau1_estimate)} among the sample uniques (tau1)",
                 f"  correct matches       {self._tau(self.tau2_estimate)} among the sample uniques (tau2)",
-                f"  model                 {self.model}; {self.status}",
+                f"  model                 {'' if self.model is None else f'{self.model}; '}{self.status}",
             ]
         if self.readings is not None:
             lines += self.readings.lines(self.records)

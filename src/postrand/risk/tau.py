@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from postrand.risk.cells import CellTable, FloatArray, IntArray
 from postrand.risk.loglinear import LogLinearFit, margin_index
 from postrand.support import loops
+from postrand.support.showing import SMALL
 
 MAX_PARAMETERS = 4000
 MAX_ENTRIES = 60_000_000
@@ -39,6 +40,8 @@ class Tau:
 
     >>> str(Tau(0.4, 0.15, 0.25, (0.0, 0.444)))
     '0.2 (95% 0.0 to 0.4)'
+    >>> str(Tau(1250.0))
+    '1,250'
     """
 
     value: float
@@ -47,8 +50,9 @@ class Tau:
     interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        text = f"{self.corrected:,.1f}"
-        return text if self.interval is None else f"{text} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
+        if self.interval is None:
+            return f"{self.value:,.1f}".removesuffix(".0")
+        return f"{self.corrected:,.1f} (95% {self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
 
     @property
     def corrected(self) -> float:
@@ -57,6 +61,15 @@ class Tau:
             return self.value
         low, high = self.interval
         return min(max(self.value - (self.bias or 0.0), low), high)
+
+
+def is_told_by_estimates(uniques: int) -> bool:
+    """Return whether τ1 and τ2 of so few sample uniques, which can be no more, would tell how many there are.
+
+    >>> is_told_by_estimates(4), is_told_by_estimates(5)
+    (True, False)
+    """
+    return 0 < uniques < SMALL
 
 
 def unique_risk(mu: FloatArray, pi: FloatArray | float) -> tuple[FloatArray, FloatArray]:

@@ -45,8 +45,10 @@ OF_TWO = (
 )
 """The same where both knowledges were tried."""
 LARGEST = (
-    "Largest risks vary by chance, and are rather too high: the attacker takes some rare combinations for rarer than "
-    "they are, the more so the fewer records show them, as where one record stands for several."
+    "A largest risk is that of one record or person in one of the simulated releases: in others it can be much "
+    "smaller for the same one. Largest risks vary by chance, and are rather too high: the attacker takes some rare "
+    "combinations for rarer than they are, the more so the fewer records show them, as where one record stands for "
+    "several."
 )
 """The same of what is the largest of many."""
 LINKED = (
@@ -67,6 +69,9 @@ OF_EVERYBODY = (
     "smaller than the informed attacker's."
 )
 """The same of a file that is no sample."""
+UNKNOWN_TO_IT = "register attacker, who has a register of the population, and does not know who is in the file"
+KNOWN_TO_IT = "register attacker, who has a register of the population, which is the file, and so knows who is in it"
+"""Who the register attacker is, of a file that is a sample, and of one that is not."""
 OF_WEIGHTS = (
     f"The figures of the register attacker are {BY_WEIGHTS} (or the sampling fraction) alone, and can be too low: no "
     "model of population frequencies was fitted."

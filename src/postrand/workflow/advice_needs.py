@@ -11,14 +11,14 @@ from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.plan.policy import Policy, Rule
-from postrand.support.measure_names import RISK_MEANINGS, measure_named
+from postrand.support.measure_names import RISK_MEANINGS, UNKNOWN_TO_IT, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["register", "informed", "anyone"]
 Use = Literal["tables", "means", "models"]
 
 ATTACKERS: dict[str, str] = {
-    "register": "the register attacker, who has a register of the population, and does not know who is in the file",
+    "register": f"the {UNKNOWN_TO_IT}",
     "informed": "the informed attacker, who knows the keys of a person and that the person is in the file",
     "anyone": "anyone, whatever he or she knows of a person: sensitive and other variables are perturbed too; figures "
     "of risk are of who knows the keys",

@@ -68,7 +68,9 @@ UNFAVOURABLE = (
     "The least favourable shares have about half of the records or more in one combination of the table; where the "
     "records are spread over several, its intervals are narrower."
 )
-FRACTION = "A plan does not keep the sampling fraction; without it, the register attacker's risk is not known."
+FRACTION = (
+    "A plan does not keep the sampling fraction; where it is not given again, a page leaves out the register attacker."
+)
 SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {

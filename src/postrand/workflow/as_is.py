@@ -14,7 +14,7 @@ from postrand.recoding import Recode
 from postrand.risk.cells import FloatArray, class_sizes
 from postrand.risk.data import code_column, key_codes, numeric, read_columns
 from postrand.risk.exposure import TrueFile
-from postrand.risk.weights import check_weights
+from postrand.risk.weights import check_weights, is_whole
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures, recoded_columns
 
 NO_TAU = "τ1 and τ2 are computed of the recoded keys alone, not of the file as it is"
@@ -35,7 +35,7 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
     """Return the measures of the file before its keys and weights are recoded, by their codes; {} where none is.
 
     ``source`` is recoded by the codebook, ``truth`` is what it holds. A value of the file counts as it stands there.
-    τ1 and τ2 are left out; so is the register attacker where the file is sparse, see
+    τ1 and τ2 are left out; so is the register attacker where the file is a sample that is sparse, see
     :data:`SPARSE`. {} too where the columns cannot be read, or have too many
     values for a key.
     """
@@ -45,7 +45,8 @@ def risks_as_is(source: Source, codebook: Codebook, truth: TrueFile | None) -> d
         first = _unrecoded(source, truth, codebook)
     except PostrandError:  # the columns before the recodes cannot be read as keys: pages say that it is not computed
         return {}
-    if class_sizes(first.keys).size > SPARSE * first.keys.records:
+    is_known = first.weights is not None and is_whole(first.weights)
+    if not is_known and class_sizes(first.keys).size > SPARSE * first.keys.records:
         first = dataclasses.replace(first, weights=None)
     return {one.code: one.before for one in _figures(first) if one.before is not None}
 

@@ -193,13 +193,13 @@ def attackers(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
     told = learns({one.code: one.after for one in informed}, any(one.of_two for one in informed))
     if not any(one.before is not None for one in register):
         return told
-    if _is_everybody(risks):
+    if is_everybody(risks):
         return (*told, OF_EVERYBODY)
     return (*told, OF_ESTIMATES if any(one.of_two for one in register) else OF_WEIGHTS)
 
 
-def _is_everybody(risks: Sequence[RiskFigure]) -> bool:
-    """Whether the register attacker has the very figures of the informed one, as only of a whole population."""
+def is_everybody(risks: Sequence[RiskFigure]) -> bool:
+    """Return whether the register attacker has the very figures of the informed one, as only of a whole population."""
     held = {one.code: one for one in risks}
     one, two = held.get("register_matches"), held.get("correct_matches")
     if one is None or two is None or one.after is None or one.before is None:

@@ -43,6 +43,7 @@ from postrand.workflow.dossier_risk import (
     exposure_rows,
     measure_sections,
     report_rows,
+    worded,
 )
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import OF_MEMBERS, RISK_NOTE, split_sections
@@ -119,8 +120,9 @@ class Dossier:
         ``measured`` is what :meth:`released` returns.
         """
         (after, note), before, said = measured, self.risk.report, str(self.data.get("risk_note", ""))
+        words = self.figures.words
         sections: dict[str, Sequence[Mapping[str, object]]] = {
-            RISK: [] if before is None else [*self.exposed(), *report_rows(before, after, (said, note))],
+            RISK: [] if before is None else worded([*self.exposed(), *report_rows(before, after, (said, note))], words),
             **({} if self.policy is None else {POLICY: self.policy.rows()}),
             HOW: [one.row() for one in self.figures.ways],
             RARE: [_combination(c) for c in self.risk.combinations[:50]],
@@ -149,10 +151,10 @@ class Dossier:
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
         captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in self.figures.warnings)
         whole = self.risk.measured
-        for title, rows, drawn, words in () if whole is None else measure_sections(whole):
+        for title, rows, drawn, told in () if whole is None else measure_sections(whole, words):
             sections[title] = rows
             pictures |= {title: drawn} if drawn else {}
-            captions |= {title: words} if words else {}
+            captions |= {title: told} if told else {}
         stage(Stage.REPORTS)
         made = (mechanism, certificate, summary, data_path.name)
         return report.internal_report(*made, {**sections, **tables}, pictures, captions, public=self.public)
@@ -164,9 +166,7 @@ class Dossier:
             return []
         if attacks is None:
             return [{"Measure": "Informed attacker", "Before": "not computed: no records", "After": "", MEANING: ""}]
-        rows = exposure_rows(attacks.before, attacks.why if attacks.after is None else attacks.after, truth)
-        said = self.figures.words
-        return [{name: said(held) if isinstance(held, str) else held for name, held in row.items()} for row in rows]
+        return [*exposure_rows(attacks.before, attacks.why if attacks.after is None else attacks.after, truth)]
 
     def files(
         self, data_path: Path, mechanism: Mechanism, certificate: Certificate, summary: Summary

@@ -18,14 +18,14 @@ from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
-from postrand.support.measure_names import HOW_MUCH, LEARNS
+from postrand.support.measure_names import HOW_MUCH, KNOWN_TO_IT, LEARNS, UNKNOWN_TO_IT
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.series import limits_of
@@ -50,7 +50,6 @@ MEASURES = {
 """The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
 ONE = "informed attacker, who knows the keys of each person, and looks for one at a time"
 MEMBERS = "informed attacker, who knows the keys of all members of a household together"
-LISTS = "register attacker, who has a register of the population, and does not know who is in the file"
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 RISK_ALONE = (
@@ -143,12 +142,18 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         after = _shown(one, "after", figures.records)
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
         said = figures.words
-        yield RiskRow(said(words), said(_attacker(code)), before, after, shares, as_is)
+        yield RiskRow(said(words), said(_attacker(code, is_everybody(figures.risks))), before, after, shares, as_is)
 
 
-def _attacker(code: str) -> str:
-    """Return whose chance a measure is."""
-    return LISTS if code in REGISTERED else MEMBERS if code.startswith("joint_") else ONE
+def _attacker(code: str, is_whole: bool) -> str:
+    """Return whose chance a measure is; ``is_whole``: the file is the whole population."""
+    return (
+        (KNOWN_TO_IT if is_whole else UNKNOWN_TO_IT)
+        if code in REGISTERED
+        else MEMBERS
+        if code.startswith("joint_")
+        else ONE
+    )
 
 
 def _shown(one: RiskFigure, side: str, records: int) -> str:
@@ -208,12 +213,12 @@ def _kind(code: str) -> str:
 
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
-    yield from worth_line("tables of one perturbed variable", figures.one_way)
-    yield from worth_line("tables of two", figures.pairs)
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name} {shown(one.effective_records)}" for one in least)
-        yield f"{capital(BASES['file'])} the least: {worth} records"
+        yield f"{capital(BASES['file'])} tables are worth at least: {worth} records"
+    yield from worth_line("tables of one perturbed variable", figures.one_way)
+    yield from worth_line("tables of two", figures.pairs)
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

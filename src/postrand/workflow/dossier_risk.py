@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from postrand.codebook import Codebook
@@ -124,13 +124,24 @@ def measures(source: Any, codebook: Codebook, truth: TrueFile) -> Assessment:
     return measure_file(file, chosen).without_records()
 
 
-def measure_sections(found: Assessment) -> Iterator[tuple[str, list[Row], str, tuple[str, ...]]]:
-    """Yield a section for each result: title, rows, the picture of its histogram or "", and paragraphs above."""
+def measure_sections(
+    found: Assessment, said: Callable[[str], str]
+) -> Iterator[tuple[str, list[Row], str, tuple[str, ...]]]:
+    """Yield a section for each result: title, rows, the picture of its histogram or "", and paragraphs above.
+
+    ``said`` makes their words those of the file, in which households can be persons.
+    """
     for one in found.measured:
-        title = f"{one.title}: before protection"
-        yield title, figures(one), picture(one), (kinds()[one.measure].meaning, *map(_sentence, one.notes))
+        title = said(f"{one.title}: before protection")
+        about = (kinds()[one.measure].meaning, *map(_sentence, one.notes))
+        yield title, worded(figures(one), said), said(picture(one)), tuple(map(said, about))
         if one.table:
             yield f"{title}, in detail", [{n: _plain(v) for n, v in row.items()} for row in one.table], "", ()
+
+
+def worded(rows: Iterable[Mapping[str, object]], said: Callable[[str], str]) -> list[Row]:
+    """Return rows whose texts ``said`` has made those of the file."""
+    return [{name: said(held) if isinstance(held, str) else held for name, held in row.items()} for row in rows]
 
 
 def _sentence(note: str) -> str:

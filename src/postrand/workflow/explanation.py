@@ -24,12 +24,13 @@ from postrand.report.table_worth import (
 from postrand.support import wordings
 from postrand.support.column_wordings import relations_lost
 from postrand.support.guesses import of_hundred
+from postrand.support.measure_names import KNOWN_TO_IT, UNKNOWN_TO_IT
 from postrand.support.showing import ORDERS, capital, few, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import unit_of
@@ -130,8 +131,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "joint_household_risk", f"{said('Of 100 households')}, an attacker {who}")
     who = "The chance of the one who looks for all of them together is above 20% for"
     yield from _risk(figures, "joint_household_risk_above", who, said("households"))
-    who = "The register attacker, who has a register of the population, does not know who is in the file and links "
-    who += "every record,"
+    who = f"The {KNOWN_TO_IT if is_everybody(figures.risks) else UNKNOWN_TO_IT}, and links every record,"
     yield from _risk(figures, "register_matches", f"{who} is right for")
     who = "The register attacker who links only the records that are unique in the file (τ2) is right for"
     yield from _risk(figures, "tau2", who)
@@ -179,13 +179,13 @@ def _amount(value: float, found: RiskFigure, of: str) -> str:
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if figures.records < LEAST_RECORDS:
         yield f"What tables are worth is not told: {TOO_FEW}."
-    yield from _tables("one perturbed variable", figures.one_way, figures.records)
-    yield from _tables("two perturbed variables", figures.pairs, figures.records)
-    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name}, {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least useful tables are worth, in unperturbed records: {worth}."
+    yield from _tables("one perturbed variable", figures.one_way, figures.records)
+    yield from _tables("two perturbed variables", figures.pairs, figures.records)
+    yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
     yield from (f"{_first(text)}." for text in figures.of_three)
     yield from _fewer(figures)
     if figures.little:

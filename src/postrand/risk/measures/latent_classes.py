@@ -72,7 +72,7 @@ class LatentClasses:
                 seed=self.seed,
             )
         facts += [
-            *tau_facts(found.tau1, found.tau2),
+            *tau_facts(found.tau1, found.tau2, uniques),
             Fact("converged", "Converged", "yes" if found.converged else "no"),
             Fact("status", "Status", found.status),
         ]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from postrand.risk.file import RiskFile, no_inclusion
 from postrand.risk.measures.base import Cost, Count, Fact, Least, Measured, first, require, wildcards
-from postrand.risk.tau import Tau
+from postrand.risk.tau import Tau, is_told_by_estimates
 
 INTERVAL = "From the population given the model, the fitted parameters, and an allowance for the model's own error."
 
@@ -41,7 +41,7 @@ class PopulationUniques:
         uniques = Count(file.cells.uniques.sum())
         facts = [Fact("sample_uniques", "Sample uniques", uniques)]
         if found.tau1 is not None and found.tau2 is not None:
-            facts += tau_facts(found.tau1, found.tau2)
+            facts += tau_facts(found.tau1, found.tau2, uniques)
         facts += [
             Fact("model", "Model", str(found.model or "none")),
             Fact("status", "Status", found.status),
@@ -49,13 +49,20 @@ class PopulationUniques:
         return Measured(self.name, self.title, tuple(facts), notes=found.notes, records_at=found.risk2)
 
 
-def tau_facts(tau1: Tau, tau2: Tau) -> list[Fact]:
-    """Return both estimates, less their bias, with the ends of their intervals."""
+def tau_facts(tau1: Tau, tau2: Tau, uniques: Count) -> list[Fact]:
+    """Return both estimates, less their bias, with the ends of their intervals.
+
+    Of fewer than 5 sample ``uniques`` their number stands in their place, as in
+    :class:`postrand.risk.report.RiskReport`: the estimates, which can be no more, would tell it.
+    """
     facts = []
     for name, tau, label, meaning in (
         ("tau1", tau1, "Population uniques (tau1)", "Expected sample uniques that are unique in the population."),
         ("tau2", tau2, "Correct matches (tau2)", "Expected correct matches when each sample unique is linked once."),
     ):
+        if is_told_by_estimates(uniques):
+            facts.append(Fact(name, label, uniques, meaning))
+            continue
         facts.append(Fact(name, label, tau.corrected, meaning))
         if tau.interval is not None:
             facts.append(Fact(f"{name}_low", f"{name}, lower end of 95% interval", Least(tau.interval[0]), INTERVAL))
