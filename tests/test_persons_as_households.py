@@ -59,8 +59,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(folder) -> Path:
     words = ("--plan", folder / "advice" / "plan-1.toml", "--out", folder / "release", "--dossier", folder / "internal")
-    words += ("--sampling-fraction", 1)
-    (folder / "protected.txt").write_text(call("protect", *words), encoding="utf-8")
+    (folder / "protected.txt").write_text(call("protect", *words, "--sampling-fraction", 1), encoding="utf-8")
     return folder / "release"
 
 

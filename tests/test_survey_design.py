@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 import subprocess
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -213,7 +214,7 @@ def test_intervals_of_a_whole_population_cover_the_values_of_the_file():
     law, kept = (Mechanism({"sex": one, "ill": one}, book) for one in (matrix, TransitionMatrix.identity(2)))
 
     def ask(table, mechanism):
-        found = [
+        found: list[Any] = [
             estimate.table(table, ["sex", "ill"], mechanism, design=whole),
             estimate.mean(table, "pay", mechanism, by="sex", design=whole),
             estimate.regression("pay ~ C(sex) + C(ill)", table, mechanism, "linear", design=whole),
