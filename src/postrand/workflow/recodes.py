@@ -23,7 +23,7 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, PostrandError, SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode, Recoding
-from postrand.recoding.apply import WHICH
+from postrand.recoding.apply import WHICH, has_place
 from postrand.recoding.bands import Bands
 from postrand.recoding.base import is_settled, key_of, result_label, steps_of
 from postrand.recoding.recode import recodes_from
@@ -169,15 +169,8 @@ def unplaced(error: DataError, recodes: Sequence[Recode], counts: Mapping[str, M
 def _without_place(recode: Recode, counts: Mapping[Any, int]) -> dict[str, int]:
     """Return the values that have no place in a recode, with their numbers of records."""
     held = without_missing(recode, counts)
-    return {key_of(value): n for value, n in held.items() if not _has_place(recode, value)}
-
-
-def _has_place(recode: Recode, value: Any) -> bool:
-    try:
-        recode.apply(pa.array([value]))
-    except DataError:
-        return False
-    return True
+    placed = has_place(recode.kind, pa.array(list(held))) if held else ()
+    return {key_of(value): n for (value, n), is_placed in zip(held.items(), placed, strict=True) if not is_placed}
 
 
 def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
