@@ -24,6 +24,7 @@ from postrand.errors import DataError, PostrandError, SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.infer import load_codebook
 from postrand.recoding import Recode
+from postrand.recoding.apply import has_place
 from postrand.recoding.bands import Bands, quantile_edges
 from postrand.recoding.base import kinds
 from postrand.recoding.moments import moments
@@ -298,7 +299,7 @@ def test_a_recoded_variable_is_not_treated_by_ranks_too(place):
     [
         (["x", "secret"], {"groups": {"A": ["x"]}}, "have no place in its groups"),
         (["x", "secret"], {"hierarchy": "h.csv", "level": 1, "table": {"x": "A"}}, "have no place in its hierarchy"),
-        ([7, -7777], {"bands": [0, 10]}, "have no place in its bands"),
+        ([7, -7777], {"bands": [0, 10]}, "has values below 0, where its bands begin"),
         (["7", "secret"], {"bands": [0, 10]}, "values that are not numbers"),
         (["2020-01-01", "secret"], {"bands": [2000], "unit": "year"}, "values that are no dates or times"),
     ],
@@ -309,6 +310,33 @@ def test_a_value_without_a_place_is_refused_and_not_shown(column, recode, said):
     assert "secret" not in str(told.value)
     assert "7777" not in str(told.value)
     assert "Next:" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "recode"),
+    [
+        (["x", "y", "z"], {"groups": {"A": ["x", "z"]}}),
+        (["x", "y"], {"hierarchy": "h.csv", "level": 1, "table": {"x": "A"}}),
+        ([7, -7777, 10, 25], {"bands": [0, 10]}),
+        (["7", "-1", "none", "12.5", " 3", "seven"], {"bands": [0, 10]}),
+        (["one", "two"], {"bands": [0, 10]}),
+        (["2020-01-01", "1999-12-31", "2020-02-31"], {"bands": [2000], "unit": "year"}),
+        ([3, 12, 40], {"steps": [{"bands": [10, 20]}, {"groups": {"old": ["20+"]}, "others": "young"}]}),
+    ],
+)
+def test_which_values_have_a_place_is_found_of_all_at_once_as_of_each_alone(column, recode):
+    made = Recode.from_dict({"variable": "v", **recode})
+
+    def alone(value):
+        try:
+            made.apply(pa.array([value]))
+        except DataError:
+            return False
+        return True
+
+    wanted = [alone(value) for value in column]
+    assert has_place(made.kind, pa.array(column)).tolist() == wanted
+    assert not all(wanted)
 
 
 DAYS = ["2007-02-01", "31.02.2007", "30.02.2008", "31.04.2007", "29.02.2007"]
@@ -331,7 +359,7 @@ def test_a_value_that_is_no_date_of_the_format_is_told_as_that_and_not_as_one_be
 
 def test_a_date_below_the_bands_is_told_as_that():
     recode = Recode.from_dict({"variable": "born", "bands": [2000], "unit": "year", "format": "%d.%m.%Y"})
-    with pytest.raises(DataError, match=r"no place in its bands.*Next: name what lies below"):
+    with pytest.raises(DataError, match=r"values below 2000, where its bands begin.*Next: name what lies below"):
         recode.apply(pa.array(["01.02.1999", "03.02.2007"]))
 
 

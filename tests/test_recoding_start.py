@@ -262,7 +262,7 @@ def test_every_recode_without_a_place_for_values_is_told_at_once_with_its_own_va
     job, age = f"job=hierarchy:{tmp_path / 'jobs.csv'}@1", "old=age:bands:30,60"
     told = call("init", file, "--out", tmp_path / "work", "--recode", job, "--recode", age).stderr
     assert "2 problems" in told
-    first, second = (line for line in told.splitlines() if "have no place" in line)
+    first, second = (line for line in told.splitlines() if "the column has values" in line)
     assert "recode of 'job' into 'job'" in first
     assert first.endswith("20 records or more have each: 'cook'.")
     assert "recode of 'age' into 'old'" in second

@@ -1,7 +1,10 @@
 """Terms that repeat one another are named, where no epsilon helps: a category of one covariate is one of another."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import postrand as pr
@@ -10,11 +13,13 @@ from postrand.codebook import Codebook, Variable
 from postrand.errors import EstimationError
 from postrand.estimate.regression_repeats import in_words, repeats
 from postrand.mechanism import Block
+from tests.r_cases import run_r
 
 AGE = Variable("age", "key", ("0-15", "16-44", "45+"))
 EDUC = Variable("educ", "key", ("not asked", "low", "high"))
 POOR = Variable("poor", "sensitive", ("no", "yes"))
 BOOK = Codebook((AGE, EDUC, POOR))
+WITH_PAY = Codebook((*BOOK.variables, Variable("pay", "other", type="double")))
 
 
 def people(n: int, moved: float = 0.0, seed: int = 1) -> pa.Table:
@@ -37,9 +42,11 @@ AGE_ALONE = pr.Mechanism({"age": pr.randomised_response(3, 3.0)}, BOOK)
 SAME = "age = 0-15 and educ = not asked seem to be the same records, so that no epsilon tells their terms apart"
 
 
-def said(table: pa.Table, mechanism: pr.Mechanism) -> str:
+def said(table: pa.Table, mechanism: pr.Mechanism, method="equations") -> str:
     try:
-        found = estimate.regression("poor ~ educ + age", released(table, mechanism), mechanism, "logistic")
+        found = estimate.regression(
+            "poor ~ educ + age", released(table, mechanism), mechanism, "logistic", method=method
+        )
     except EstimationError as error:
         return str(error)
     return "\n".join(found.warnings)
@@ -79,6 +86,13 @@ def test_records_in_both_categories_are_estimated_without_bias(mechanism):
     assert abs(np.mean(found) - true) < 4 * error + 1e-9
 
 
+@pytest.mark.parametrize("mechanism", [APART, JOINT, AGE_ALONE])
+def test_a_likelihood_that_has_no_single_maximum_says_the_same(mechanism):
+    text, same = said(people(8000), mechanism, "likelihood"), said(people(8000), mechanism)
+    assert text.startswith("the likelihood has no single maximum: terms repeat one another: " + SAME)
+    assert text.partition("leave one of")[2] == same.partition("leave one of")[2].partition("\n")[0]
+
+
 def test_a_weak_release_names_no_pair():
     """At ε = 0.5 nothing is told of two rare categories: the message says that the perturbation is too strong."""
     weak = pr.Mechanism({"age": pr.randomised_response(3, 0.3), "educ": pr.randomised_response(3, 0.3)}, BOOK)
@@ -88,3 +102,37 @@ def test_a_weak_release_names_no_pair():
 def test_nothing_is_said_without_pairs():
     assert in_words(()) == ""
     assert repeats.__doc__
+
+
+@pytest.mark.r
+@pytest.mark.parametrize("mechanism", [APART, JOINT, AGE_ALONE])
+@pytest.mark.parametrize("response", ["poor", "pay"])
+def test_r_names_the_same_pairs(mechanism, response, tmp_path):
+    """Of a refused logistic regression, or of one with a warning; and of a linear one."""
+    table = people(8000)
+    table = table.append_column("pay", pa.array(np.random.default_rng(5).normal(size=8000)))
+    frame, family = released(table, mechanism), "logistic" if response == "poor" else "linear"
+    try:
+        wanted = "\n".join(estimate.regression(f"{response} ~ educ + age", frame, mechanism, family).warnings)
+    except EstimationError as error:
+        wanted = str(error)
+    write_release(frame, mechanism, tmp_path)
+    fit = "release_glm(poor" if response == "poor" else "release_lm(pay"
+    script = f"""
+        told <- tryCatch({fit} ~ educ + age, read_release(".", check = FALSE))$warnings, error = conditionMessage)
+        writeLines(jsonlite::toJSON(told), "told.json")
+    """
+    run_r(tmp_path, script)
+    told = "\n".join(json.loads((tmp_path / "told.json").read_text("utf-8")))
+    assert SAME in told
+    assert SAME in wanted
+    step = [text.partition("leave one of")[2].partition("\n")[0] for text in (told, wanted)]
+    assert step[0] == step[1] != ""
+
+
+def write_release(frame: pa.Table, mechanism: pr.Mechanism, folder) -> None:
+    """Write what R reads of a release."""
+    pa.csv.write_csv(frame, folder / "data.csv")
+    parts = {"manifest": {"schema": "postrand/release/3", "data": "data.csv"}, "mechanism": mechanism.to_dict()}
+    for part, value in (parts | {"codebook": {"schema": "postrand/codebook/1", **WITH_PAY.to_dict()}}).items():
+        (folder / f"{part}.json").write_text(json.dumps(value), "utf-8")

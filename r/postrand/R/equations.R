@@ -17,6 +17,9 @@ is_definite <- function(matrix) {
 }
 
 no_root <- function(got, grid, release) {
+  what <- paste0("the corrected equations have no single stable root (", got, "): ")
+  pairs <- repeats(grid, release)
+  if (length(pairs)) refuse(paste0(what, "terms repeat one another: ", paste(pairs, collapse = "; "), " ", SEEM), APART)
   named <- weakest(grid, release)
   least <- if (length(named)) paste0(", least of ", paste(named, collapse = ", ")) else ""
   merge <- "ask whoever makes the release to merge categories"
@@ -24,35 +27,30 @@ no_root <- function(got, grid, release) {
     paste("leave their variable out, or", merge, "or to name those that mean no answer as missing_codes, these first;",
           "else")
   } else paste0(merge, ",")
-  refuse(paste0("the corrected equations have no single stable root (", got,
-                "): the perturbation leaves too little information", least), paste(merge, WAY_OUT))
+  refuse(paste0(what, "the perturbation leaves too little information", least), paste(merge, WAY_OUT))
 }
 
 # The perturbed categories of covariates below FEW effective records: at most three, weakest first; else the weakest.
 weakest <- function(grid, release) {
   found <- numeric()
-  for (f in grid$factors) for (j in seq_along(f$names)) {
-    for (code in setdiff(unique(f$codes[, j]), release$absent[[f$names[j]]])) {
-      name <- paste(f$names[j], "=", release$variables[[f$names[j]]]$labels[code + 1])
-      found[name] <- effective_of(grid, perturbed_weights(grid, f$names[j], code))
-    }
+  for (one in categories_of(grid, release)) {
+    if (length(one$at)) found[one$said] <- effective_of(grid, category_weights(grid, one))
   }
   found <- sort(found)
   names(utils::head(found, min(max(sum(found < FEW), 1), 3)))
 }
 
 # Codes of these covariates that mean no answer, and that are below FEW effective records.
-absent_codes <- function(release, covariates, grid, records) {
+absent_codes <- function(release, covariates, grid) {
+  known <- categories_of(grid, release)
   found <- list()
   for (name in covariates) {
     v <- release$variables[[name]]
     silent <- if (length(v$categories)) which(!answered(v)) - 1
-    few <- vapply(silent, function(code) {
-      own <- perturbed_weights(grid, name, code)
-      if (is.null(own)) own <- (release$codes[[name]][records$kept][grid$cases$first] == code) * answering_of(grid)
-      effective_of(grid, own) < FEW
-    }, TRUE)
-    if (any(few)) found[[name]] <- silent[few]
+    own <- Filter(function(one) one$name == name && one$code %in% silent, known)
+    many <- Filter(function(one) effective_of(grid, category_weights(grid, one)) >= FEW, own)
+    rare <- setdiff(silent, vapply(many, function(one) one$code, 0))
+    if (length(rare)) found[[name]] <- rare
   }
   found
 }
@@ -62,18 +60,6 @@ effective_of <- function(grid, own) {
   own <- own * grid$cases$weight
   total <- sum(grid$cases$count * own)
   total * abs(total) / max(sum(grid$cases$count * own^2), .Machine$double.xmin)
-}
-
-# The weight of each case in a category of a perturbed covariate, as one that answers the response; NULL for any other.
-perturbed_weights <- function(grid, name, code) {
-  for (a in seq_along(grid$factors)) {
-    f <- grid$factors[[a]]
-    j <- match(name, f$names)
-    if (is.na(j)) next
-    own <- rowSums(f$weights[, f$codes[, j] == code, drop = FALSE])[grid$cases$places[[a]]]
-    return(if (is.null(f$times_y)) own * answering_of(grid) else own)
-  }
-  NULL
 }
 
 # The weight with which each case answers the response: 1 where it is not perturbed.
@@ -218,7 +204,8 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   }
   named <- c(if (length(amount)) nominal_warnings(release, amount), absent_note(release, asked[1]),
              absent_notes(release))
-  notes <- c(named, reference_notes(release, asked[-1]), amount_notes(formula, release), limits, unknown)
+  repeated <- if (any(silent)) repeats_note(grid, release)
+  notes <- c(repeated, named, reference_notes(release, asked[-1]), amount_notes(formula, release), limits, unknown)
   what <- paste(c(gaussian = "Linear", binomial = "Logistic", poisson = "Poisson")[[family]], "regression",
                 paste(deparse(formula), collapse = " "))
   labels <- data.frame(term = grid$names)

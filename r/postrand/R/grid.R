@@ -23,7 +23,13 @@ grid_of <- function(formula, release, axes, factors, clear, records, y) {
   cases$weight <- cases$weight * n / sum(cases$count * cases$weight)
   outcome <- if (is.null(y)) NULL else y[cases$first]
   made(list(design = design, cells = nrow(cells), cases = cases, factors = factors, outcome = outcome,
-            names = colnames(design)))
+            names = colnames(design), kept = records$kept, compared = compared_of(formula, release, c(clear, latent))))
+}
+
+# The covariates, by name, of which a formula compares categories: those that it does not take as numbers.
+compared_of <- function(formula, release, names) {
+  numbers <- Filter(function(name) is_measured(release, name), amounts_of(formula))
+  sort(Filter(function(name) !is.null(release$codes[[name]]), setdiff(names, numbers)), method = "radix")
 }
 
 # The released codes of the latent covariates, and each code that no record shows once, for the levels of a formula.

@@ -44,7 +44,7 @@ regression_of <- function(formula, release, family, weights, strata, psu, record
     list(records = records, grid = grid_of(formula, release, axes, factors, covariates, records, own[records$kept]))
   }
   held <- read(release)
-  release$absent <- absent_codes(release, sort(asked[-1], method = "radix"), held$grid, held$records)
+  release$absent <- absent_codes(release, sort(asked[-1], method = "radix"), held$grid)
   if (length(release$absent)) held <- read(release)
   root <- search(held$grid, MOMENTS[[family]], family, release)
   covariance_of(formula, release, held$grid, root, MOMENTS[[family]], held$records, sampling, asked, family)

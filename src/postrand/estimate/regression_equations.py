@@ -17,7 +17,7 @@ from postrand.estimate.regression_grid import Grid, grid_of, made
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_linear import normal_of
 from postrand.estimate.regression_moments import Records, records_of
-from postrand.estimate.regression_repeats import in_words, repeats
+from postrand.estimate.regression_repeats import refusal
 from postrand.estimate.regression_weakest import weakest
 from postrand.estimate.result import OF_WORKLOAD
 from postrand.estimate.split_axis import split_axes
@@ -343,11 +343,10 @@ def collinear(gram: Array, names: Sequence[str]) -> list[str]:
 
 
 def _no_root(got: str, data: Data | None, records: Records) -> EstimationError:
-    if data is not None and (pairs := repeats(data, records)):
-        what = "the corrected equations have no single stable root: terms repeat one another"
-        found, _, fix = in_words(pairs).partition(": ")
-        return EstimationError(sentence(f"{what}: {found}", got=got, fix=fix))
-    what = "the corrected equations have no single stable root: the perturbation leaves too little information"
+    what = "the corrected equations have no single stable root"
+    if data is not None and (repeated := refusal(what, got, data, records)):
+        return repeated
+    what += ": the perturbation leaves too little information"
     named = () if data is None else weakest(data, records)
     fix = f"{MERGED_BEFORE}, "
     if named:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from postrand.errors import EstimationError, sentence
 from postrand.estimate.axes import Array
 from postrand.estimate.regression_data import Data
 from postrand.estimate.regression_moments import Records
@@ -35,6 +36,15 @@ def repeats(data: Data, records: Records) -> tuple[tuple[str, str], ...]:
     return tuple((labels[one], labels[two]) for _, one, two in found[:MOST])
 
 
+def refusal(what: str, got: str, data: Data, records: Records) -> EstimationError | None:
+    """Return the error of a fit that fails because terms repeat one another; None where no pair does.
+
+    ``what`` failed, and ``got`` how. It is said of every method in the same words.
+    """
+    found, _, fix = in_words(repeats(data, records)).partition(": ")
+    return EstimationError(sentence(f"{what}: terms repeat one another: {found}", got=got, fix=fix)) if found else None
+
+
 def in_words(pairs: tuple[tuple[str, str], ...]) -> str:
     """Return that terms repeat one another and what to do; "" without pairs.
 
@@ -46,7 +56,8 @@ def in_words(pairs: tuple[tuple[str, str], ...]) -> str:
     said = "; ".join(f"{one} and {two}" for one, two in pairs)
     return (
         f"{said} seem to be the same records, so that no epsilon tells their terms apart: leave one of the two "
-        "variables out, or merge one of the two categories with another before a release"
+        "variables out, or merge one of the two categories with another before a release ([[recodes]] in "
+        "codebook.toml; missing_codes do not help)"
     )
 
 

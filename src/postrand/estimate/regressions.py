@@ -10,7 +10,7 @@ import numpy as np
 
 from postrand.codebook.quantity_codes import is_number
 from postrand.codebook.survey_design import SurveyDesign
-from postrand.errors import UsageError, nearest, sentence
+from postrand.errors import EstimationError, UsageError, nearest, sentence, without_fix
 from postrand.estimate.by_model import Fitted
 from postrand.estimate.by_model_regression import regression_by_model
 from postrand.estimate.latent import solve
@@ -29,7 +29,8 @@ from postrand.estimate.regression_data import (
 from postrand.estimate.regression_equations import solve_equations
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_intervals import wald
-from postrand.estimate.regression_repeats import in_words, repeats
+from postrand.estimate.regression_moments import records_of
+from postrand.estimate.regression_repeats import in_words, refusal, repeats
 from postrand.estimate.regression_result import Regression
 from postrand.estimate.regression_terms import absent_notes, amount_notes, reference_notes
 from postrand.estimate.regression_weakest import absent_covariates, without_absent
@@ -198,7 +199,11 @@ def _by_likelihood(
     data: Data, mechanism: Mechanism, perturbed: tuple[str, ...], bins: int, tolerance: float, max_steps: int
 ) -> Regression:
     problem, names = problem_of(data, bins)
-    found = solve(problem, tolerance, max_steps)
+    try:
+        found = solve(problem, tolerance, max_steps)
+    except EstimationError as error:
+        got = without_fix(str(error)).rstrip(".")
+        raise refusal("the likelihood has no single maximum", got, data, records_of(data)) or error from error
     tests, notes = specification(data, problem, found)
     return Regression(
         formula=data.formula,

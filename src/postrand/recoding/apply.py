@@ -50,11 +50,23 @@ def applied(kind: Recoding, column: pa.Array | pa.ChunkedArray, missing: Collect
     return pa.DictionaryArray.from_arrays(named.indices.take(indices), named.dictionary)
 
 
+def has_place(kind: Recoding, values: pa.Array) -> NDArray[np.bool_]:
+    """Return which distinct values, none of them missing, have a place in the result, (V,)."""
+    try:
+        return ~is_null(kind.to_arrow(prepared(kind, values, "")))
+    except DataError:  # some are no numbers
+        found = np.array([_is_number(value) for value in values])
+    if found.any():
+        found[found] = has_place(kind, values.filter(from_truths(found)))
+    return found
+
+
 def _refusal(
     kind: Recoding, held: pa.DictionaryArray, of: pa.Array, given: pa.Array, made: pa.Array, where: str
 ) -> str:
     """Return what is said of the different values ``given``, places ``of`` the dictionary, without one in ``made``."""
-    what, wanted, fix = f"the column has values that have no place in its {kind.name}", "", kind.remedy
+    unplaced = getattr(kind, "unplaced", f"that have no place in its {kind.name}")
+    what, wanted, fix = f"the column has values {unplaced}", "", kind.remedy
     lost = is_null(made)
     if kind.reads == "times" and (none := _are_none(kind, given)).any():
         form = getattr(steps_of(kind)[0], "format", "")

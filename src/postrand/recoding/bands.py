@@ -51,7 +51,9 @@ class Bands:
     name: ClassVar[str] = "bands"
     marks: ClassVar[tuple[str, ...]] = ("bands",)
     confidential: ClassVar[bool] = False
-    remedy: ClassVar[str] = 'name what lies below: below = "lower", or list codes for no answer: missing = [99]'
+    remedy: ClassVar[str] = (
+        'name what lies below: below = "lower", or begin with a lower edge, or list codes for no answer: missing = [99]'
+    )
     bands: tuple[float | str, ...]
     labels: tuple[str, ...] = ()
     below: str = ""
@@ -87,6 +89,15 @@ class Bands:
     def reads(self) -> Reads:
         """Times where there is a unit, otherwise numbers."""
         return "times" if self.unit else "numbers"
+
+    @property
+    def unplaced(self) -> str:
+        """Which values have no place, in words.
+
+        >>> Bands((18, 30)).unplaced
+        'below 18, where its bands begin'
+        """
+        return f"below {self._edge(self.edges()[0])}, where its bands begin"
 
     def to_arrow(self, column: pa.Array) -> pa.Array:
         """Return the name of each value's band; see :class:`postrand.recoding.Recoding`."""

@@ -31,7 +31,7 @@ class Recoding(Protocol):
     files say, so that a codebook is complete in itself. One whose result keeps values of the column, some with another
     meaning, has ``labels_of(values) -> texts``, and ``stand_for_more``, those values, each with what it stands for:
     ``more`` or ``less``. One that looks at the file has ``settled(counts) -> kind``; one whose options decide what it
-    is called, ``called``.
+    is called, ``called``; one whose options say which values have no place, ``unplaced``.
     """
 
     name: ClassVar[str]

@@ -23,7 +23,7 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, PostrandError, SpecificationError, raise_all
 from postrand.formats import File, Source
 from postrand.recoding import Recode, Recoding
-from postrand.recoding.apply import WHICH
+from postrand.recoding.apply import WHICH, has_place
 from postrand.recoding.bands import Bands
 from postrand.recoding.base import is_settled, key_of, result_label, steps_of
 from postrand.recoding.recode import recodes_from
@@ -160,23 +160,21 @@ def unplaced(error: DataError, recodes: Sequence[Recode], counts: Mapping[str, M
 def _with_names(text: str, recodes: Sequence[Recode], counts: Mapping[str, Mapping[Any, int]]) -> str:
     """Return a problem of a recode with the frequent values that have no place; any other problem as it is."""
     of = next((one for one in recodes if one.place in text), None)
-    held = {} if of is None else without_missing(of, counts[of.source])
-    if of is None or _have_places(of, [*held]):
+    lost = {} if of is None else _without_place(of, counts[of.source])
+    if not lost:
         return text
-    often = sorted(key_of(value) for value, n in held.items() if n >= NAMED and not _have_places(of, [value]))
+    often = sorted(repr(key) for key, n in lost.items() if n >= NAMED)
     named = f"None of them is that of {NAMED} records or more; rarer ones are not named."
     if often:
-        named = f"Of these, {NAMED} records or more have each: {few([repr(key) for key in often], MAX_SHOWN)}."
+        named = f"Of these, {NAMED} records or more have each: {few(often, MAX_SHOWN)}."
     return f"{text.replace(f'; {WHICH}', '')} {named}"
 
 
-def _have_places(recode: Recode, values: Sequence[Any]) -> bool:
-    """Whether each of these values has a place in a recode."""
-    try:
-        recode.apply(pa.array(values))
-    except DataError:
-        return False
-    return True
+def _without_place(recode: Recode, counts: Mapping[Any, int]) -> dict[str, int]:
+    """Return the values that have no place in a recode, with their numbers of records."""
+    held = without_missing(recode, counts)
+    placed = has_place(recode.kind, pa.array(list(held))) if held else ()
+    return {key_of(value): n for (value, n), is_placed in zip(held.items(), placed, strict=True) if not is_placed}
 
 
 def _types(source: Source, recodes: Sequence[Recode]) -> dict[str, str]:
