@@ -763,9 +763,9 @@ def test_the_next_step_does_not_name_epsilon_where_none_helps(figures):
     assert both.endswith(step)
     told = " ".join(plan.knowledge)
     assert "No epsilon helps where a household is alone" in told
-    assert "Of this file that are fewer than 5 households" in told
+    assert "In this file these are fewer than 5 households" in told
     assert "Its values stay perturbed" in told
-    assert "Of this file that are 12 households" in " ".join(dataclasses.replace(plan, lone_sizes=12).knowledge)
+    assert "In this file these are 12 households" in " ".join(dataclasses.replace(plan, lone_sizes=12).knowledge)
     for told in (step, " ".join(plan.knowledge)):
         assert "gives up every claim for households: the epsilon of one with k records is then up to k × that" in told
     for other in (dataclasses.replace(plan, lone_sizes=0), dataclasses.replace(plan, risks=(*risks, some))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from postrand.support.showing import capital, few
+from postrand.support.showing import capital, counted, few
 from postrand.support.unit_wordings import of_persons
 
 RISK_MEANINGS: Mapping[str, str] = {
@@ -91,8 +91,6 @@ ONLY_FOUND = (
     "accepted (share_above in a rule allows some households)"
 )
 """What is left to a household that is found by its size, and that a curator may accept it."""
-FEWEST_TOLD = 5
-"""Fewer households are not told by number."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
 KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
@@ -113,13 +111,12 @@ MORE_KNOWN = f"If they also know these, figures are too low{HOW_MUCH}."
 def by_size(lone: int) -> str:
     """Return why no epsilon can make the largest risk of a household small, for how many, and what can be done.
 
-    ``lone`` households of the file are alone with their number of members: 1 to 4 are told as fewer than 5.
+    ``lone`` households of the file are alone with their number of members; few are not told by number.
 
     >>> by_size(12).partition(".")[0]
     'No epsilon helps where a household is alone with its number of members, because the release shows this number'
     """
-    many = f"{lone:,}" if lone >= FEWEST_TOLD else f"fewer than {FEWEST_TOLD}"
-    found = f"{capital(SIZE_FOUND)}. Of this file that are {many} households"
+    found = f"{capital(SIZE_FOUND)}. In this file these are {counted(lone)} households"
     return f"{found}: the largest risk stays 100%. {ONLY_FOUND}. Or {WITHOUT_SIZES}."
 
 
