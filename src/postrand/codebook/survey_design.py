@@ -160,9 +160,11 @@ def seems_clusters(name: str, label: str = "") -> bool:
 _STRATA = re.compile(
     r"(v_?|var_?|id_?)?(strata|stratum|strat|schicht|strate|estrato|strato)(_?(id|no|nr|num|number))?", re.IGNORECASE
 )
-_OF_STRATA = re.compile(r"\bsampl\w* strat(a|um)\b|\bstrat(a|um) (number|id)\b|\bZiehungsschicht", re.IGNORECASE)
+_OF_STRATA = re.compile(
+    r"\b(sample|sampling) strat(a|um)\b|\bstrat(a|um) (number|id)\b|\bZiehungsschicht", re.IGNORECASE
+)
 _NAMES = re.compile(
-    r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe|sampl(e|ing)_?points?)(_?(id|no|nr|num|number))?",
+    r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe|(sample|sampling)_?points?)(_?(id|no|nr|num|number))?",
     re.IGNORECASE,
 )
 _LABELS = re.compile(
