@@ -57,8 +57,8 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="USE",
             help="What analysts will do: tables, means or models, or a regression by name, such as "
-            "'model pay ~ sex + age', for which a split is then designed and which is fitted to simulated releases; can "
-            "be repeated. Default: tables.",
+            "'model pay ~ sex + age', for which a split is then designed, and which is fitted to simulated releases; "
+            "can be repeated. Default: tables.",
         ),
         click.option(
             "--precision",

@@ -161,7 +161,7 @@ _STRATA = re.compile(
     r"(v_?|var_?|id_?)?(strata|stratum|strat|schicht|strate|estrato|strato)(_?(id|no|nr|num|number))?", re.IGNORECASE
 )
 _OF_STRATA = re.compile(
-    r"\b(sample|sampling) strat(a|um)\b|\bstrat(a|um) (number|id)\b|\bZiehungsschicht", re.IGNORECASE
+    r"\b(sample|sampling) (strata|stratum)\b|\b(strata|stratum) (number|id)\b|\bZiehungsschicht", re.IGNORECASE
 )
 _NAMES = re.compile(
     r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe|(sample|sampling)_?points?)(_?(id|no|nr|num|number))?",
