@@ -15,7 +15,7 @@ from benchmarks.papers.pages import place
 
 import postrand as pr
 from postrand import Codebook, Mechanism, Variable, estimate
-from postrand.errors import UsageError
+from postrand.errors import DataError, UsageError
 from postrand.estimate.nominal import limit_warnings
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_result import Regression
@@ -248,6 +248,33 @@ def test_recoded_limits_are_told_as_python_does(tmp_path: Path) -> None:
     *told, amounts = json.loads((tmp_path / "told.json").read_text("utf-8"))
     assert told == wanted
     assert sorted(amounts) == amounts_of("y ~ C(area) + np.log(pay) + age:C(sex)")
+
+
+@pytest.mark.r
+def test_a_column_that_was_recoded_is_named_by_its_result(tmp_path: Path) -> None:
+    """In the fixture age became grown and region area; of a column that nothing was made of, all names are told."""
+    folder = KEPT / "3" / "recoded"
+    script = f"""
+        release <- read_release({in_r(folder.as_posix())})
+        said <- function(name) tryCatch(release_table(release, name), error = conditionMessage)
+        writeLines(jsonlite::toJSON(vapply(c("age", "region", "none"), said, "")), "told.json")
+    """
+    run_r(tmp_path, script)
+    told = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    made = [("age", "grown"), ("region", "area")]
+    assert told[:2] == [
+        f"the release has no column '{old}': it was recoded into {new}. Next: ask for {new}." for old, new in made
+    ]
+    assert told[2].startswith("the release has no column 'none'. Next: use one of")
+    kept = pr.read_release(folder)
+    for old, new in made:
+        said = f"^no column '{old}' in the data: it was recoded into {new}. Next: ask for {new}.$"
+        with pytest.raises(DataError, match=said):
+            estimate.table(kept.frame(), [old], kept.mechanism)
+        with pytest.raises(DataError, match=said):
+            estimate.regression(f"weight ~ {old}", kept.frame(), kept.mechanism, "linear")
+    with pytest.raises(DataError, match=r"^no column 'none' in the data; wanted"):
+        estimate.table(kept.frame(), ["none"], kept.mechanism)
 
 
 @pytest.mark.r

@@ -313,8 +313,11 @@ def test_a_record_key_whose_values_repeat_is_told_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--household", "home", "--largest-household", "2"], "home: a household has more records than the plan would"),
-        (["--person", "home", "--most-records", "2"], "home: a person has more records than the plan would allow"),
+        (
+            ["--household", "home", "--largest-household", "2"],
+            "home: a household has more records than the plan allows",
+        ),
+        (["--person", "home", "--most-records", "2"], "home: a person has more records than the plan allows"),
         (["--weight", "debt"], "debt: a weight is negative, perhaps a code for no answer"),
         (["--weight", "word"], "word: a weight is not a number"),
     ],

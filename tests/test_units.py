@@ -35,6 +35,7 @@ from postrand.engines import LocalEngine
 from postrand.engines.duckdb import DuckDBEngine
 from postrand.engines.spark import SparkEngine
 from postrand.engines.summary import Summary
+from postrand.engines.unit_records import too_many
 from postrand.engines.units import BlockDraws
 from postrand.errors import (
     DataError,
@@ -356,7 +357,8 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path):
     problems = caught.value.problems
     assert len(problems) == 2
     assert problems[0].startswith(
-        "hid: a household has more records than the plan allows; wanted largest_household = 2"
+        "hid: a household has more records than the plan allows; wanted largest_household = 2. "
+        "Next: raise largest_household to 5, which no household of the records read exceeds"
     )
     assert problems[1].startswith("region, tenure: records of one household differ in 2 variables")
     assert not any(text in str(caught.value) for text in ("7001", "7,001", " 3 ", "own", "rent"))
@@ -367,6 +369,14 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path):
         pr.perturb(frame, law, KEY)
     with pytest.raises(DataError, match="differ in variables that describe it"):
         pr.content_of([frame[:4], frame[4:]], law, KEY, "pid")
+
+
+@pytest.mark.parametrize(("largest", "bound"), [(3, 5), (5, 5), (6, 10), (50, 50), (51, 60), (120, 200), (9999, 10000)])
+def test_a_bound_that_holds_is_rounded_up(largest, bound):
+    said = too_many("person", "pid", 2, largest)
+    assert said.startswith("pid: a person has more records than the plan allows; wanted most_records = 2. Next: raise ")
+    assert f"raise most_records to {bound}, which no person of the records read exceeds" in said
+    assert "raise most_records (levels" in too_many("person", "pid", 2, 10_001)
 
 
 def test_persons_have_their_bound_and_one_household(tmp_path):

@@ -31,6 +31,12 @@ codes_on <- function(release, names) {
 require_known <- function(release, names) {
   for (name in names) {
     if (is.null(release$data[[name]])) {
+      made <- Filter(function(one) identical(one$from, name), release$recodes)
+      made <- vapply(made, function(one) one$variable, "")
+      if (length(made)) {
+        refuse(paste0("the release has no column ", quoted(name), ": it was recoded into ",
+                      paste(made, collapse = " and ")), paste("ask for", paste(made, collapse = " or ")))
+      }
       refuse(paste0("the release has no column ", quoted(name)),
              paste("use one of", paste(names(release$data), collapse = ", ")))
     }

@@ -158,7 +158,7 @@ def seems_clusters(name: str, label: str = "") -> bool:
 
 
 _STRATA = re.compile(
-    r"(v_?|var_?|id_?)?(strata|stratum|strat|schicht|estrato|strato)(_?(id|no|nr|num|number))?", re.IGNORECASE
+    r"(v_?|var_?|id_?)?(strata|stratum|schicht|estrato|strato)(_?(id|no|nr|num|number))?", re.IGNORECASE
 )
 _OF_STRATA = re.compile(
     r"\b(sample|sampling) (strata|stratum)\b|\b(strata|stratum) (number|id)\b|\bZiehungsschicht", re.IGNORECASE

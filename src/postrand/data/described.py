@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
-from postrand.codebook import Variable, not_released
+from postrand.codebook import Codebook, Variable, not_released
 from postrand.codebook.coding import arrow_type, category_values, is_text, value_type
-from postrand.data.frames import to_arrow
-from postrand.errors import DataError, sentence
+from postrand.data.frames import names_of, to_arrow
+from postrand.errors import DataError, raise_all, sentence
 from postrand.mechanism import Mechanism
 
 _TAKEN_FOR_MISSING = frozenset(
@@ -31,9 +31,13 @@ def released_table(frame: Any, columns: Sequence[str], mechanism: Mechanism) -> 
     Raises
     ------
     DataError
-        As :func:`postrand.data.frames.to_arrow`; if values cannot be converted, or a category was read as missing.
+        As :func:`postrand.data.frames.to_arrow`; if values cannot be converted, or a category was read as missing; or
+        a column is gone that was recoded into others.
     """
-    table, book = to_arrow(frame, columns), mechanism.codebook
+    book = mechanism.codebook
+    if book is not None and (gone := set(columns).difference(names_of(frame))):
+        raise_all(DataError, _recoded(book, [name for name in columns if name in gone]))
+    table = to_arrow(frame, columns)
     for place, name in enumerate(table.column_names):
         if book is not None and name in book and book[name].is_categorical:
             column, variable = table.column(place), book[name]
@@ -41,6 +45,14 @@ def released_table(frame: Any, columns: Sequence[str], mechanism: Mechanism) -> 
             if (found := as_described(column, variable)) is not column:
                 table = table.set_column(place, name, found)
     return table
+
+
+def _recoded(book: Codebook, names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each column of which a recode made others, in whose place they are."""
+    for name in names:
+        if made := [recode.variable for recode in book.recodes if recode.source == name != recode.variable]:
+            what = f"no column {name!r} in the data: it was recoded into {' and '.join(made)}"
+            yield sentence(what, fix=f"ask for {' or '.join(made)}")
 
 
 def as_described(column: pa.ChunkedArray, variable: Variable) -> pa.ChunkedArray:

@@ -1,7 +1,7 @@
 """What is true of the records of one person or household, checked on the whole file before anything is drawn.
 
 A unit is refused that has more records than its public bound, or several values of a variable that describes the unit.
-No message says which unit, or how many: only the variables are named.
+No message says which unit, or how many: only the variables are named, and a bound that holds, rounded up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from postrand.engines.wants import Answers, Piece, check_inputs, numbered
 from postrand.errors import DataError, raise_all, sentence
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
-from postrand.mechanism.units import Units
+from postrand.mechanism.units import MAX_RECORDS, Units
 from postrand.support.showing import few
 
 _COUNT = np.uint64(0xFFFF)
@@ -171,12 +171,27 @@ def check_units(wants: Sequence[UnitRecords], answers: Answers, count: Count | N
     raise_all(DataError, [problem for want in wants for problem in _problems(want, answers[want], count)])
 
 
+def too_many(unit: str, column: str, most: int, largest: int) -> str:
+    """Return that a unit has more records than its bound ``most``, with one that holds for the ``largest``.
+
+    It is rounded up, to a multiple of 5, above 50 to one with one digit: the bound of a plan is published.
+
+    >>> too_many("person", "pid", 2, 7).partition("Next: ")[2].partition(" (")[0]
+    'raise most_records to 10, which no person of the records read exceeds'
+    """
+    option = _OPTION[unit]
+    step = 5 if largest <= 50 else 10 ** (len(str(largest)) - 1)
+    enough = -(-largest // step) * step
+    to = f" to {enough}, which no {unit} of the records read exceeds" if enough <= MAX_RECORDS else ""
+    fix = f"raise {option}{to} (levels of a {unit} rise with it), or correct the numbers of {unit}s"
+    what = f"a {unit} has more records than the plan allows"
+    return sentence(what, where=column, wanted=f"{option} = {most}", fix=fix)
+
+
 def _problems(want: UnitRecords, found: Found, count: Count | None) -> Iterator[str]:
-    unit, option = want.unit, _OPTION[want.unit]
+    unit = want.unit
     if found.more:
-        wanted = f"{option} = {want.most}"
-        fix = f"raise {option} (levels of a {unit} rise with it), or correct the numbers of {unit}s"
-        yield sentence(f"a {unit} has more records than the plan allows", where=want.column, wanted=wanted, fix=fix)
+        yield too_many(unit, want.column, want.most, max(size for size, _ in found.sizes))
     if not found.differ:
         return
     alone = [UnitRecords(unit, want.column, (name,), want.most) for name in want.variables]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from postrand.data.households import identities
+from postrand.engines.unit_records import too_many
 from postrand.errors import DataError, nearest, sentence
 from postrand.risk.sample import Sampled
 from postrand.risk.telling import numbers_of
@@ -73,9 +74,8 @@ def contradictions(
         ("household", house, needs.largest_household),
         ("person", needs.person, needs.most_records),
     ):
-        if most and name in roles and _largest(sample, name) > most:
-            what = f"a {unit} has more records than the plan would allow"
-            yield sentence(what, where=name, got=f"a bound of {most}", fix="give a larger public bound")
+        if most and name in roles and (largest := _largest(sample, name)) > most:
+            yield too_many(unit, name, most, largest)
     for name in [name for name, role in roles.items() if role == "weight"]:
         values = numbers_of(numbers, name)
         if values is None:
