@@ -224,7 +224,8 @@ found <- tryCatch({{
   ends <- if (isFALSE(e$interval)) NULL else unname(confint(e))
   labels <- lapply(e$table[seq_len(ncol(e$table) - 2)], as.character)
   list(value = e$table$estimate, error = e$table$standard_error, low = ends[, 1], high = ends[, 2],
-       warnings = e$warnings, counted = counted(e), dropped = e$dropped, records = e$records, labels = labels)
+       warnings = e$warnings, modelled = as.character(e$modelled),
+       counted = counted(e), dropped = e$dropped, records = e$records, labels = labels)
 }}, error = function(e) list(refused = conditionMessage(e)))
 out <- c(out, list(found))
 """

@@ -381,11 +381,19 @@ def test_a_logistic_regression_names_the_category_whose_probability_it_models(me
         mechanism = Mechanism({"sex": randomised_response(2, 2.0)}, Codebook((held, other)))
         frame = pa.table({"help": answers, "sex": np.array(["f", "m"] * 500)})
         fit = regression("help ~ 1", frame, mechanism, "logistic", method=method)
-        named = fit.modelled.removeprefix("the probability of help = ")
+        named, _, other = fit.modelled.removeprefix("the probability of help = ").partition("; ")
+        assert other == f"for that of help = {order[0]}, change the sign of every coefficient"
         assert named == order[1]
         assert 1 / (1 + np.exp(-fit.value[0])) == pytest.approx(np.mean(answers == named))
-        assert f"\nmodelled: the probability of help = {named}\n" in str(fit)
+        assert f"\nmodelled: the probability of help = {named}; {other}\n" in str(fit)
         assert fit.to_dict()["modelled"] == fit.modelled
+    fits = []
+    for order in (("ja", "nein"), ("nein", "ja")):
+        book = Codebook((Variable("help", "key", order), Variable("sex", "other", ("f", "m"))))
+        law = Mechanism({"help": randomised_response(2, 3.0)}, book)
+        fits.append(regression("help ~ sex", frame, law, "logistic", method=method))
+    assert fits[0].value == pytest.approx(-fits[1].value, abs=1e-5)
+    np.testing.assert_allclose(fits[0].interval()[0], -fits[1].interval()[1], atol=1e-5)
     fit = regression("sex ~ 1", frame, mechanism, "multinomial", method=method)
     assert fit.modelled == "each other category of sex against sex = f"
     assert regression("n ~ 1", frame.append_column("n", pa.array(range(1000))), mechanism, "linear").modelled == ""

@@ -60,6 +60,11 @@ def compared(releases: dict[str, Files], answers: list[dict[str, Any]]) -> list[
     return compare_all(releases, answers)
 
 
+def _small(found: re.Match[str]) -> str:
+    """Return a truth value as R has it from the codebook."""
+    return found[0].lower()
+
+
 @pytest.mark.r
 def test_answers_are_those_of_python(compared: list[Compared | None], answers: list[dict[str, Any]]) -> None:
     for one, each, answer in zip(QUESTIONS, compared, answers[:-1], strict=True):
@@ -68,6 +73,7 @@ def test_answers_are_those_of_python(compared: list[Compared | None], answers: l
             continue
         assert each.apart < NEAR, one
         assert f"; {answer['counted'][0]}; standard errors include" in each.found.includes, one
+        assert "".join(answer["modelled"]) == re.sub("True|False", _small, getattr(each.found, "modelled", "")), one
         absent = [text for text in answer["warnings"] if text.startswith("Who has no")]
         assert absent == [text for text in each.found.warnings if text.startswith("Who has no")], one
         assert each.shared == any("share one draw" in text for text in answer["warnings"]), one

@@ -211,7 +211,17 @@ covariance_of <- function(formula, release, grid, theta, moments, records, sampl
   labels <- data.frame(term = grid$names)
   named <- c(asked[1], sort(asked[-1], method = "radix"))
   estimate_of(release, labels, as.vector(theta), z, records, sampling, named, what, ends, notes = notes,
-              more = list(p_value = pivot_test(pivot)), response = asked[1])
+              more = list(p_value = pivot_test(pivot), modelled = modelled(release, asked[1], family)),
+              response = asked[1])
+}
+
+# Which category a logistic response models, as Python says it; NULL of other families.
+modelled <- function(release, name, family) {
+  if (family != "binomial") return(NULL)
+  v <- release$variables[[name]]
+  labels <- if (length(v$categories)) v$labels[answers_first(v)] else c(0, 1)
+  paste0("the probability of ", name, " = ", labels[2], "; for that of ", name, " = ", labels[1],
+         ", change the sign of every coefficient")
 }
 
 # What to do about a coefficient of which the release has no information.

@@ -133,6 +133,7 @@ print.postrand_estimate <- function(x, digits = 4, ...) {
   cat("; standard errors include sampling", noise, sep = "")
   if (!is.null(x$freedom)) cat(", by a survey design with", x$freedom, "degrees of freedom")
   cat(".\n")
+  if (length(x$modelled)) cat("Modelled: ", x$modelled, ".\n", sep = "")
   if (isFALSE(x$interval)) cat("Of rare cells, ", TOO_LITTLE, ": for intervals ", BY_COMMAND, ".\n", sep = "")
   for (text in x$warnings) cat("Warning: ", text, "\n", sep = "")
   invisible(x)

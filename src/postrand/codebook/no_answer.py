@@ -33,6 +33,14 @@ NO_ANSWER = frozenset(
     )
 )  # fmt: skip
 """Texts and labels that mean "no answer", casefolded: ß is ss."""
+NOT_ASKED = frozenset(
+    (
+        "does not apply", "iap", "inap", "inapplicable", "n.v.t.", "nap", "nicht zutreffend", "nie dotyczy",
+        "niet van toepassing", "niu", "no aplica", "no procede", "non applicabile", "non concerné", "not applicable",
+        "not asked", "not in universe", "não se aplica", "sans objet", "trifft nicht zu",
+    )
+)  # fmt: skip
+"""Labels of those whom a question does not concern: a fact about them, which another variable tells, no lost answer."""
 NO_ANSWER_CODES = frozenset((7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 7777, 8888, 9997, 9998, 9999))
 _WORDS = NO_ANSWER - {"", ".", "-", "?", "*"}
 LEAST_GAP = 3
@@ -86,10 +94,24 @@ def says_so(text: Any) -> bool:
     >>> says_so("Weiß nicht"), says_so("9 keine Angabe"), says_so("Ne sait pas / refus"), says_so("NS/NC")
     (True, True, True, True)
     """
-    whole = str(text).replace("’", "'").strip().casefold()
-    plain = re.sub(r"^-?\d+\s*[.):=-]*\s+", "", whole)
+    whole, plain = _plain(text)
     known = NO_ANSWER if plain == whole else _WORDS  # "1 -" is a code with a blank, no answer
     return plain in known or all(part.strip() in _WORDS for part in re.split(r"[/,;]|\bor\b", plain))
+
+
+def not_asked(text: Any) -> bool:
+    """Return whether a label means that a question does not concern somebody, with or without a code before it.
+
+    >>> not_asked("Does not apply"), not_asked("-2 not asked"), not_asked("no answer")
+    (True, True, False)
+    """
+    return _plain(text)[1] in NOT_ASKED
+
+
+def _plain(text: Any) -> tuple[str, str]:
+    """Return a text in small letters, and without a code before it."""
+    whole = str(text).replace("’", "'").strip().casefold()
+    return whole, re.sub(r"^-?\d+\s*[.):=-]*\s+", "", whole)
 
 
 def file_labels(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:

@@ -333,7 +333,10 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
 
 
 def modelled(data: Data) -> str:
-    """Return in words which category a logistic response models, or a multinomial one compares with; else ""."""
+    """Return in words which category a logistic response models, or a multinomial one compares with; else "".
+
+    ``logit(1 − p) = −logit(p)``: a regression of the other category has the same coefficients, signs changed.
+    """
     if data.family not in ("logistic", "multinomial"):
         return ""
     labels: Sequence[Any] = (0, 1)
@@ -342,7 +345,8 @@ def modelled(data: Data) -> str:
         variable = data.book[data.response]
         labels = [variable.code_labels[code] for code in answers_first(variable)]
     if data.family == "logistic":
-        return f"the probability of {data.response} = {labels[1]}"
+        other = f"for that of {data.response} = {labels[0]}, change the sign of every coefficient"
+        return f"the probability of {data.response} = {labels[1]}; {other}"
     return f"each other category of {data.response} against {data.response} = {labels[0]}"
 
 

@@ -62,6 +62,7 @@ from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbe
 from postrand.workflow.linked import proposed as proposed_links
 from postrand.workflow.linked_rules import NOTE as RULES_NOTE
 from postrand.workflow.named_keys import named_keys
+from postrand.workflow.not_asked import not_asked_lines
 from postrand.workflow.proposal import Proposal, Way, proposed
 from postrand.workflow.repeated_values import repeated, with_repeated
 from postrand.workflow.started import Started
@@ -247,6 +248,7 @@ def start(
         alike=look.words,
         declared=known.words,
         **noted(drafts, groups, singling),
+        not_asked=tuple(not_asked_lines(sample.table, drafts)),
         contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},

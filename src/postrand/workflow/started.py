@@ -45,6 +45,7 @@ class Started:
     records have. ``bodies``: columns with the name of a weight that look like the weight of a body, with their roles;
     ``texts`` those of free text; ``silent``: the variables with values that can mean no answer, and count as answers.
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
+    ``not_asked``: categories of whom a question does not concern that are the same records.
     ``roles``: the number of columns with each role, empty for none. ``keys``: those without categories, which would
     leave unperturbed.
     """
@@ -72,6 +73,7 @@ class Started:
     silent: tuple[str, ...] = ()
     repeating: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
+    not_asked: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
 
@@ -124,6 +126,7 @@ class Started:
             )
             lines.append(f"warning: {sentence(what, fix=fix)}")
         lines += [f"warning: {text}" for text in self.swallowed]
+        lines += [f"not asked: {text}" for text in self.not_asked]
         if self.alike:
             what = f"categories that differ only by spaces or capital letters: {few(self.alike, MOST_LINES)}"
             typed = shlex.join(["postrand", "recode", str(self.codebook), "--plan", str(self.plan), "--write"])
