@@ -381,11 +381,11 @@ def test_a_logistic_regression_names_the_category_whose_probability_it_models(me
         mechanism = Mechanism({"sex": randomised_response(2, 2.0)}, Codebook((held, other)))
         frame = pa.table({"help": answers, "sex": np.array(["f", "m"] * 500)})
         fit = regression("help ~ 1", frame, mechanism, "logistic", method=method)
-        named, _, other = fit.modelled.removeprefix("the probability of help = ").partition("; ")
-        assert other == f"for that of help = {order[0]}, change the sign of every coefficient"
+        named, _, rest = fit.modelled.removeprefix("the probability of help = ").partition("; ")
+        assert rest == f"for that of help = {order[0]}, change the sign of every coefficient"
         assert named == order[1]
         assert 1 / (1 + np.exp(-fit.value[0])) == pytest.approx(np.mean(answers == named))
-        assert f"\nmodelled: the probability of help = {named}; {other}\n" in str(fit)
+        assert f"\nmodelled: the probability of help = {named}; {rest}\n" in str(fit)
         assert fit.to_dict()["modelled"] == fit.modelled
     fits = []
     for order in (("ja", "nein"), ("nein", "ja")):
