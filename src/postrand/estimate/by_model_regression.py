@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from postrand.errors import EstimationError, sentence
+from postrand.errors import EstimationError, sentence, without_fix
 from postrand.estimate.by_model import Fitted, alone, answers, said_of
 from postrand.estimate.pooling_rules import combine, covariance_between
 from postrand.estimate.regression_formula import variables_of
@@ -30,11 +30,18 @@ def regression_by_model(
     UsageError
         If there is no model, or it was fitted to other records or by another law.
     EstimationError
-        If the copies have different coefficients, or whatever the regression of one raises.
+        If the copies have different coefficients, or the regression of one cannot be fitted.
     """
     response, covariates = variables_of(asked["formula"])
     names = [response, *covariates, *(asked[role] for role in ("weights", "strata") if asked.get(role) is not None)]
-    found = list(answers(ask, frame, mechanism, model, asked, names))
+    try:
+        found = list(answers(ask, frame, mechanism, model, asked, names))
+    except EstimationError as error:
+        what, fix = (
+            "the regression of a completed copy cannot be fitted",
+            "merge rare categories, or use fewer variables",
+        )
+        raise EstimationError(sentence(what, got=without_fix(str(error)).rstrip("."), fix=fix)) from error
     first = found[0]
     if any(one.names != first.names for one in found):
         what = "the copies have different coefficients"

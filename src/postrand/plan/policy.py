@@ -218,8 +218,9 @@ def _limit_problems(entry: Mapping[str, Any], kind: Kind, where: str) -> Iterato
     elif kind == "class" and not (is_whole(value, 2) and value in CLASS_SIZES):
         wanted = f"a whole number from 2 to {CLASS_SIZES[-1]}"
         yield sentence("'at_least' is not a number of records in a class", where=where, got=got, wanted=wanted)
-    elif entry["measure"] in MEANS and not 0 <= finite(value) <= 1:
-        yield sentence("'at_most' is not a share", where=where, got=got, wanted="0 to 1, such as 0.02 for 2%")
+    elif entry["measure"] in MEANS and not 0 <= finite(value) < 1:
+        what = "a share of 1 is met by everything" if finite(value) == 1 else "'at_most' is not a share"
+        yield sentence(what, where=where, got=got, wanted="0 to below 1, such as 0.01 for 1%")
     elif kind in ("most", "worth") and not finite(value) >= 0:
         yield sentence(f"{OPTIONS[kind][0]!r} is not a number >= 0", where=where, got=got)
     if kind == "worth":

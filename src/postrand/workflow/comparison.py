@@ -49,6 +49,7 @@ from postrand.workflow.comparison_risk import (
     attackers,
     before_of,
     following,
+    in_part,
     leaves_out,
     left_out,
     not_counted,
@@ -92,7 +93,8 @@ class PlanFigures:
     variables together. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
-    ``means`` of which variables recodes change the mean.
+    ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
+    in part.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
     recoded or not.
     ``levels``: the ε of a record, and what several of a household or person have together, in words.
@@ -146,6 +148,7 @@ class PlanFigures:
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
+    in_part: str = ""
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
     series: Series | None = None
@@ -217,6 +220,7 @@ class PlanFigures:
         numbered = any(one.way == "new numbers" for one in self.ways)
         by_size = [f"{self.words(SIZE_KNOWN)}."] * numbered
         told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
+        told += [self.in_part] if self.in_part else []
         return (" ".join(told),) if told else ()
 
     @property
@@ -432,6 +436,7 @@ def computed(
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
+        in_part="" if told is None else in_part(told, keys),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},
         merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=largest,

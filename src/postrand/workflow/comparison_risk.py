@@ -114,6 +114,28 @@ def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
     return (f"the risk leaves out {names}, released unperturbed: {known}", *said)
 
 
+def in_part(told: Findings, keys: Sequence[str]) -> str:
+    """Return that unperturbed columns go with keys in part, which attackers learn from the release; "" without any.
+
+    Those that all but settle a key are told by :func:`following`, and no figure is known. A weight that goes with a
+    region makes a link likelier for whoever compares the weights of the regions, and does not know that of the person.
+    """
+    held = [pair for pair in told.pairs if pair.is_much and not pair.is_certain and pair.clear not in keys]
+    held = [pair for pair in held if pair.perturbed in keys and pair.clear != OF_SIZE]
+    if not held:
+        return ""
+    names, about = (
+        few(list(dict.fromkeys(part))) for part in zip(*((p.clear, p.perturbed) for p in held), strict=True)
+    )
+    return (
+        f"{names}, released unperturbed, {IN_PART} {about}, which no figure counts: who learns from the release how "
+        "they go together finds more than is said, and need not know them of the person."
+    )
+
+
+IN_PART = "goes in part with"
+
+
 def leaves_out(measure: str, sentences: Sequence[str]) -> tuple[str, ...]:
     """Return those of the sentences on what the risk leaves out that are true of a measure.
 

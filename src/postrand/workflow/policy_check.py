@@ -194,7 +194,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
         dataclasses.replace(
             one, step=one.step or next_step(rule, figures, name=one.rule, why=one.why, is_met=one.is_met)
         )
-        for rule, one in found
+        for rule, one in ((rule, _too_low(one, rule, figures)) for rule, one in found)
     )
     larger = reasons(_FROM.get(rule.measure, rule.measure) for rule in policy.rules if _is_larger(rule, figures))
     ruled = {_FROM.get(rule.measure, rule.measure) for rule in policy.rules}
@@ -207,6 +207,19 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     told = tuple(text for text in figures.findings if text not in notes)
     apart = _apart(policy, figures)
     return dataclasses.replace(page, findings=told, not_ruled=_not_ruled(ruled, figures, apart), apart=apart)
+
+
+def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
+    """Return the verdict on a rule that is met with a word where its figure leaves out what goes with keys in part."""
+    is_link = figures.risk(_FROM.get(rule.measure, rule.measure)) is not None and rule.kind != "class"
+    if not (verdict.is_met and is_link and figures.in_part):
+        return verdict
+    told = figures.in_part.partition(", released")[0] + TOO_LOW
+    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, told))))
+
+
+TOO_LOW = " is not counted, so that the figure is too low"
+"""What a rule that is met is told with, where an unperturbed column goes with keys."""
 
 
 def _apart(policy: Policy, figures: PlanFigures) -> str:

@@ -132,8 +132,9 @@ class Started:
             typed = shlex.join(["postrand", "recode", str(self.codebook), "--plan", str(self.plan), "--write"])
             fix = f"if they mean the same, uncomment their [[recodes]] at the end of {self.codebook}, and run: {typed}"
             lines.append(f"warning: {sentence(what, fix=fix)}")
+        plan, book = (tomllib.loads(place.read_text(encoding="utf-8")) for place in (self.plan, self.codebook))
+        lines += _sensitive(plan, book["variables"])
         if given.get("weight"):
-            plan, book = (tomllib.loads(place.read_text(encoding="utf-8")) for place in (self.plan, self.codebook))
             lines += _survey(given, plan, book["variables"], uses)
         if self.is_small:
             lines.append(f"warning: {sentence(TOO_FEW, fix='give a larger file')}")
@@ -191,6 +192,25 @@ class Started:
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 
 
+_PERTURB_TOO = "perturb them too (--perturb-also), or set role = 'drop'"
+
+
+def _perturbed(plan: Mapping[str, Any]) -> set[str]:
+    """Return the variables that a plan perturbs, or moves in rank."""
+    parts = (plan.get("split", {}), *plan.get("blocks", ()), *plan.get("numerical", ()))
+    return {name for one in parts for name in (*one.get("variables", ()), one.get("variable", ""))}
+
+
+def _sensitive(plan: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the warning that sensitive columns leave unperturbed; nothing where none does."""
+    perturbed = _perturbed(plan)
+    names = [one["name"] for one in columns if one.get("role") == "sensitive" and one["name"] not in perturbed]
+    if not names:
+        return []
+    what = f"sensitive, and released with the values of the file: {few(names, NAMES)}; the role alone protects nothing"
+    return [f"warning: {sentence(what, fix=_PERTURB_TOO)}"]
+
+
 def _survey(
     given: Mapping[str, Any], plan: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], uses: Iterable[str]
 ) -> list[str]:
@@ -199,7 +219,7 @@ def _survey(
     Clusters are households, unless a column that is released seems to number larger ones; one that is not is named.
     Strata are those that a column seems to have that is released and not perturbed.
     """
-    blurred = {name for one in (plan.get("split", {}), *plan.get("blocks", ())) for name in one.get("variables", ())}
+    blurred = _perturbed(plan)
     drawn = {one["name"]: one.get("role") for one in columns if seems_clusters(one["name"], one.get("label", ""))}
     released = [name for name, role in drawn.items() if role in ("other", "sensitive")]
     clusters = (*released, *given.get("household", ()))[:1]
