@@ -99,7 +99,7 @@ def test_a_plan_is_explained(folder):
         "This page is of a plan, before any release",
     ):
         assert words in found.output, words
-    assert len(found.output.splitlines()) < 50
+    assert len(found.output.splitlines()) < 52
     assert found.output.count(OF_TWO) == 1
     data = json.loads(call("explain", folder / "plan.toml", "--json").output)
     assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"

@@ -23,8 +23,10 @@ from postrand.plan.numbering import may_link
 from postrand.plan.policy import columns_of
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
+from postrand.report.small_groups import small_groups
 from postrand.report.table_worth import (
     EQUAL,
+    LEAST_RECORDS,
     Assumed,
     TableWorth,
     crossed_of,
@@ -94,7 +96,7 @@ class PlanFigures:
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
-    in part.
+    in part. ``small``: which perturbed variables have categories of which a release tells too little.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
     recoded or not.
     ``levels``: the ε of a record, and what several of a household or person have together, in words.
@@ -149,6 +151,7 @@ class PlanFigures:
     swallowed: tuple[str, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     in_part: str = ""
+    small: str = ""
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
     series: Series | None = None
@@ -320,7 +323,7 @@ class PlanFigures:
         lines += [f"  {text}" for text in more_in_two(self.one_way, self.two_way)]
         lines += worth_line("tables of a perturbed and an unperturbed variable", self.crossed)
         lines += [f"  {one.name}: {one.why or shown(one.effective_records)}" for one in self.tables]
-        lines += [f"  {self.little}"] if self.little else []
+        lines += [f"  {text}" for text in (self.little, self.small) if text]
         lines += [] if self.ledger is None else ["", "Ledger", *(f"- {text}" for text in outlook_lines(self.ledger))]
         return "\n".join([*lines, "", "Settings", *(f"- {name}: {text}" for name, text in self.settings)])
 
@@ -436,6 +439,7 @@ def computed(
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
+        small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
         in_part="" if told is None else in_part(told, keys),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},
         merged=tuple(said_of(plan.codebook, known.table).values()),

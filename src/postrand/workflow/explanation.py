@@ -186,7 +186,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _tables("one perturbed variable", figures.one_way, figures.records)
     yield from _tables("two perturbed variables", figures.pairs, figures.records)
     yield from _tables("a perturbed and an unperturbed variable", figures.crossed, figures.records)
-    yield from (f"{_first(text)}." for text in figures.of_three)
+    yield from (f"{_first(text)}." for text in (*figures.of_three, figures.small) if text)
     yield from _fewer(figures)
     if figures.little:
         yield _first(figures.little) + "."
