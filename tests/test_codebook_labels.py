@@ -16,6 +16,8 @@ from postrand.workflow.pipeline import run
 from tests.plan_case import written
 from tests.unit_case import KEY
 
+pytestmark = pytest.mark.filterwarnings("ignore:the mean of days is")  # which is limited to 3
+
 CODEBOOK = """
 [[variables]]
 name = "ward"

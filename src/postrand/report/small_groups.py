@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from postrand.errors import PostrandError
 from postrand.estimate.planning import expected_precision
+from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.split import Split, Subset
@@ -32,9 +33,10 @@ def small_groups(
     expected to have, by the shares of the file, which ``law`` gives.
     """
     found = []
+    shared = {name for names in mechanism.shared.values() for name in names}  # no precision of them is known
     for name in mechanism.variables:
         shares = law((name,))
-        if shares is None:
+        if shares is None or (name in shared and not household_of(mechanism, [name])):
             continue
         alone = _too_rare(mechanism, name, records, shares, households)
         beside, other = _beside(mechanism, name, records, shares)

@@ -45,10 +45,9 @@ OF_TWO = (
 )
 """The same where both knowledges were tried."""
 LARGEST = (
-    "A largest risk is that of one record or person in one of the simulated releases: in others it can be much "
-    "smaller for the same one. Largest risks vary by chance, and are rather too high: the attacker takes some rare "
-    "combinations for rarer than they are, the more so the fewer records show them, as where one record stands for "
-    "several."
+    "A largest risk is that of one record or person in one simulated release: in others it can be much smaller. "
+    "Largest risks vary by chance, and are rather too high: the attacker takes some rare combinations for rarer than "
+    "they are, the more so the fewer records show them, as where one record stands for several."
 )
 """The same of what is the largest of many."""
 LINKED = (
