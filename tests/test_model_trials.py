@@ -91,6 +91,8 @@ def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_o
     with pytest.raises(EstimationError):
         estimate.regression("died ~ sex", constant, law(1.0), "logistic")
     assert simulated(TableSource(constant), law(1.0), Model(("died", "sex")), "logistic") is None
+    (told,) = _named(Estimated(200, None, [(MODEL, None)]), is_split=True)
+    assert str(told) == f"{MODEL}: met (fewer than two of its variables are perturbed)"
     (told,) = _named(Estimated(200, None, [(MODEL, TableWorth(("died", "sex"), 150.0, 200))]), is_split=True)
     assert "rare categories can still prevent a fit" in str(told)
 

@@ -218,6 +218,8 @@ def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
             yield Verdict(name, False, why)
         elif (fits := of.fits.get(name)) is not None:
             yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {_FIT}")
+        elif is_split and worth is None:
+            yield Verdict(name, True, "fewer than two of its variables are perturbed")
         elif is_split and worth is not None:
             yield _by_worth(name, worth)
 
