@@ -37,11 +37,8 @@ def regression_by_model(
     try:
         found = list(answers(ask, frame, mechanism, model, asked, names))
     except EstimationError as error:
-        what, fix = (
-            "the regression of a completed copy cannot be fitted",
-            "merge rare categories, or use fewer variables",
-        )
-        raise EstimationError(sentence(what, got=without_fix(str(error)).rstrip("."), fix=fix)) from error
+        what, got = "the regression of a completed copy cannot be fitted", without_fix(str(error)).rstrip(".")
+        raise EstimationError(sentence(what, got=got, fix="merge rare categories, or use fewer variables")) from error
     first = found[0]
     if any(one.names != first.names for one in found):
         what = "the copies have different coefficients"

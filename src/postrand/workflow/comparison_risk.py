@@ -128,12 +128,9 @@ def in_part(told: Findings, keys: Sequence[str]) -> str:
         few(list(dict.fromkeys(part))) for part in zip(*((p.clear, p.perturbed) for p in held), strict=True)
     )
     return (
-        f"{names}, released unperturbed, {IN_PART} {about}, which no figure counts: who learns from the release how "
-        "they go together finds more than is said, and need not know them of the person."
+        f"{names}, released unperturbed, goes in part with {about}, which no figure counts: who learns from the "
+        "release how they go together finds more than is said, and need not know them of the person."
     )
-
-
-IN_PART = "goes in part with"
 
 
 def leaves_out(measure: str, sentences: Sequence[str]) -> tuple[str, ...]:

@@ -75,11 +75,8 @@ def simulated(source: Source, mechanism: Mechanism, model: Model, family: Family
     """
     whole = mechanism.require_codebook()
     book = dataclasses.replace(whole, recodes=())
-    law, formula, design = (
-        dataclasses.replace(mechanism, codebook=book),
-        str(model).removeprefix("model "),
-        whole.survey,
-    )
+    law, design = dataclasses.replace(mechanism, codebook=book), whole.survey
+    formula = str(model).removeprefix("model ")
     table = _table(source, mechanism, model, design)
     with heard():
         try:

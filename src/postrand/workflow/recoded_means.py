@@ -16,7 +16,7 @@ from postrand.estimate.nominal import number_of
 from postrand.formats import Source
 from postrand.recoding import Recode
 from postrand.recoding.bands import Bands
-from postrand.recoding.base import is_settled, key_of, steps_of
+from postrand.recoding.base import is_settled, key_of
 from postrand.support.arrow import to_floats
 from postrand.workflow.swallowed import MAX_RECORDS, first_values
 
@@ -99,12 +99,12 @@ def _has_amounts(recode: Recode) -> bool:
     kind = recode.kind
     if kind.reads != "numbers":
         return False
-    first, names = steps_of(kind)[0], kind.categories()
+    names = kind.categories()
     if not names:
         return True
-    if not isinstance(first, Bands) or first is not kind:
+    if not isinstance(kind, Bands):
         return False
-    ends = [*([-math.inf] if first.below else []), *first.edges().tolist(), math.inf]
+    ends = [*([-math.inf] if kind.below else []), *kind.edges().tolist(), math.inf]
     numbers = [number_of(name) for name in names]
     within = [n is not None and low <= n <= high for n, low, high in zip(numbers, ends[:-1], ends[1:], strict=True)]
     return bool(sum(within) > len(names) / 2)
