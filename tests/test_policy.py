@@ -25,12 +25,13 @@ from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_policy import unmet_in_words
 from postrand.workflow.advice_text import at_a_glance
 from postrand.workflow.comparison import figures_of
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED, keys_left_out
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED
 from postrand.workflow.dossier_decision import _checks
 from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
 from postrand.workflow.policy_check import PolicyWarning, check_policy
+from postrand.workflow.risk_left_out import keys_left_out
 from postrand.workflow.side_by_side import KEYS_DIFFER, PlanComparison, worth_cell
 
 N = 300

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from postrand.cli import main
 from postrand.risk.findings import Findings
 from postrand.risk.reveals import PairReveal
-from postrand.workflow.comparison_risk import in_part
+from postrand.workflow.risk_left_out import in_part, in_part_words
 
 
 def pair(perturbed: str, clear: str, guessed: float, settled: float = 0.0) -> PairReveal:
@@ -20,11 +20,24 @@ def pair(perturbed: str, clear: str, guessed: float, settled: float = 0.0) -> Pa
 
 def test_columns_that_go_with_keys_in_part_are_named_and_no_others():
     pairs = (pair("area", "w", 0.6), pair("sex", "w", 0.1), pair("ill", "w", 0.6), pair("area", "town", 0.95, 0.9))
-    told = in_part(Findings(pairs=pairs), ["area", "sex", "town"])
-    assert told.startswith("w, released unperturbed, goes in part with area, which no figure counts")
-    assert "town" not in told  # a key itself
-    assert in_part(Findings(pairs=pairs[1:]), ["area", "sex"]) == ""  # one says little, one is about no key
-    assert in_part(Findings(pairs=(pair("area", "town", 0.95, 0.9),)), ["area"]) == ""  # told as not known
+    found = in_part(Findings(pairs=pairs), ["area", "sex", "town"])  # town is a key itself
+    assert found == (("w", "area"),)
+    assert in_part_words(found, ()).startswith(
+        "w, released unperturbed, goes in part with area, which no figure counts"
+    )
+    assert "The informed attacker" not in in_part_words(found, ())
+    assert in_part(Findings(pairs=pairs[1:]), ["area", "sex"]) == ()  # one says little, one is about no key
+    assert in_part(Findings(pairs=(pair("area", "town", 0.95, 0.9),)), ["area"]) == ()  # told as not known
+    assert in_part_words((), ()) == ""
+
+
+def test_what_the_informed_attacker_weighs_by_is_told_as_counted():
+    said = in_part_words((("w", "area"), ("u", "sex")), (("w", "area"), ("v", "area")))
+    assert said.startswith("w, v, released unperturbed, go with area. Figures of the informed attacker count that ")
+    assert "u, released unperturbed, goes in part with sex, which no figure counts" in said
+
+
+RULES = "".join(f'[[rules]]\nmeasure = "{name}"\nat_most = 500\n' for name in ("correct_matches", "register_matches"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +51,7 @@ def folder(tmp_path_factory):
         "ill": rng.choice(["no", "yes"], n),
     }
     pq.write_table(pa.table({**held, "w": weight}), made / "s.parquet")
-    (made / "policy.toml").write_text('[[rules]]\nmeasure = "correct_matches"\nat_most = 500\n', encoding="utf-8")
+    (made / "policy.toml").write_text(RULES, encoding="utf-8")
     call("init", made / "s.parquet", "--keys", "area,sex", "--sensitive", "ill", "--weight", "w", "--out", made)
     text = (made / "plan.toml").read_text(encoding="utf-8")
     (made / "plan.toml").write_text(text.replace("as_is = []", 'as_is = ["w"]'), encoding="utf-8")
@@ -53,9 +66,10 @@ def call(*words):
 
 def test_a_rule_that_is_met_is_told_with_what_its_figure_leaves_out(folder):
     found = call("check", "--plan", folder / "plan.toml", "--policy", folder / "policy.toml")
-    assert "pass: w is not counted, so that the figure is too low" in found
+    rows = [line for line in found.splitlines() if "pass" in line]
+    assert [line.endswith("w is not counted, so that the figure is too low") for line in rows] == [False, True]
     for said in (found, call("explain", folder / "plan.toml"), call("compare", *[folder / "plan.toml"] * 2)):
-        assert "w, released unperturbed, goes in part with area, which no figure counts" in said
+        assert "w, released unperturbed, goes with area. Figures of the informed attacker count that how they" in said
 
 
 def test_init_warns_of_sensitive_columns_that_leave_with_the_values_of_the_file(folder, tmp_path):

@@ -22,7 +22,7 @@ from postrand.report import text
 from postrand.support.exact import format_upper
 from postrand.support.guesses import guesses_in_words
 from postrand.support.showing import capital
-from postrand.workflow.comparison_risk import keys_left_out
+from postrand.workflow.risk_left_out import keys_left_out
 
 SYMBOLS = {"epsilon": "ε", "beta": "β", "alpha": "α"}
 COARSER = "Next: on the screen Data, make it coarser under Edit, or choose the role drop."

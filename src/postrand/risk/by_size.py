@@ -15,6 +15,8 @@ import numpy as np
 from postrand.risk.attack import link
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.linkage import Knowledge, Linkage
+from postrand.risk.shown import Shown
+from postrand.risk.shown_attack import link_shown
 from postrand.risk.split_law import Law, SplitLaw
 
 LARGEST = 12
@@ -75,13 +77,21 @@ def strata(truth: KeyCodes, law: Law, household: IntArray | None, targets: IntAr
     return tuple(found)
 
 
-def linked(attacked: Sequence[Stratum], released: KeyCodes, knowledge: Knowledge) -> Linkage:
-    """Return :func:`postrand.risk.attack.link` of all targets, each compared with households of the same size."""
+def linked(
+    attacked: Sequence[Stratum], released: KeyCodes, knowledge: Knowledge, shown: Shown | None = None
+) -> Linkage:
+    """Return :func:`postrand.risk.attack.link` of all targets, each compared with households of the same size.
+
+    With what records have ``shown`` unperturbed, :func:`postrand.risk.shown_attack.link_shown`.
+    """
     size = sum(one.places.size for one in attacked)
     correct, claimed = np.empty(size), np.empty(size)
     for one in attacked:
         own = released.take(one.records)
-        found = link(one.truth, own, one.law, knowledge, targets=one.targets, people=one.people)
+        if shown is None:
+            found = link(one.truth, own, one.law, knowledge, targets=one.targets, people=one.people)
+        else:
+            found = link_shown(one.truth, own, one.law, shown.take(one.records), one.targets)
         correct[one.places], claimed[one.places] = found.correct, found.claimed
     return Linkage(knowledge, correct, claimed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from postrand.codebook import Codebook, not_released
 from postrand.codebook.coding import index_values, is_null, is_text, to_floats, value_type
 from postrand.codebook.encoded import encoded
-from postrand.data.frames import to_arrow
+from postrand.data.frames import names_of, to_arrow
 from postrand.data.table import ContingencyTable
 from postrand.errors import DataError, UsageError, nearest, raise_all, sentence
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
@@ -50,6 +50,13 @@ def read_columns(data: Any, names: Sequence[str], numbers: Sequence[str] = ()) -
     if getattr(data, "untyped", False):
         read |= {name: _numbers(data, read[name]) for name in numbers if is_text(value_type(read[name].type))}
     return read
+
+
+def columns_in(data: Any) -> Collection[str]:
+    """Return the names of the columns that :func:`read_columns` can read."""
+    if isinstance(data, Mapping):
+        return data.keys()
+    return list(data.schema.names) if hasattr(data, "batches") and hasattr(data, "schema") else names_of(data)
 
 
 def _numbers(source: Any, column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -18,6 +18,7 @@ from postrand.risk.joint_households import informed_joint_risk, register_joint_r
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
 from postrand.risk.populations import ByModel, Inverse
+from postrand.risk.shown_columns import Columns
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.split_risk import register_risk
 from postrand.risk.weights import check_weights, individual_risk, is_whole
@@ -77,7 +78,8 @@ class Exposure:
 class TrueFile:
     """Hold the true keys of a file, its sampling weights and households; ``note`` says why there are no weights.
 
-    ``weight`` is the column of the weights; empty where they are a sampling fraction's.
+    ``weight`` is the column of the weights; empty where they are a sampling fraction's. ``columns`` are those beside
+    the keys, which a release shows unperturbed where its mechanism leaves them so.
     """
 
     keys: KeyCodes
@@ -85,32 +87,39 @@ class TrueFile:
     household: IntArray | None
     note: str = ""
     weight: str = ""
+    columns: Columns | None = field(default=None, repr=False)
     _model: ByModel = field(init=False, default_factory=ByModel, repr=False)
 
     @classmethod
-    def read(cls, data: Any, codebook: Codebook, fraction: float | None = None) -> TrueFile | None:
-        """Read the keys, weight and household of the codebook's roles; a sampling ``fraction`` stands for weights."""
+    def read(
+        cls, data: Any, codebook: Codebook, fraction: float | None = None, *, whole: Any = None
+    ) -> TrueFile | None:
+        """Read the keys, weight and household of the codebook's roles; a sampling ``fraction`` stands for weights.
+
+        Where ``data`` have not all columns, ``whole`` has them, in the same order of records.
+        """
         names = [v.name for v in codebook.with_role("key") if v.is_categorical]
         if not names:
             return None
         keys = key_codes(code_data(data, names, codebook), names, "category")
         roles = {role: next((v.name for v in codebook.with_role(role)), None) for role in ("weight", "household")}
-        columns = read_columns(data, wanted) if (wanted := [n for n in roles.values() if n]) else {}
+        read = read_columns(data, wanted) if (wanted := [n for n in roles.values() if n]) else {}
         weights, note = None, "no sampling fraction or weight was given"
         try:
             if fraction is not None:
                 weights = np.full(keys.records, 1 / fraction)
             elif roles["weight"] is not None:
-                found = numeric(columns[roles["weight"]], roles["weight"])
+                found = numeric(read[roles["weight"]], roles["weight"])
                 check_weights(found, roles["weight"])
                 weights = found
         except PostrandError as error:
             note = str(error).rstrip(".")
         household = (
-            None if roles["household"] is None else household_numbers(columns[roles["household"]], roles["household"])
+            None if roles["household"] is None else household_numbers(read[roles["household"]], roles["household"])
         )
+        columns = Columns(data if whole is None else whole, codebook)
         weight = "" if fraction is not None or weights is None else roles["weight"] or ""
-        return cls(keys, weights, household, "" if weights is not None else note, weight)
+        return cls(keys, weights, household, "" if weights is not None else note, weight, columns)
 
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
         """Return the risk of the file as it is, or released by a mechanism.
@@ -121,7 +130,8 @@ class TrueFile:
             If the file has no records, or the mechanism's law on the keys is not known.
         """
         law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape, self.household)
-        file = informed(self.keys, law, household=self.household)
+        seen = None if mechanism is None or self.columns is None else self.columns.shown(self.keys, mechanism)
+        file = informed(self.keys, law, household=self.household, shown=seen)
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
         found = Exposure(file, None, None, None, None, both)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from postrand.risk.joint_households import informed_joint_risk, register_joint_r
 from postrand.risk.law import KeyLaw
 from postrand.risk.member_links import register_members
 from postrand.risk.populations import ByModel
+from postrand.risk.shown import Shown
+from postrand.risk.shown_columns import Columns
 from postrand.risk.weights import is_whole
 from postrand.support.showing import few
 
 
 def _informed(file: HouseholdLimit, law: KeyLaw | None) -> float:
-    spread = informed(file.keys, law, household=file.household).some_member
+    spread = informed(file.keys, law, household=file.household, shown=file.shown).some_member
     assert spread is not None, "households are given"
     return spread.largest
 
@@ -58,12 +60,17 @@ MEASURES: Mapping[str, Callable[[HouseholdLimit, KeyLaw | None], float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HouseholdLimit:
-    """Hold an unperturbed file, whose households are to have a risk of at most the limit; ``weights`` (n,) or ones."""
+    """Hold an unperturbed file, whose households are to have a risk of at most the limit; ``weights`` (n,) or ones.
+
+    ``columns`` are those beside the keys, and ``shown`` what they show of the keys in a release.
+    """
 
     measure: str
     keys: KeyCodes
     weights: FloatArray
     household: IntArray
+    columns: Columns | None = None
+    shown: Shown | None = None
     model: ByModel = field(init=False, default_factory=ByModel, repr=False)
 
     def unperturbed(self) -> Summary:
@@ -79,7 +86,8 @@ class HouseholdLimit:
             what = f"{self.measure} does not know who draws together of a household, and keys are drawn for a person"
             raise UsageError(sentence(what, fix="search with a limit on tau1, tau2 or correct matches"))
         self._require_alike(law)
-        return self._summary(self._risk(law), law)
+        seen = None if self.columns is None else self.columns.shown(self.keys, mechanism)
+        return self._summary(replace(self, shown=seen)._risk(law), law)
 
     def _require_alike(self, law: KeyLaw) -> None:
         """Raise DataError where members differ in a key that is drawn once for their household."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.linkage import Knowledge, Linkage
 from postrand.risk.member_links import claimed_members
+from postrand.risk.shown import Shown
+from postrand.risk.shown_attack import PAIRS, persons
 from postrand.risk.split_law import Law, SplitLaw
 
 THRESHOLD = 0.2
@@ -127,7 +129,8 @@ class Informed:
     (before perturbation 1/f). ``some_member`` of a household: ``1 − Π(1 − r_i)`` over its members; ``whole`` household:
     ``Π r_i``; None without household numbers. Where one random member shows a split, both are upper bounds
     (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
-    ``of_two``: each figure is the larger of two knowledges, see :func:`informed`.
+    ``of_two``: each figure is the larger of two knowledges, see :func:`informed`. ``shown``: the unperturbed columns
+    that he weighs records by, each with a key that it goes with.
     """
 
     anyone: Matches
@@ -137,6 +140,7 @@ class Informed:
     whole: Spread | None
     releases: int
     of_two: bool = False
+    shown: tuple[tuple[str, str], ...] = ()
 
     def at_least(self, other: Informed) -> Informed:
         """Return the larger figure of each: of an attacker who has one knowledge, or the other."""
@@ -155,7 +159,14 @@ def _likelier(one: Matches, two: Matches) -> Matches:
     return one if one.rate >= two.rate else two
 
 
-def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | None = None, seed: int = 0) -> Informed:
+def informed(
+    truth: KeyCodes,
+    law: Law | None = None,
+    *,
+    household: IntArray | None = None,
+    shown: Shown | None = None,
+    seed: int = 0,
+) -> Informed:
     """Return what an informed attacker finds in a file with these true keys, released by ``law`` or as it is.
 
     The attacker knows that the target is in the file (the prosecutor of the literature), and links it to the released
@@ -172,6 +183,7 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
     How frequent combinations of keys are the attacker learns from the release. Where every person is a target, or a
     split has randomised response alone, the same releases are attacked by one who knows the true keys of all persons
     too (``link(..., knowledge="keys")``), and of each figure the larger is returned. Else this would cost too much.
+    So it is of one who weighs released records by what they have ``shown`` unperturbed (:mod:`postrand.risk.shown`).
 
     Raises
     ------
@@ -200,7 +212,11 @@ def informed(truth: KeyCodes, law: Law | None = None, *, household: IntArray | N
         return Informed(
             anyone, unique if alone.size else None, Spread.of(risk), *_households([risk], household, None), 0
         )
-    return _after(truth, law, household, alone, np.random.default_rng(seed))
+    found = _after(truth, law, household, alone, np.random.default_rng(seed))
+    if shown is None:
+        return found
+    other = _weighed(truth, law, household, alone, shown, np.random.default_rng([seed, 1]))
+    return replace(found.at_least(other), of_two=found.of_two, shown=shown.pairs(truth))
 
 
 def _after(
@@ -215,19 +231,64 @@ def _after(
     each, work, fits = comparisons(law, n), effort(every), max(FITS // len(every), -(-ENOUGH // n))
     many = int(np.clip(min(WORK // work, DRAWN // n, fits), 1, MOST_RELEASES))
     most = n if work <= WORK else max(FEWEST_TARGETS, WORK // each // 4)
+    known = knowledges(law, work)
+    first, *rest = _attacked(truth, law, household, _targets(n, alone, most, household, rng), many, known, rng)
+    return first.at_least(rest[0]) if rest else first
+
+
+def _weighed(
+    truth: KeyCodes,
+    law: Law,
+    household: IntArray | None,
+    alone: IntArray,
+    shown: Shown,
+    rng: np.random.Generator,
+) -> Informed:
+    """Return what the attacker finds who weighs records by what they have shown."""
+    n = truth.records
+    work = table(truth).counts.size * n
+    many = int(np.clip(min(PAIRS // work, DRAWN // n), 1, MOST_RELEASES))
+    targets = _targets(n, alone, min(persons(n), n), household, rng)
+    return _attacked(truth, law, household, targets, many, ("keys",), rng, shown)[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Targets:
+    """Persons drawn at random, and some of those whose true keys nobody else has, of so many."""
+
+    random: IntArray
+    unique: IntArray
+    alone: int
+
+
+def _targets(n: int, alone: IntArray, most: int, household: IntArray | None, rng: np.random.Generator) -> _Targets:
     random = _sample(n, most, household, rng)
-    both = np.r_[random, rng.choice(alone, min(most, alone.size), replace=False)]
+    return _Targets(random, rng.choice(alone, min(most, alone.size), replace=False), alone.size)
+
+
+def _attacked(
+    truth: KeyCodes,
+    law: Law,
+    household: IntArray | None,
+    targets: _Targets,
+    many: int,
+    known: Sequence[Knowledge],
+    rng: np.random.Generator,
+    shown: Shown | None = None,
+) -> list[Informed]:
+    """Return what attackers with each knowledge find in the same releases."""
+    n, random = truth.records, targets.random
+    both = np.r_[random, targets.unique]
     seeds = rng.integers(2**31, size=many).tolist()
     attacked = strata(truth, law, household, both)
-    attacks = [_Attack(knowledge, household is not None) for knowledge in knowledges(law, work)]
+    attacks = [_Attack(knowledge, household is not None) for knowledge in known]
     shared = together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
         for attack in attacks:
-            attack.add(linked(attacked, drawn, attack.knowledge), random.size)
+            attack.add(linked(attacked, drawn, attack.knowledge, shown), random.size)
         del drawn  # else it stays while the next release is drawn
-    sizes = (n, random.size, alone.size, both.size - random.size)
-    first, *rest = (attack.found(sizes, None if household is None else household[random], law) for attack in attacks)
-    return first.at_least(rest[0]) if rest else first
+    sizes = (n, random.size, targets.alone, targets.unique.size)
+    return [attack.found(sizes, None if household is None else household[random], law) for attack in attacks]
 
 
 @dataclass(slots=True)

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from postrand.mechanism import Mechanism
-from postrand.risk.by_size import alike, linked, strata
+from postrand.risk.by_size import Stratum, alike, linked, strata
 from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
 from postrand.risk.expected import SURE, Summary, information, outermost
 from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, effort, informed, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
+from postrand.risk.linkage import Knowledge
+from postrand.risk.shown import Shown
+from postrand.risk.shown_attack import persons
+from postrand.risk.shown_columns import Columns
 
 OF_ONE = WORK // 5
 """Compare so many pairs at most in one draw, of which a search has many."""
@@ -23,18 +27,25 @@ class InformedMatches:
     """Hold an unperturbed file, all of whose persons an attacker links who knows their keys and that they are in it.
 
     ``members`` are the units whose records share draws; each person is still linked by what their own record shows.
-    ``household`` (n,) are the numbers of the households, where they are known.
+    ``household`` (n,) are the numbers of the households, where they are known, and ``columns`` those beside the keys.
     """
 
     keys: KeyCodes
     cells: CellTable
     members: Members = field(default_factory=dict)
     household: IntArray | None = None
+    columns: Columns | None = None
 
     @classmethod
-    def of(cls, keys: KeyCodes, members: Members | None = None, household: IntArray | None = None) -> InformedMatches:
+    def of(
+        cls,
+        keys: KeyCodes,
+        members: Members | None = None,
+        household: IntArray | None = None,
+        columns: Columns | None = None,
+    ) -> InformedMatches:
         """Return the attack on a file with these true keys."""
-        return cls(keys, table(keys), members or {}, household)
+        return cls(keys, table(keys), members or {}, household, columns)
 
     def unperturbed(self) -> Summary:
         """Return the summary of the file as it is: of each class of equal keys one link is right, on average."""
@@ -46,7 +57,7 @@ class InformedMatches:
     def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
         """Return the summary of a release: the mean of the right links over draws of whole releases.
 
-        It is that of the attacker who finds more, of those with the knowledges that ``informed`` tries. In large files
+        It is that of the attacker who finds more, of those that ``informed`` tries. In large files
         the targets are a random sample of the persons, another for each draw, and as many whatever the number of
         draws: the standard error falls with the root of it.
         """
@@ -55,18 +66,20 @@ class InformedMatches:
         outermost(law, self.members)  # refuses what is not known
         every = strata(self.keys, law, self.household, np.arange(n))
         work = effort(every)
-        many, known = self._many(comparisons(law, n), work), knowledges(law, work)
+        seen = self._shown(mechanism)
+        most = self._many(comparisons(law, n), work)
+        known: list[tuple[Knowledge, Shown | None, int]] = [(one, None, most) for one in knowledges(law, work)]
+        known += [] if seen is None else [("keys", seen, min(most, persons(n)))]
         totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
         for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
-            attacked = every
-            if many < n:
-                attacked = strata(self.keys, law, self.household, self._targets(many, seed + d))
-            for a, knowledge in enumerate(known):
-                right = linked(attacked, drawn, knowledge).correct
+            attacked = {many: self._attacked(every, many, law, seed + d) for _, _, many in known}
+            for a, (knowledge, shown, many) in enumerate(known):
+                right = linked(attacked[many], drawn, knowledge, shown).correct
                 totals[a, d] = n * right.mean()
                 spreads[a] += float(right.var()) / draws
         best = int(totals.mean(axis=1).argmax())
         mean, between, spread = float(totals[best].mean()), float(totals[best].var(ddof=1)), float(spreads[best])
+        many = known[best][2]
         sampled = n * (n - many) * spread / many  # of one draw, whose variance by few draws can be less by chance
         error = math.sqrt(max(between, sampled) / draws)
         # who is linked adds at most a Poisson variance to what differs between releases
@@ -78,7 +91,16 @@ class InformedMatches:
     def figure(self, mechanism: Mechanism) -> float:
         """Return the right links that every other page states of the mechanism: by the releases drawn for these."""
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
-        return informed(self.keys, law, household=self.household).anyone.expected
+        return informed(self.keys, law, household=self.household, shown=self._shown(mechanism)).anyone.expected
+
+    def _shown(self, mechanism: Mechanism) -> Shown | None:
+        return None if self.columns is None else self.columns.shown(self.keys, mechanism)
+
+    def _attacked(self, every: tuple[Stratum, ...], many: int, law: KeyLaw, seed: int) -> tuple[Stratum, ...]:
+        """Return all persons as targets, or so many at random."""
+        if many >= self.keys.records:
+            return every
+        return strata(self.keys, law, self.household, self._targets(many, seed))
 
     def _many(self, each: int, work: int) -> int:
         """Return the targets of one draw: all persons, or so many that its comparisons stay within bounds."""

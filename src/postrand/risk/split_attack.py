@@ -143,7 +143,7 @@ class _Sight:
         step = max(ENTRIES // self.at.size, 1)
         for start in range(0, size, step):
             some = slice(start, start + step)
-            weights = _entries(self.part.law, self.targets[some], self.codes) * scale
+            weights = entries(self.part.law, self.targets[some], self.codes) * scale
             at[some], best[some] = weights.argmax(axis=1), weights.max(axis=1)
             tied[some] = (weights >= np.where(best[some] > 0, best[some] * TIED, np.inf)[:, None]) @ self.counts
             total[some] = weights @ self.counts
@@ -183,7 +183,7 @@ class _Sight:
         return np.asarray(weight >= least[x])
 
 
-def _entries(law: KeyLaw | None, true: IntArray, released: IntArray) -> FloatArray:
+def entries(law: KeyLaw | None, true: IntArray, released: IntArray) -> FloatArray:
     """Return the probability of each released cell (Z, J) for each true one (X, J), shape (X, Z)."""
     found = np.ones((true.shape[0], released.shape[0]))
     if law is not None:

@@ -29,6 +29,7 @@ from postrand.risk.household_limits import HouseholdLimit
 from postrand.risk.informed import effort, knowledges
 from postrand.risk.informed_matches import InformedMatches
 from postrand.risk.law import KeyLaw, Members
+from postrand.risk.shown_columns import Columns
 from postrand.risk.weights import checked_weights
 from postrand.support.inputs import finite, is_whole
 from postrand.support.measure_names import KEYS_ALONE, learns, measure_named
@@ -216,7 +217,8 @@ def tune(
     numbers = None
     if household is not None and any(measure in ("correct_matches", *HOUSEHOLDS) for measure, _ in limits):
         numbers = household_numbers(read_columns(data, [household])[household], household)
-    attack = functools.partial(_attack, keys, _members(data, units), numbers, sampling_fraction, weights, model)
+    beside = None if codebook is None else Columns(data, codebook)
+    attack = functools.partial(_attack, keys, beside, _members(data, units), numbers, sampling_fraction, weights, model)
     searches = [_Search(attack(measure), make, measure, bound, draws, seed) for measure, bound in limits]
     strong, weak = (low, high) if weaker == "larger" else (high, low)
     return _together(searches, strong, weak, tolerance)
@@ -224,6 +226,7 @@ def tune(
 
 def _attack(
     keys: KeyCodes,
+    columns: Columns | None,
     members: Members,
     households: IntArray | None,
     fraction: float | None,
@@ -233,10 +236,10 @@ def _attack(
 ) -> Attack:
     """Return the attack whose risk the measure is."""
     if measure == "correct_matches":
-        return InformedMatches.of(keys, members, households)
+        return InformedMatches.of(keys, members, households, columns)
     if measure in HOUSEHOLDS and households is not None:
         each = np.full(keys.records, 1 / (fraction or 1.0)) if weights is None else weights
-        return HouseholdLimit(measure, keys, each, households)
+        return HouseholdLimit(measure, keys, each, households, columns)
     tau: Tau = "tau1" if measure == "tau1" else "tau2"
     return dataclasses.replace(ExpectedMatches.of(keys, tau, fraction, weights, model), members=members)
 

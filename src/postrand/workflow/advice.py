@@ -59,13 +59,13 @@ from postrand.workflow.advice_uses import Estimated, family_of, verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import left_out
 from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
 from postrand.workflow.model_trials import Fits, simulated
 from postrand.workflow.policy_check import check_policy
+from postrand.workflow.risk_left_out import left_out
 
 MANY_SPLIT = 22
 """A split release of more variables takes tens of seconds to design: fewer of them are tried."""

@@ -36,8 +36,8 @@ from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import keys_not_counted, left_out_briefly
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
+from postrand.workflow.risk_left_out import keys_not_counted, left_out_briefly
 
 BOTH = 2
 WITH_FILE = (

@@ -50,10 +50,7 @@ from postrand.workflow.comparison_risk import (
     RiskFigure,
     attackers,
     before_of,
-    following,
-    in_part,
-    leaves_out,
-    left_out,
+    counted_in,
     not_counted,
     shared_draws,
 )
@@ -67,6 +64,7 @@ from postrand.workflow.moves import moves_of
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.plan_settings import of_three, settings_of
 from postrand.workflow.planned import claims_of, mechanism_of
+from postrand.workflow.risk_left_out import Pairs, following, in_part, in_part_words, leaves_out, left_out
 from postrand.workflow.series import outlook_of
 from postrand.workflow.unit_figures import bounds_of, levels_in_words, persons_of, unit_epsilon_of
 from postrand.workflow.unperturbed import findings
@@ -150,7 +148,7 @@ class PlanFigures:
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
-    in_part: str = ""
+    in_part: Pairs = ()
     small: str = ""
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
@@ -170,6 +168,11 @@ class PlanFigures:
     def leaves_out(self, measure: str) -> tuple[str, ...]:
         """Return why a measure of risk is not known although it has a figure; () where nothing is left out."""
         return leaves_out(measure, self.risk_leaves_out)
+
+    @property
+    def counted(self) -> Pairs:
+        """The unperturbed columns, each with a key, by which the informed attacker weighs records."""
+        return counted_in(self.risks)
 
     @property
     def risk_notes(self) -> tuple[str, ...]:
@@ -223,7 +226,7 @@ class PlanFigures:
         numbered = any(one.way == "new numbers" for one in self.ways)
         by_size = [f"{self.words(SIZE_KNOWN)}."] * numbered
         told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
-        told += [self.in_part] if self.in_part else []
+        told += filter(None, [in_part_words(self.in_part, self.counted)])
         return (" ".join(told),) if told else ()
 
     @property
@@ -429,7 +432,7 @@ def computed(
         levels=levels_in_words(plan, certificate.account.total, units, largest) if names else (),
         not_covered=certificate.not_covered,
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
-        risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys))),
+        risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys, counted_in(risks)))),
         uncounted=uncounted,
         before_is=before_of(plan),
         keys=keys,
@@ -440,7 +443,7 @@ def computed(
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
-        in_part="" if told is None else in_part(told, keys),
+        in_part=() if told is None else in_part(told, keys),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},
         merged=tuple(said_of(plan.codebook, known.table).values()),
         largest_household=largest,

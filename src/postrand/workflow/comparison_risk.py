@@ -17,8 +17,6 @@ from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
-from postrand.risk.findings import Findings
-from postrand.risk.household_sizes import OF_SIZE
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import NO_SHARE, modelled
@@ -28,6 +26,7 @@ from postrand.risk.weights import cell_inclusion
 from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_EVERYBODY, OF_WEIGHTS, learns
 from postrand.support.showing import few
 from postrand.support.warned import hushed
+from postrand.workflow.risk_left_out import Pairs, keys_not_counted
 
 DRAWS, DRAWN_RECORDS = 10, 1_000_000
 """τ1 and τ2 are averaged over ten releases; of large files over fewer, of so many records together, which vary less."""
@@ -51,110 +50,12 @@ def recoded_columns(codebook: Codebook) -> tuple[str, ...]:
     return tuple(v.name for v in read if v.name in made)
 
 
-EXACT_VALUES = "who knows exact values may find records"
-GOES_WITH = "what stands there goes with"
-ALL_BUT_TELLS = "it all but tells"
-BUT_INFORMED = "all measures but those of the informed attacker"
-
-
-def left_out(plan: Plan) -> tuple[str, ...]:
-    """Return a sentence for each way in which keys without categories are released: no measure of risk has them."""
-    return keys_left_out(plan.codebook, {name for one in plan.numerical for name in one.variables})
-
-
-def keys_left_out(codebook: Codebook, ranked: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the sentences of :func:`left_out` for a codebook and the variables that are moved or averaged in rank."""
-    keys = [v.name for v in codebook.with_role("key") if not v.is_categorical]
-    plain, made = [name for name in keys if name not in ranked], {recode.variable for recode in codebook.recodes}
-    ways = (
-        ("moved or averaged among neighbours in rank", [name for name in keys if name in ranked]),
-        ("released without categories, as recoded", [name for name in plain if name in made]),
-        ("released without categories, as in the file", [name for name in plain if name not in made]),
-    )
-    return tuple(f"the risk leaves out {', '.join(names)}: {way}; {EXACT_VALUES}" for way, names in ways if names)
-
-
-def keys_not_counted(names: Sequence[str]) -> str:
-    """Return why the risk is not known where keys have no categories; "" where all have them.
-
-    An attacker who knows such a key, released as it is or moved in rank, can find far more than is counted.
-
-    >>> keys_not_counted(["born"]), keys_not_counted([])
-    ('born is a key without categories, which no figure counts', '')
-    """
-    they = "is a key" if len(names) == 1 else "are keys"
-    return f"{few(names)} {they} without categories, which no figure counts" if names else ""
-
-
 def not_counted(risks: Sequence[RiskFigure], names: Sequence[str]) -> tuple[RiskFigure, ...]:
     """Return the figures; where keys have no categories none is known: who knows these too can find far more."""
     why = keys_not_counted(names)
     if not why:
         return tuple(risks)
     return tuple(replace(one, before=None, after=None, shares=(), bound=None, why=why) for one in risks)
-
-
-def following(told: Findings, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return that unperturbed columns go with true values of keys; () without any: no measure of risk has them.
-
-    So can the sizes of households, which their numbers show; these count for the informed attacker.
-    Who knows the keys of a person then knows the column too, and links by both: a stratum made of branch and size.
-    """
-    pairs = [(pair.clear, pair.perturbed) for pair in told.pairs if pair.is_certain]
-    pairs += [(name, key) for one in told.found if one.code == "linked" for name in one.variables for key in one.about]
-    number = "" if told.sizes is None else told.sizes.name
-    by_size = [key for name, key in pairs if key in keys and name == OF_SIZE]
-    of_size = f"{BUT_INFORMED} leave out how many records a household has, which {number} shows: {ALL_BUT_TELLS} "
-    said = (told.words(f"{of_size}{', '.join(by_size)}"),) if by_size else ()
-    held = [(name, key) for name, key in pairs if key in keys and name not in (*keys, number, OF_SIZE)]
-    if not held:
-        return said
-    names, about = (", ".join(dict.fromkeys(part)) for part in zip(*held, strict=True))
-    known = f"{GOES_WITH} {about}, so that who knows these tells records apart by it too"
-    return (f"the risk leaves out {names}, released unperturbed: {known}", *said)
-
-
-def in_part(told: Findings, keys: Sequence[str]) -> str:
-    """Return that unperturbed columns go with keys in part, which attackers learn from the release; "" without any.
-
-    Those that all but settle a key are told by :func:`following`, and no figure is known. A weight that goes with a
-    region makes a link likelier for whoever compares the weights of the regions, and does not know that of the person.
-    """
-    held = [pair for pair in told.pairs if pair.is_much and not pair.is_certain and pair.clear not in keys]
-    held = [pair for pair in held if pair.perturbed in keys and pair.clear != OF_SIZE]
-    if not held:
-        return ""
-    names, about = (
-        few(list(dict.fromkeys(part))) for part in zip(*((p.clear, p.perturbed) for p in held), strict=True)
-    )
-    return (
-        f"{names}, released unperturbed, goes in part with {about}, which no figure counts: who learns from the "
-        "release how they go together finds more than is said, and need not know them of the person."
-    )
-
-
-def leaves_out(measure: str, sentences: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the sentences on what the risk leaves out that are true of a measure.
-
-    The informed attacker is taken to know how many records a household has.
-
-    >>> leaves_out("individual_risk", [f"{BUT_INFORMED} leave out the size", "the risk leaves out pay"])
-    ('the risk leaves out pay',)
-    """
-    is_informed = measure.startswith(_INFORMED)
-    return tuple(text for text in sentences if not (is_informed and text.startswith(BUT_INFORMED)))
-
-
-_INFORMED = ("correct_matches", "individual_risk", "household_risk", "joint_household_risk")
-
-
-def left_out_briefly(sentences: Sequence[str]) -> str:
-    """Return what the risk leaves out, without why that matters; "" where nothing.
-
-    >>> left_out_briefly(["the risk leaves out pay, released unperturbed: what stands there goes with age"])
-    'the risk leaves out pay, released unperturbed'
-    """
-    return "; ".join(text.rpartition(": ")[0] for text in sentences)
 
 
 OF_SPLIT = " (after a split, a class has the records that show the same keys with the same values)"
@@ -172,6 +73,7 @@ class RiskFigure:
     of the register attacker, before and after are the larger of two estimates.
     ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
+    ``counted``: unperturbed columns, each with a key that it goes with, by which the informed attacker weighs records.
     ``error``: the standard error of after, a mean over simulated links; 0 where it is none, or its error is not known.
     """
 
@@ -186,6 +88,7 @@ class RiskFigure:
     households: int = 0
     bound: RiskFigure | None = field(default=None, repr=False)
     error: float = field(default=0.0, repr=False)
+    counted: Pairs = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -224,6 +127,11 @@ def is_everybody(risks: Sequence[RiskFigure]) -> bool:
     if one is None or two is None or one.after is None or one.before is None:
         return False
     return (one.before, one.after) == (two.before, two.after) and one.after < one.before
+
+
+def counted_in(risks: Sequence[RiskFigure]) -> Pairs:
+    """Return the unperturbed columns, each with a key, by which the informed attacker weighs records."""
+    return next((one.counted for one in risks if one.code == "correct_matches"), ())
 
 
 def _of_register(code: str) -> bool:
@@ -336,8 +244,9 @@ def exposure_figures(
         later = None if after is None else value(after)
         return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=is_of_two(code))
 
-    error = 0.0 if after is None else after.file.anyone.error
-    yield replace(figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, ""), error=error)
+    error, counted = (0.0, ()) if after is None else (after.file.anyone.error, after.file.shown)
+    matches = figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
+    yield replace(matches, error=error, counted=counted)
     text = "Expected correct matches, informed attacker, sample uniques"
     yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
     known = {NO_SHARE: before.register, NO_HOUSEHOLD: before.file.some_member}

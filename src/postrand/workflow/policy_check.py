@@ -23,6 +23,7 @@ from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
 from postrand.workflow.near_misses import near_mean, near_share
 from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, next_step
+from postrand.workflow.risk_left_out import is_informed
 from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
 NO_NUMBERS = "does not apply: no household numbers"
@@ -212,9 +213,10 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
 def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     """Return the verdict on a rule that is met with a word where its figure leaves out what goes with keys in part."""
     is_link = figures.risk(_FROM.get(rule.measure, rule.measure)) is not None and rule.kind != "class"
-    if not (verdict.is_met and is_link and figures.in_part):
+    left = [one for one in figures.in_part if not (is_informed(rule.measure) and one in figures.counted)]
+    if not (verdict.is_met and is_link and left):
         return verdict
-    told = figures.in_part.partition(", released")[0] + TOO_LOW
+    told = f"{few(list(dict.fromkeys(name for name, _ in left)))}{TOO_LOW}"
     return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, told))))
 
 

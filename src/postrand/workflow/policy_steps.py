@@ -11,9 +11,10 @@ from postrand.risk.modelled import NO_SHARE
 from postrand.risk.weights import BELOW_ONE
 from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import ALL_BUT_TELLS, EXACT_VALUES, GOES_WITH, NO_HOUSEHOLD
+from postrand.workflow.comparison_risk import NO_HOUSEHOLD
 from postrand.workflow.doubted import DOUBTED
 from postrand.workflow.near_misses import ALLOWS
+from postrand.workflow.risk_left_out import ALL_BUT_TELLS, EXACT_VALUES, GOES_WITH
 from postrand.workflow.ruled_tables import NOT_RELEASED
 
 NAMES = {
