@@ -1,6 +1,8 @@
 """The compiled loops: those in C and those of numba, against each other and against plain Python."""
 
 import importlib.util
+import itertools
+import math
 import os
 import subprocess
 import sys
@@ -324,6 +326,18 @@ def test_wildcards_agree_with_every_code(kind):
 
 
 @each
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_permanents_are_sums_over_all_orders(kind, size):
+    rng = np.random.default_rng(size)
+    entries, found = rng.random((5, 7)), np.full((4, 70), np.nan)
+    true, released = rng.integers(0, 5, (4, size)).astype(np.int32), rng.integers(0, 7, (size, 70)).astype(np.int32)
+    kind.permanents(entries, true, released, found)
+    orders = itertools.permutations(range(size))
+    wanted = sum(math.prod(entries[true[:, i], :][:, released[j]] for i, j in enumerate(order)) for order in orders)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@each
 @pytest.mark.parametrize("size", [1, 2, 11, 200])
 def test_codes_move_along_their_ladder(kind, size):
     """Against a search in plain numpy, with rows that never and always move, and numbers on a step."""
@@ -367,7 +381,9 @@ def test_loops_of_risk_are_the_same_to_the_last_bit():
         kind.leverage(covariance, index, out)
         kind.sum_products(index, mu, matrix)
         kind.match_draws(mu, 30 * mu, out, False, np.linspace(0.5, 2, 20), draws, np.random.default_rng(3))
-        found.append([out.tolist(), matrix.tolist(), draws.tolist()])
+        pairs, three = np.zeros((50, 50)), np.ascontiguousarray(index[:, :3])
+        kind.permanents(covariance**2, three, np.ascontiguousarray(three.T), pairs)
+        found.append([out.tolist(), matrix.tolist(), draws.tolist(), pairs.tolist()])
     assert all(one == found[0] for one in found)
 
 
@@ -387,6 +403,7 @@ def risk_refusals():
     index, mu, covariance = some_cells()
     first, three, rng = index[:, 0].copy(), np.ones(3), np.random.default_rng(1)
     counts, matrix, mean = np.ones(50, dtype=np.int64), covariance.copy(), np.ones(50)
+    wide, matrix50 = np.ascontiguousarray(index.T), np.ones((50, 50))
     two, square, last = np.ones((2, 50)), np.ones((3, 3)), np.ones(3, dtype=np.int64)
     return {
         "a cell that the margin has not": ("scale_and_sum", (mu, first + np.int32(1), three, first, three.copy())),
@@ -404,6 +421,10 @@ def risk_refusals():
         "a code below the first": ("move_codes", (first - np.int32(1), two, three, square, last)),
         "too few drawn": ("move_codes", (first, two[:, 1:].copy(), three, square, last)),
         "a row without steps": ("move_codes", (first, two, three, square[1:].copy(), last)),
+        "a true cell that is not there": ("permanents", (covariance, index + np.int32(1), wide, matrix50)),
+        "a released cell below the first": ("permanents", (covariance, index, wide - np.int32(1), matrix50)),
+        "no room for pairs": ("permanents", (covariance, index, wide, matrix)),
+        "other numbers of members": ("permanents", (covariance, index, wide[:2].copy(), matrix50)),
         "no mean": ("match_draws", (mu, mean * np.nan, mean, True, three, three.copy(), rng)),
         "a mean below zero": ("match_draws", (mu, -mean, mean, True, three, three.copy(), rng)),
         "more draws than room": ("match_draws", (mu, mean, mean, True, three, np.ones(2), rng)),

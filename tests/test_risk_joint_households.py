@@ -17,7 +17,9 @@ from postrand.risk.exposure import TrueFile
 from postrand.risk.informed import Spread
 from postrand.risk.joint_households import (
     LARGEST,
-    best_links,
+    _claims,
+    _Members,
+    _of_part,
     informed_joint_risk,
     joint_frequency,
     register_joint_risk,
@@ -173,24 +175,86 @@ def test_the_informed_attacker_of_a_split_is_the_rule_of_bayes_written_out():
     assert said == pytest.approx(np.array(wanted), rel=1e-10)
 
 
+def best_links(law):
+    """Return what is claimed of each target's best link, and the probability that it is right; (m, m) likelihoods."""
+    weight = law / law.mean(axis=0)
+    best = weight.max(axis=1, keepdims=True)
+    tied = weight >= best * (1 - 1e-9)
+    return best[:, 0] / weight.sum(axis=1), tied.diagonal() / tied.sum(axis=1)
+
+
 @pytest.mark.statistical
 def test_claims_of_the_informed_attacker_are_the_links_that_are_right():
-    """Attack 200 releases: the share of right links, alpha 1e-6, also where a part stands for all households."""
+    """Attack 200 releases: the share of right links, alpha 1e-6."""
     rng = np.random.default_rng(7)
     members = rng.integers(0, 6, (60, 3))
-    claims, rights, parts = [], [], []
+    claims, rights = [], []
     for _ in range(200):
         shown = (rng.random((60, 3, 1)) > np.cumsum(FULL, axis=1)[members]).sum(axis=2)
         orders = list(itertools.permutations(range(3)))
         law = sum(FULL[members[:, None], shown[None, :, order]].prod(axis=2) for order in orders)
-        claimed, right = best_links(law, 60)
+        claimed, right = best_links(law)
         claims.append(claimed.mean())
         rights.append(right.mean())
-        some = rng.choice(60, 30, replace=False)
-        parts.append(best_links(law[np.ix_(some, some)], 60)[0].mean())
     error = np.std(np.subtract(claims, rights)) / np.sqrt(200)
     assert abs(np.mean(claims) - np.mean(rights)) < 4.9 * error + 0.01  # others are not quite independent
-    assert np.mean(parts) == pytest.approx(np.mean(claims), abs=0.03)
+
+
+WIDE = (4, 5, 6)
+WIDE_LAW = KeyLaw.of(Mechanism({n: randomised_response(k, 2.5) for n, k in zip("abc", WIDE, strict=True)}), "abc", WIDE)
+
+
+def couples(many):
+    """Return keys of couples, of whom some values are rare, and their numbers."""
+    rng = np.random.default_rng(3)
+    codes = tuple(np.minimum(rng.geometric(0.35, 2 * many) - 1, k - 1) for k in WIDE)
+    return KeyCodes(tuple("abc"), WIDE, codes), np.repeat(np.arange(many), 2)
+
+
+@pytest.mark.statistical
+def test_many_households_of_one_size_are_all_compared():
+    """Every pair of 4,000 couples is tried: claims of the same releases, and right links of an attack on them."""
+    keys, household = couples(4000)
+    said = informed_joint_risk(keys, household, WIDE_LAW, seed=5)
+    full, rng = np.kron(np.kron(*WIDE_LAW.matrices[:2]), WIDE_LAW.matrices[2]), np.random.default_rng([5, 22])
+    right = []
+    for mine, drawn in zip(said, releases(WIDE_LAW, keys, rng.integers(2**31, size=3).tolist()), strict=True):
+        x, z = (np.ravel_multi_index(k.codes, WIDE).reshape(-1, 2) for k in (keys, drawn))
+        one, two = full[x[:, 0]], full[x[:, 1]]
+        law = one[:, z[:, 0]] * two[:, z[:, 1]] + one[:, z[:, 1]] * two[:, z[:, 0]]
+        claimed, found = best_links(law)
+        assert mine == pytest.approx(claimed, rel=1e-9)
+        right.append(found)
+    error = np.std(right) / np.sqrt(np.size(right))
+    assert abs(np.mean(right) - np.mean(said)) < 4.9 * error
+
+
+@pytest.mark.parametrize("share", [2, 4])
+def test_a_part_of_the_targets_stands_for_all(share, monkeypatch):
+    """Each target is compared with all: the mean is that of all pairs (half of them alone: 20% less)."""
+    keys, household = couples(1000)
+    whole = np.concatenate(informed_joint_risk(keys, household, WIDE_LAW))
+    monkeypatch.setattr("postrand.risk.joint_households.WORK", 850 * 850 * 8 // share)  # there are about 850 joint keys
+    parts = [informed_joint_risk(keys, household, WIDE_LAW, seed) for seed in range(8)]
+    means = np.array(parts).mean(axis=(1, 2))
+    assert means.mean() == pytest.approx(whole.mean(), rel=0.06)
+    monkeypatch.setattr("postrand.risk.joint_households.TABLE", 0)  # entries are computed piece by piece
+    monkeypatch.setattr("postrand.risk.joint_households.WORK", 10**12)
+    assert np.concatenate(informed_joint_risk(keys, household, WIDE_LAW)) == pytest.approx(whole, rel=1e-12)
+
+
+def test_a_part_that_is_the_whole_has_the_figures_of_the_whole():
+    keys, _ = people([2] * 40, 9)
+    true, released = (
+        np.sort(cells_of(keys).reshape(-1, 2), axis=1),
+        np.sort(cells_of(keys).reshape(-1, 2)[::-1], axis=1),
+    )
+    kinds = np.array(list(itertools.product(range(2), range(3))))
+    members = _Members(LAW, kinds, kinds)
+    shown, of, many = np.unique(released, axis=0, return_inverse=True, return_counts=True)
+    own = np.bincount(of.ravel(), members.likelihood(true, released))
+    part = _of_part(members, true, shown, own, many, of.ravel())
+    assert part == pytest.approx(_claims(members, true, released, np.random.default_rng(1)), rel=1e-12)
 
 
 def test_large_households_and_shares_of_sizes():

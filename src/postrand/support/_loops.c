@@ -503,6 +503,7 @@ static PyMethodDef functions[] = {
     FUNCTION(leverage, "leverage(covariance, index, out)"),
     FUNCTION(sum_products, "sum_products(index, mu, matrix)"),
     FUNCTION(move_codes, "move_codes(codes, drawn, keep, steps, last)"),
+    FUNCTION(permanents, "permanents(table, true, released, out)"),
     FUNCTION(match_draws, "match_draws(own, others, expected, single, scale, found, rng)"),
     FUNCTION(match_texts, "match_texts(known_ends, known, ends, data, otherwise, places)"),
     FUNCTION(end_texts, "end_texts(known_ends, places, ends)"),

@@ -97,6 +97,7 @@ PyObject *wildcard_matches(PyObject *module, PyObject *const *arguments, Py_ssiz
 PyObject *leverage(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *move_codes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *permanents(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *match_draws(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* The loops of _text_loops.c. */

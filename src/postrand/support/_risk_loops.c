@@ -1,4 +1,5 @@
-/* The compiled loops of risk: sweeps over a table and its margins, standard errors, wildcards, drawn matches.
+/* The compiled loops of risk: sweeps over a table and its margins, standard errors, wildcards, households, drawn
+   matches.
 
    As in _loops.c: the same loops are in numba_loops.py, where they are explained; tests/test_loops.py compares the two.
    Here the numbers of cells are 32 bits wide, and are checked. Sums are added in the order that numba's have. */
@@ -135,6 +136,77 @@ PyObject *sum_products(PyObject *module, PyObject *const *arguments, Py_ssize_t 
         Py_END_ALLOW_THREADS
     }
     return ended(views, 3);
+}
+
+/* ---- Households that are compared ------------------------------------------------------------------------------ */
+
+enum { PAIRS = 32 /* that are summed side by side */, MOST_MEMBERS = 16 };
+
+static int members_of(unsigned subset) {
+    int found = 0;
+    for (; subset; subset &= subset - 1)
+        found++;
+    return found;
+}
+
+/* The permanents of one row of pairs; `entry` has room for size x size, `held` for 2^size numbers of each pair. */
+FOR_WIDE_NUMBERS
+static void permanents_of(const double *table, Py_ssize_t width, const int32_t *true_cells, int size,
+                          const int32_t *released, Py_ssize_t pairs, double *restrict entry, double *restrict held,
+                          double *restrict out) {
+    for (Py_ssize_t start = 0; start < pairs; start += PAIRS) {
+        const int many = pairs - start < PAIRS ? (int)(pairs - start) : PAIRS;
+        for (int i = 0; i < size; i++) {
+            const double *row = table + true_cells[i] * width;
+            for (int j = 0; j < size; j++) {
+                const int32_t *cells = released + j * pairs + start;
+                for (int k = 0; k < many; k++)
+                    entry[(i * size + j) * PAIRS + k] = row[cells[k]];
+            }
+        }
+        for (int k = 0; k < PAIRS; k++)
+            held[k] = 1.0;
+        for (unsigned subset = 1; subset < 1u << size; subset++) {
+            double sum[PAIRS] = {0};
+            const double *factors = entry + (members_of(subset) - 1) * size * PAIRS;
+            for (int j = 0; j < size; j++)
+                if (subset >> j & 1) {
+                    const double *less = held + (subset ^ 1u << j) * PAIRS, *factor = factors + j * PAIRS;
+                    for (int k = 0; k < PAIRS; k++)
+                        sum[k] += less[k] * factor[k];
+                }
+            memcpy(held + subset * PAIRS, sum, sizeof sum);
+        }
+        memcpy(out + start, held + (((size_t)1 << size) - 1) * PAIRS, (size_t)many * sizeof *out);
+    }
+}
+
+PyObject *permanents(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    static const Array wanted[] = {{0, "table", DOUBLE, 2, 0},
+                                   {1, "true", INT32, 2, 0},
+                                   {2, "released", INT32, 2, 0},
+                                   {3, "out", DOUBLE, 2, 1}};
+    Py_buffer views[4];
+    if (counted(count, 4) < 0 || enter(arguments, wanted, 4, views) < 0)
+        return NULL;
+    const Py_ssize_t rows = views[1].shape[0], size = views[1].shape[1], pairs = views[2].shape[1];
+    const int32_t *true_cells = views[1].buf, *released = views[2].buf;
+    double *entry = NULL, *out = views[3].buf;
+    if (size < 1 || size > MOST_MEMBERS || views[2].shape[0] != size || views[3].shape[0] != rows
+        || views[3].shape[1] != pairs || !within(true_cells, rows * size, views[0].shape[0])
+        || !within(released, size * pairs, views[0].shape[1]))
+        refuse("households have 1 to 16 members, each with a cell of the table, and each pair of them a result");
+    else if (!(entry = PyMem_Calloc((size_t)(size * size + ((Py_ssize_t)1 << size)) * PAIRS, sizeof *entry)))
+        PyErr_NoMemory();
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t a = 0; a < rows; a++)
+            permanents_of(views[0].buf, views[0].shape[1], true_cells + a * size, (int)size, released, pairs, entry,
+                          entry + size * size * PAIRS, out + a * pairs);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(entry);
+    return ended(views, 4);
 }
 
 /* ---- Draws ----------------------------------------------------------------------------------------------------- */

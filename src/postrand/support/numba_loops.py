@@ -252,6 +252,36 @@ def move_codes(codes, drawn, keep, steps, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def permanents(table, true, released, out):  # type: ignore[no-untyped-def]  # numba finds the types
+    """Write the permanent of ``table[true[a], released[:, b]]`` into ``out[a, b]``, by sums over subsets.
+
+    ``table`` (K, L) has entries >= 0, ``true`` is (A, s), ``released`` (s, B), s >= 1.
+    """
+    size, lanes = true.shape[1], 32
+    held = np.empty((1 << size, lanes))
+    entry = np.empty((size, size, lanes))
+    for a in range(true.shape[0]):
+        for start in range(0, released.shape[1], lanes):
+            many = min(lanes, released.shape[1] - start)
+            for i in range(size):
+                for j in range(size):
+                    for k in range(many):
+                        entry[i, j, k] = table[true[a, i], released[j, start + k]]
+            held[0, :] = 1.0
+            for subset in range(1, 1 << size):
+                row, left = -1, subset
+                while left:
+                    row, left = row + 1, left & (left - 1)
+                held[subset, :] = 0.0
+                for j in range(size):
+                    if subset >> j & 1:
+                        for k in range(many):
+                            held[subset, k] += held[subset ^ (1 << j), k] * entry[row, j, k]
+            for k in range(many):
+                out[a, start + k] = held[(1 << size) - 1, k]
+
+
+@compiled
 def match_draws(own, others, expected, single, scale, found, rng):  # type: ignore[no-untyped-def]  # numba finds the types
     """Write the matches of drawn files, ``Σ 1[keys stayed]/F``, or ``Σ 1[keys stayed, F = 1]`` where ``single``.
 
