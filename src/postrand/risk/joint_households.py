@@ -26,7 +26,7 @@ from postrand.support import loops
 
 LARGEST = 12
 """A household of more members counts with its risk before perturbation: a permanent takes 2^s steps."""
-WORK = 400_000_000
+WORK = 200_000_000
 """Steps for the pairs of households of one size; beyond, a random part are targets, each compared with all."""
 TABLE = 1 << 24
 """The most pairs of a true and a released cell whose ``M[x, z]`` are held at once: 128 MB."""
