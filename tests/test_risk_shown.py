@@ -108,12 +108,15 @@ def test_what_goes_with_no_key_is_not_shown():
 
 
 def test_a_column_made_of_two_keys_is_taken_with_both():
+    """Another one, of which few records are left for each class and both keys, is taken with one of them."""
     keys, weight = survey(6, areas=4, ages=3)
     stratum = pa.chunked_array([keys.codes[0] * 3 + keys.codes[1]])
     seen = shown_of(keys, {"w": pa.chunked_array([weight]), "stratum": stratum}, ["stratum"])
     assert sorted(seen.pairs(keys)) == [("stratum", "age"), ("stratum", "area")]  # a key belongs to one column
     assert seen.laws[0].shape == (12, 12)
     assert (seen.laws[0].max(axis=1) > 0.9).all()
+    both = pa.chunked_array([keys.codes[0] * 3 + keys.codes[1] + np.random.default_rng(2).integers(0, 9, N)])
+    assert len(shown_of(keys, {"both": both}, ["both"]).pairs(keys)) == 1
 
 
 @pytest.mark.statistical

@@ -17,7 +17,7 @@ from postrand.risk.telling import bins_of, classes, frequent, table_of, usable
 MOST_RECORDS = 200_000
 """No file of more records is weighed: every record can be a cell of its own."""
 MOST_CLASSES, MOST_CELLS = 1_000, 1 << 20
-RECORDS_A_CELL, SURE = 5, 6.0
+RECORDS_A_CELL, SURE = 20, 6.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
