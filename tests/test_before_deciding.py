@@ -450,8 +450,8 @@ def test_a_released_household_number_needs_no_such_finding(tmp_path):
 
 
 @UNTOLD
-def test_a_column_that_goes_with_keys_makes_the_risk_unknown(tmp_path):
-    """Who knows branch and size knows the stratum too, and finds more than by the perturbed keys alone."""
+def test_a_column_that_tells_keys_is_counted(tmp_path):
+    """Who knows branch and size knows the stratum too, and finds all 48 classes of the file; others are not known."""
     rng = np.random.default_rng(5)
     branch, size = rng.integers(0, 12, 1500), rng.integers(0, 4, 1500)
     table = {"branch": [f"b{one:02d}" for one in branch], "size": [f"s{one}" for one in size]}
@@ -464,8 +464,13 @@ def test_a_column_that_goes_with_keys_makes_the_risk_unknown(tmp_path):
         (tmp_path / "plan.toml").write_text(
             re.sub(r"as_is = \[.*\]", "", text).replace("[release]", '[release]\nas_is = ["stratum"]')
         )
-        (tmp_path / "policy.toml").write_text('[[rules]]\nmeasure = "correct_matches"\nat_most = 1400\n')
+        rules = (f'[[rules]]\nmeasure = "{name}"\nat_most = 47\n' for name in ("correct_matches", "register_matches"))
+        (tmp_path / "policy.toml").write_text("".join(rules))
         asked = ["check", "--plan", tmp_path / "plan.toml", "--policy", tmp_path / "policy.toml"]
+        asked += ["--sampling-fraction", "0.5"]
         found = CliRunner().invoke(main, [str(word) for word in asked])
     assert found.exit_code == 11, found.output
-    assert "the risk leaves out stratum, released unperturbed: what stands there goes with branch, size" in found.output
+    assert re.search("informed attacker, all persons +at most 47 +48 +48 +FAIL", found.output)
+    assert re.search("register attacker, all records +at most 47 +not known +not known +FAIL", found.output)
+    assert "all measures but those of the informed attacker leave out stratum, released unperturbed: " in found.output
+    assert "what stands there goes with branch, size" in found.output

@@ -96,7 +96,7 @@ class TrueFile:
     ) -> TrueFile | None:
         """Read the keys, weight and household of the codebook's roles; a sampling ``fraction`` stands for weights.
 
-        Where ``data`` have not all columns, ``whole`` has them, in the same order of records.
+        Where ``data`` have not all columns, ``whole`` has those beside the keys, in the same order of records.
         """
         names = [v.name for v in codebook.with_role("key") if v.is_categorical]
         if not names:

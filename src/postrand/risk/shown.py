@@ -14,7 +14,7 @@ from postrand.risk.sample import Sampled
 from postrand.risk.singled import Codes
 from postrand.risk.telling import bins_of, classes, frequent, table_of, usable
 
-MOST_RECORDS = 200_000
+MOST_RECORDS = 100_000
 """No file of more records is weighed: every record can be a cell of its own."""
 MOST_CLASSES, MOST_CELLS = 1_000, 1 << 20
 RECORDS_A_CELL, SURE = 20, 6.0

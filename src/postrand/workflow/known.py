@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from postrand import formats
 from postrand.codebook import Codebook
 from postrand.data.frames import TableSource
@@ -36,7 +38,7 @@ from postrand.privacy import needs_file
 from postrand.release.kept import State, states_of
 from postrand.risk.findings import sample_of
 from postrand.risk.merged import merging
-from postrand.risk.sample import Grouped, Sample
+from postrand.risk.sample import Grouped, Sample, Sampled
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
 
@@ -149,6 +151,12 @@ class Known:
         check_units(
             self.units, self.answers, lambda wants: self.engine.count_all(self.source, self.plan.codebook, wants)
         )
+
+    @property
+    def whole_sample(self) -> pa.Table:
+        """The columns of the sample, of all records in their order; none where it is only a part of a larger file."""
+        held: Sampled | None = None if self.sample is None else self.answers[self.sample]
+        return held.table if held is not None and held.is_whole else pa.table({})
 
     @property
     def held(self) -> Source:
