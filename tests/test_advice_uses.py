@@ -1,5 +1,6 @@
 """What ``postrand advise`` says of the questions that a plan's release answers, against what the estimators do."""
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from postrand import estimate
 from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
+from postrand.data.frames import TableSource
 from postrand.engines.database import open_records
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import expected_precision
@@ -342,12 +344,25 @@ def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_pa
     )
     assert unfit(source, book, Model(("pay", "asked", "age")), is_perturbed=True) == same
     assert unfit(source, book, Model(("pay", "asked", "sex")), is_perturbed=True) == ""
+
     assert needs_from(None, ["epsilon <= 4"], ["wage ~ sex + age"]).models == (Model(("wage", "sex", "age")),)
     needs = needs_from("informed", ["epsilon <= 4"], ["model wage ~ sex + age"])
     found = advise(tmp_path / "s.parquet", book, needs, tmp_path / "out")
     for one in found.plans:
         (told,) = [verdict for verdict in one.verdicts if verdict.what == "model wage ~ sex + age"]
         assert str(told) == f"model wage ~ sex + age: NOT met ({said})"
+
+
+def test_a_response_of_several_categories_has_records_of_each():
+    band = Variable("band", "key", ("low", "middle", "high", "highest"))
+    book, sex = Codebook((band, Variable("sex", "key", ("F", "M")))), ["F", "M"] * 50
+    source = TableSource(pa.table({"band": ["low"] * 50 + ["middle"] * 45 + ["high"] * 5, "sex": sex}))
+    found = unfit(source, book, Model(("band", "sex")), is_perturbed=True)
+    assert found.startswith("no record has band = highest, and fewer than 20 records have band = high: merge these")
+    assert unfit(source, book, Model(("band", "sex")), is_perturbed=False).startswith("no record has band = highest: ")
+    numbers = Codebook((dataclasses.replace(band, categories=("1", "2", "3", "4")), book["sex"]))
+    of_numbers = TableSource(pa.table({"band": ["1"] * 100, "sex": sex}))
+    assert unfit(of_numbers, numbers, Model(("band", "sex")), is_perturbed=True) == ""  # a mean needs no category
 
 
 @pytest.mark.parametrize(

@@ -357,6 +357,24 @@ def test_a_value_that_is_no_date_of_the_format_is_told_as_that_and_not_as_one_be
     assert "lies below" not in said
 
 
+def test_months_without_a_day_have_bands_of_years_and_months():
+    born = pa.array(["2008-12", "2009-01", "2011-07", "2009-13"])
+    by_month = Recode.from_dict(
+        {"variable": "born", "bands": ["2009-01", "2010-01"], "unit": "month", "below": "first"}
+    )
+    assert by_month.apply(born[:3]).to_pylist() == ["first", "2009-01 to 2009-12", "2010-01 and later"]
+    by_year = Recode.from_dict({"variable": "born", "bands": [2008, 2010], "unit": "year"})
+    assert by_year.apply(born[:3]).to_pylist() == ["2008 to 2009", "2008 to 2009", "2010 and later"]
+    with pytest.raises(DataError, match="values that are no dates or times"):
+        by_year.apply(born)
+
+
+@pytest.mark.parametrize(("edges", "unit"), [(["2009-01", "2010-01"], "month"), (["2009-01-01"], "day")])
+def test_edges_that_are_dates_need_a_unit_which_is_named(edges, unit):
+    with pytest.raises(SpecificationError, match=f"wanted numbers. Next: of dates, set unit = '{unit}'"):
+        Recode.from_dict({"variable": "born", "bands": edges})
+
+
 def test_a_date_below_the_bands_is_told_as_that():
     recode = Recode.from_dict({"variable": "born", "bands": [2000], "unit": "year", "format": "%d.%m.%Y"})
     with pytest.raises(DataError, match=r"values below 2000, where its bands begin.*Next: name what lies below"):

@@ -185,6 +185,11 @@ def quantile_edges(rows: Sequence[Sequence[str]], bands: int) -> tuple[float, ..
     return tuple(edges)
 
 
+def _all_are(edges: Sequence[object], unit: str) -> bool:
+    """Whether all edges are dates of a unit."""
+    return not any(math.isnan(_place(edge, unit)) for edge in edges)
+
+
 def _place(edge: object, unit: str) -> float:
     return counted(edge, unit) if unit else finite(edge)
 
@@ -204,7 +209,9 @@ def _problems(kind: Bands) -> Iterable[str]:
     edges = [_place(edge, kind.unit) for edge in kind.bands]
     if any(math.isnan(edge) for edge in edges):
         wanted = {"month": 'texts such as "2020-03"', "day": 'texts such as "2020-03-31"'}.get(kind.unit, "numbers")
-        yield sentence("an edge is not valid", got=shown(list(kind.bands)), wanted=wanted)
+        dated = next((unit for unit in ("month", "day") if _all_are(kind.bands, unit)), "") if not kind.unit else ""
+        fix = f"of dates, set unit = '{dated}'" if dated else ""
+        yield sentence("an edge is not valid", got=shown(list(kind.bands)), wanted=wanted, fix=fix)
     elif any(a >= b for a, b in pairwise(edges)):
         yield sentence("the edges are not ascending", got=shown(list(kind.bands)), fix="sort them, each once")
     elif kind.labels and len(kind.labels) != len(edges):

@@ -62,6 +62,8 @@ def moments(column: pa.Array, unit: str, form: str = "") -> NDArray[np.float64]:
 
     >>> moments(pa.array(["2020-03-31", "no date"]), "year").tolist()
     [2020.0, nan]
+    >>> moments(pa.array(["2020-03"]), "month").tolist() == [counted("2020-03", "month")]
+    True
     >>> moments(pa.array(["28.02.2007", "31.02.2007"]), "year", "%d.%m.%Y").tolist()
     [2007.0, nan]
     """
@@ -113,6 +115,8 @@ def _iso(text: Any, unit: str) -> datetime.datetime | None:
     try:
         if unit == "hour" and re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", text):
             return datetime.datetime.combine(_EPOCH, datetime.time.fromisoformat(text.zfill(5)))
+        if unit in ("year", "month") and re.fullmatch(r"\d{4}-\d{2}", text):  # ISO 8601 without a day
+            return datetime.datetime.fromisoformat(f"{text}-01")
         return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
     except ValueError:
         return None

@@ -82,6 +82,8 @@ def _misread(result: str, rest: str, marks: Sequence[str]) -> str:
     close = [f"{word!r}{near}" for word in words if (near := nearest(word, marks))]
     if close or len(parts) > 2:
         return f"unknown kind of recode {(close or [repr(word) for word in words[-1:]] or [repr(rest)])[0]}"
+    if len(parts) == 2 and words and not any(mark in parts[-1] for mark in marks):
+        return f"unknown kind of recode {words[0]!r}"  # or a column, with no kind behind it
     near = nearest(re.split(r"\W", parts[-1].strip())[0], marks)
     return f"the part {parts[-1]!r} was not understood: it is not of the form KIND:VALUE{near}"
 

@@ -32,7 +32,8 @@ MERGE = "merge these categories before the release, or the model can hardly be f
 def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -> str:
     """Return why a regression cannot be fitted, whatever the epsilon; "" where nothing prevents it.
 
-    A category of its terms has no records with a response, or too few, or is the same records as one of another term.
+    A category of its terms has no records with a response, or too few, or is the same records as one of another term;
+    or a response of several categories has one without records, or with too few.
     ``is_perturbed``: a variable of the model is, so that fewer than ``LEAST`` records are too few. A term of numbers
     has no categories, and those that mean no answer are left out by ``estimate`` where they are few.
     """
@@ -57,11 +58,28 @@ def unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: bool) -
         for one in terms
         for label in _labels(one, (counts[one.name] > 0) & (counts[one.name] < least))
     ]
-    said = [f"no record of {_either(none)} has {response.name}"] if none else []
+    said = _of_response(source, response, least) if _is_nominal(response) else []
+    said += [f"no record of {_either(none)} has {response.name}"] if none else []
     said += [f"fewer than {LEAST} records of {_either(rare)} have {response.name}"] if rare else []
     why = [f"{', and '.join(said)}: {MERGE}"] if said else []
     same = (_same(*pair, table) for pair, table in zip(pairs, joint, strict=True))
     return "; ".join([*why, *filter(None, same)])
+
+
+def _of_response(source: Source, response: Variable, least: int) -> list[str]:
+    """Return which categories of a response have no records, or fewer than ``least``."""
+    counts = np.zeros(response.size, dtype=np.int64)
+    for batch in source.batches([response.name]):
+        codes = encode(batch.column(response.name), response)
+        counts += np.bincount(codes[codes >= 0], minlength=response.size)
+    held = (counts == 0, "no record has"), ((counts > 0) & (counts < least), f"fewer than {LEAST} records have")
+    named = ((words, [f"{response.name} = {label}" for label in _labels(response, wanted)]) for wanted, words in held)
+    return [f"{words} {_either(names)}" for words, names in named if names]
+
+
+def _is_nominal(response: Variable) -> bool:
+    """Whether a response has several categories that are no numbers: then no answer is a category like others."""
+    return response.is_categorical and answered(response).sum() > 2 and not category_numbers(response)
 
 
 def _same(one: Variable, two: Variable, joint: NDArray[np.int64]) -> str:
@@ -86,6 +104,5 @@ def _has_response(column: pa.Array, response: Variable) -> NDArray[np.bool_]:
     if not response.is_categorical:
         return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=bool)
     codes, held = encode(column, response), answered(response)
-    is_nominal = held.sum() > 2 and not category_numbers(response)  # then no answer is a category like others
-    found: NDArray[np.bool_] = (codes >= 0) & (is_nominal | held[np.maximum(codes, 0)])
+    found: NDArray[np.bool_] = (codes >= 0) & (_is_nominal(response) | held[np.maximum(codes, 0)])
     return found
