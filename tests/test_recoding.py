@@ -364,7 +364,7 @@ def test_months_without_a_day_have_bands_of_years_and_months():
     )
     assert by_month.apply(born[:3]).to_pylist() == ["first", "2009-01 to 2009-12", "2010-01 and later"]
     by_year = Recode.from_dict({"variable": "born", "bands": [2008, 2010], "unit": "year"})
-    assert by_year.apply(born[:3]).to_pylist() == ["2008 to 2009", "2008 to 2009", "2010 and later"]
+    assert by_year.apply(born[:3]).to_pylist() == ["2008-2009", "2008-2009", "2010+"]
     with pytest.raises(DataError, match="values that are no dates or times"):
         by_year.apply(born)
 
