@@ -142,10 +142,25 @@ def test_what_is_named_wrongly_is_refused(of, among, told):
         estimate.share(released(), "work", LAW, of, among)
 
 
-def test_a_share_of_which_nothing_is_known_is_said_to_be():
-    weak = Mechanism({"work": TransitionMatrix.from_array(0.97 * np.full((4, 4), 0.25) + 0.03 * np.eye(4))}, BOOK)
-    rng = np.random.default_rng(4)
-    told = estimate.share(frame_of(rng, rng.integers(0, 4, 4_000), rng.integers(0, 2, 4_000)), "work", weak, "employed")
-    assert any("almost as wide as all possible values" in text for text in told.warnings)
+def test_a_share_and_a_mean_of_which_nothing_is_known_are_said_to_be():
+    """The share of a category and the mean of its indicator are one number: they have one warning."""
+    book = Codebook((SEX, Variable("ill", "other", (0, 1), type="int64"), Variable("dose", "other", type="double")))
+    rng, seen = np.random.default_rng(4), set()
+    for n, kept in ((60, 0.02), (60, 0.25), (60, 0.4), (900, 0.8)):
+        weak = Mechanism({"sex": TransitionMatrix.from_array(kept * np.eye(2) + (1 - kept) / 2)}, book)
+        ill = rng.integers(0, 2, n)
+        frame = pa.table({"sex": rng.choice(["F", "M"], n), "ill": ill, "dose": 20.0 + 3 * ill})
+        told = [estimate.share(frame, "ill", weak, 1, by="sex"), estimate.mean(frame, "ill", weak, "sex")]
+        told.append(estimate.mean(frame, "dose", weak, "sex"))
+        low, high = told[0].interval()
+        wide = np.isfinite(high - low) & (high - low >= 0.9)
+        seen.add("wide" if wide.any() else "none" if np.isinf(high).all() else "fine")
+        for found in told:
+            assert found.usable.tolist() == (np.isfinite(high - low) & ~wide).tolist()
+            which = ", ".join(label for label, one in zip("FM", wide, strict=True) if one)
+            named = [text for text in found.warnings if "Do not use these numbers" in text]
+            assert [f"all possible values: {which}. Do" in text for text in named] == [True] * bool(which)
+    assert seen == {"wide", "none", "fine"}
+    told = estimate.share(frame, "ill", weak, 1)
     with pytest.raises(UsageError, match="only shares have counts"):
         told.counts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,13 @@ import postrand as pr
 from postrand import Codebook, Variable, estimate
 from postrand.cli import main
 from postrand.data.frames import TableSource
-from postrand.errors import EstimationError
+from postrand.engines.frame import perturb
+from postrand.errors import EstimationError, UsageError
+from postrand.mechanism import Block, Split
 from postrand.report.table_worth import TableWorth
-from postrand.workflow.advice_needs import Model
+from postrand.workflow import model_trials
+from postrand.workflow.advice_needs import Model, needs_from
+from postrand.workflow.advice_refusals import require_tables
 from postrand.workflow.advice_uses import Estimated, _named, family_of
 from postrand.workflow.model_trials import Fits, simulated
 
@@ -40,22 +45,25 @@ def file(n: int, deaths: int) -> pa.Table:
     return pa.table(columns | {"pay": rng.normal(3, 1, n)})
 
 
+def rounded(table: pa.Table) -> pa.Table:
+    """Return a file in which pay singles out nobody, so that it does not move in rank."""
+    return table.set_column(3, "pay", pa.array(np.clip(table.column("pay").to_numpy().round(), 1, 5)))
+
+
 def law(epsilon: float) -> pr.Mechanism:
     return pr.Mechanism({name: pr.randomised_response(2, epsilon) for name in ("died", "sex")}, BOOK)
 
 
 def test_a_regression_of_a_rare_outcome_is_not_promised_and_one_of_a_frequent_outcome_is():
-    rare = simulated(TableSource(file(4000, 60)), law(1.5), MODEL, "logistic")
-    often = simulated(TableSource(file(4000, 1600)), law(1.5), MODEL, "logistic")
-    assert rare is not None
-    assert often is not None
+    rare = simulated(TableSource(file(4000, 60)), law(1.5), {MODEL: "logistic"})[MODEL]
+    often = simulated(TableSource(file(4000, 1600)), law(1.5), {MODEL: "logistic"})[MODEL]
     assert (rare.is_met, often.is_met) == (False, True)
     assert rare.fitted < 9
     assert "too little information" in rare.why
-    told = [*_named(Estimated(4000, None, [(MODEL, None)], fits={str(MODEL): rare}), is_split=False)]
+    told = [*_named(Estimated(4000, None, [(MODEL, None)], fits={str(MODEL): rare}), "models", law(1.5))]
     assert str(told[0]).startswith(f"{MODEL}: NOT met (fitted in {rare.fitted} of 10 simulated releases")
     assert "Next: merge categories" in str(told[0])
-    told = [*_named(Estimated(4000, None, [(MODEL, None)], fits={str(MODEL): often}), is_split=False)]
+    told = [*_named(Estimated(4000, None, [(MODEL, None)], fits={str(MODEL): often}), "models", law(1.5))]
     assert re.search(
         r"met \(fitted in 10 of 10 simulated releases, with standard errors [\d.]+ to [\d.]+ times", str(told[0])
     )
@@ -64,8 +72,7 @@ def test_a_regression_of_a_rare_outcome_is_not_promised_and_one_of_a_frequent_ou
 def test_the_ratios_are_those_of_other_releases_and_of_a_fit_to_the_file_itself():
     """By releases of other keys, and by the standard errors of ordinary least squares, which the file has."""
     table, model = file(3000, 1500), Model(("pay", "sex", "ward"))
-    found = simulated(TableSource(table), law(2.0), model, "linear")
-    assert found is not None
+    found = simulated(TableSource(table), law(2.0), {model: "linear"})[model]
     errors = []
     for seed in range(100, 130):
         released = pr.perturb(table, law(2.0), pr.ReleaseKey.from_seed(seed))
@@ -81,6 +88,92 @@ def test_the_ratios_are_those_of_other_releases_and_of_a_fit_to_the_file_itself(
     assert found.ratios[1] == pytest.approx(1 / (2 * stays - 1), rel=0.1)
 
 
+def test_of_a_binary_column_the_error_grows_as_the_matrix_says() -> None:
+    """In closed form: the share released is λ = q + (2p - 1) π, and an estimate divides its error by 2p - 1."""
+    table, model = file(4000, 800), Model(("died",), "table")
+    found = simulated(TableSource(table), law(2.0), {model: None})[model]
+    p, share = np.exp(2.0) / (1 + np.exp(2.0)), 0.2
+    shown = 1 - p + (2 * p - 1) * share
+    factor = np.sqrt(shown * (1 - shown) / (share * (1 - share))) / (2 * p - 1)
+    assert found.ratios == pytest.approx([factor, factor], rel=0.03)
+    assert (found.fitted, found.none, found.is_met) == (10, 0, True)
+    assert f"interval in 10 of 10 simulated releases, with standard errors {factor:.1f} times" in str(found)
+
+
+def test_means_by_perturbed_groups_have_the_errors_of_other_releases_and_one_release_serves_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By releases of other keys, and by the errors of plain means of the file: a group without records has none."""
+    ages = Variable("age", "key", ("young", "old", "none"))
+    book = Codebook((*BOOK.variables, ages))
+    rng = np.random.default_rng(11)
+    codes = (rng.random(3000) < 0.3).astype(int)
+    table = file(3000, 900).append_column("age", pa.array(np.array(["young", "old"])[codes]).dictionary_encode())
+    table = table.set_column(3, "pay", pa.array(codes + rng.normal(3, 1, 3000)))
+    drawn = pr.Mechanism({"age": pr.randomised_response(3, 2.5), "died": pr.randomised_response(2, 2.5)}, book)
+    asked = {Model(("pay", "age"), "mean"): None, Model(("died", "age"), "table"): None, Model(("pay",), "mean"): None}
+    made = []
+    monkeypatch.setattr(model_trials, "perturb", lambda *given: made.append(given) or perturb(*given))
+    found = simulated(TableSource(table), drawn, asked)
+    assert len(made) == 10
+    means, cells, whole = found.values()
+    pay = table.column("pay").to_numpy()
+    plain = np.array([pay[codes == code].std(ddof=1) / np.sqrt((codes == code).sum()) for code in (0, 1)])
+    errors = []
+    for seed in range(100, 130):
+        released = pr.perturb(table, drawn, pr.ReleaseKey.from_seed(seed))
+        errors.append(estimate.mean(released, "pay", drawn, "age").standard_error)
+    assert means.ratios == pytest.approx((np.median(errors, axis=0)[:2] / plain).tolist(), rel=0.07)
+    assert (means.fitted, means.none, means.is_met) == (10, 1, True)
+    assert "; 1 more has none in the unperturbed file" in str(means)
+    assert (cells.fitted, len(cells.ratios)) == (10, 4)  # of six cells, two have no records and no error
+    assert whole.ratios == pytest.approx([1.0])
+
+
+def test_a_mean_of_which_a_group_often_has_no_interval_is_not_met_and_the_group_is_named() -> None:
+    wards = np.array(["a"] * 1180 + ["b"] * 800 + ["c"] * 20)
+    columns = {"ward": pa.array(wards).dictionary_encode(), "pay": np.random.default_rng(5).normal(3, 1, 2000)}
+    drawn = pr.Mechanism({"ward": pr.randomised_response(3, 1.0)}, BOOK)
+    model = Model(("pay", "ward"), "mean")
+    found = simulated(TableSource(pa.table(columns)), drawn, {model: None})[model]
+    errors = [
+        estimate.mean(pr.perturb(pa.table(columns), drawn, pr.ReleaseKey.from_seed(seed)), "pay", drawn, "ward")
+        for seed in range(10)
+    ]
+    assert found.fitted == sum(bool(np.isfinite(one.standard_error).all() and one.usable.all()) for one in errors) < 9
+    assert not found.is_met
+    assert "often without one: c" in str(found)
+    (told,) = _named(Estimated(2000, None, [(model, None)], fits={str(model): found}), "means", drawn)
+    assert str(told).startswith("mean pay by ward: NOT met (every group has a usable interval in ")
+    (told,) = _named(Estimated(2000, None, [(Model(("pay", "sex"), "mean"), None)]), "means", drawn)
+    assert str(told) == "mean pay by sex: met (none of its variables is perturbed)"
+    (told,) = _named(Estimated(2000, None, [(model, None)]), "means", drawn, moved=["pay"])
+    assert str(told).startswith("mean pay by ward: NOT met (the values of pay move; ")
+    (told,) = _named(Estimated(2000, None, [(model, None)]), "means", drawn, {"pay": "pay is 5% lower"})
+    assert str(told).startswith("mean pay by ward: NOT met (pay is 5% lower. Next: ")
+    assert not [*_named(Estimated(2000, None, [(model, None)]), "tables", drawn)]
+
+
+def test_named_means_and_tables_are_read_and_typed_again() -> None:
+    texts = (
+        "mean pay by sex, ward",
+        "means of pay by sex x ward",
+        "table died by sex, ward",
+        "table died x sex",
+        "tables",
+    )
+    asked = needs_from(uses=texts)
+    assert asked.uses == ("tables", "means")
+    told = ["mean pay by sex, ward"] * 2 + ["table died x sex x ward", "table died x sex"]
+    assert [str(model) for model in asked.models] == told
+    again = shlex.split(asked.typed)
+    assert needs_from(uses=[again[i + 1] for i, word in enumerate(again) if word == "--use"]).models == asked.models
+    with pytest.raises(UsageError, match="sex has no numbers"):
+        require_tables(BOOK, needs_from(uses=["mean sex by ward"]))
+    with pytest.raises(UsageError, match="pay has no categories"):
+        require_tables(BOOK, needs_from(uses=["table sex by pay"]))
+
+
 def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_other_words():
     assert not Fits(5000, 10, 10, (10.5, 30.0)).is_met
     assert "times those of the unperturbed file: of little use" in str(Fits(5000, 10, 10, (10.5, 30.0)))
@@ -90,10 +183,11 @@ def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_o
     constant = file(200, 0)  # nobody died
     with pytest.raises(EstimationError):
         estimate.regression("died ~ sex", constant, law(1.0), "logistic")
-    assert simulated(TableSource(constant), law(1.0), Model(("died", "sex")), "logistic") is None
-    (told,) = _named(Estimated(200, None, [(MODEL, None)]), is_split=True)
+    assert simulated(TableSource(constant), law(1.0), {Model(("died", "sex")): "logistic"}) == {}
+    split = pr.Mechanism([], BOOK, split=Split.of([1.0], [Block(("died",), pr.randomised_response(2, 1.0))]))
+    (told,) = _named(Estimated(200, None, [(MODEL, None)]), "models", split)
     assert str(told) == f"{MODEL}: met (fewer than two of its variables are perturbed)"
-    (told,) = _named(Estimated(200, None, [(MODEL, TableWorth(("died", "sex"), 150.0, 200))]), is_split=True)
+    (told,) = _named(Estimated(200, None, [(MODEL, TableWorth(("died", "sex"), 150.0, 200))]), "models", split)
     assert "rare categories can still prevent a fit" in str(told)
 
 
@@ -105,7 +199,7 @@ def test_the_family_is_that_of_the_response():
 
 def test_advice_tries_each_named_regression_on_each_plan(tmp_path: Path) -> None:
     table = file(1200, 40)
-    pq.write_table(table, tmp_path / "s.parquet")
+    pq.write_table(rounded(table), tmp_path / "s.parquet")
     words = [
         "advise",
         str(tmp_path / "s.parquet"),
@@ -124,3 +218,21 @@ def test_advice_tries_each_named_regression_on_each_plan(tmp_path: Path) -> None
     assert len(rare) == plans >= 2
     assert all((verdict == "met") is (int(fits) >= 9) for verdict, fits in rare)
     assert "Asked: model pay ~ sex: met (fitted in 10 of 10 simulated releases" in done.output
+
+
+def test_advice_tells_of_each_named_mean_and_table_on_each_plan(tmp_path: Path) -> None:
+    pq.write_table(rounded(file(1200, 400)), tmp_path / "s.parquet")
+    words = ["advise", str(tmp_path / "s.parquet"), "--keys", "died,sex,ward", "--other", "pay"]
+    words += ["--use", "mean pay by sex, ward", "--use", "table sex by ward", "--use", "models"]
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "a")])
+    assert done.exit_code == 0, done.output
+    plans = len(re.findall(r"^Plan \d+: .*\.toml\)$", done.output, re.MULTILINE))
+    told = {
+        "mean pay by sex, ward": r"(NOT met|met) \(every group has a usable interval in (\d+) of 10",
+        "table sex x ward": r"(NOT met|met) \(every combination has a usable interval in (\d+) of 10",
+        "other tables": "()(NOT met|met) ",
+        "other means and totals": r"()(met) \(",
+        "models": "()(NOT met|met) ",
+    }
+    for what, words_of_it in told.items():
+        assert len(re.findall(f"Asked: {what}: {words_of_it}", done.output)) == plans >= 2, what

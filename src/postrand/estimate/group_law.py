@@ -311,7 +311,8 @@ def too_few(records: Records, unclear: NDArray[np.bool_], denominator: Measure |
         text = f"How many records of {group_names(records, unclear)} have a value cannot be told from zero: perhaps "
         return (text + "none has one, and then there is nothing to estimate. If some have one, merge categories.",)
     if not records.layout.shape:
-        return ("Too few records survive the perturbation to estimate this statistic: its interval is infinite.",)
+        text = "Too few records survive the perturbation to estimate this statistic: its interval is infinite."
+        return (f"{text} Do not use this number.",)
     text = (
         f"Too few records of {group_names(records, unclear)} survive the perturbation: the size of the group cannot be "
     )

@@ -45,7 +45,7 @@ def mean(
     are numbers (``missing`` as a category is left out of numerator and denominator). The interval is Fieller's, with
     the skewness removed (Hall, 1992): a value is in it where the equation at that value is not far from 0. A group
     whose size cannot be told from zero has a value that says little, an infinite interval, and a sentence in
-    ``warnings``.
+    ``warnings``, and so has a group whose interval is almost as wide as the range of the values.
 
     Parameters
     ----------
@@ -99,7 +99,16 @@ def mean(
         return by_model(f"mean of {variable}", mean, frame, mechanism, model, **asked)
     records = read(frame, [variable], mechanism, by, weights, strata, design)
     one = answered(records, [variable])
-    return result_of(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
+    found = result_of(records, measure(records, variable), one, mechanism, (variable,), f"mean of {variable}")
+    return dataclasses.replace(found, reach=_reach(records, variable))
+
+
+def _reach(records: Records, variable: str) -> Array:
+    """Return the length of the range of the values of a variable: of its categories, or as they are released."""
+    held = records.clear.get(variable, records.scores.get(variable))
+    assert held is not None
+    known = held[~np.isnan(held)]
+    return np.asarray(np.ptp(known) if known.size else 0.0)
 
 
 def total(

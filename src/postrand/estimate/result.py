@@ -59,9 +59,10 @@ class Estimate:
     ``perturbation`` are (L, L) matrices over its cells in C order. ``covariance`` is the sum of the two parts: the
     variation of drawing the records, and that of perturbing them. Unbiased values may lie outside [0, 1]: clipping
     would bias them (``estimate.maximum_likelihood`` never leaves the simplex). ``span`` is the length of the range of
-    all possible values, 1 for shares; None where there is none. ``notes`` are warnings about what was asked. A record
-    is left out, and counted in ``dropped``, beside ``records``, where one of the variables ``used`` is missing, or one
-    of those ``unanswered`` is a category that means no answer.
+    all possible values, 1 for shares of the whole; ``reach`` is that of a mean, or of a share of a group; None where
+    there is none. ``notes`` are warnings about what was asked. A record is left out, and counted in ``dropped``, beside
+    ``records``, where one of the variables ``used`` is missing, or one of those ``unanswered`` is a category that means
+    no answer.
     """
 
     variables: tuple[str, ...]
@@ -74,6 +75,7 @@ class Estimate:
     method: str
     perturbed: tuple[str, ...]
     span: float | Array | None = None
+    reach: float | Array | None = None
     notes: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
@@ -127,16 +129,14 @@ class Estimate:
         interval is 1.5 times as far away as they are, or no possible share is between them.
         """
         said = (*self.notes, *getattr(self.law, "warnings", ()))
-        if self.span is None:
+        if self._range is None:
             return said
-        low, high = self.interval()
-        said += self._of_errors(low, high)
-        length, span = (high - low).ravel(), np.broadcast_to(self.span, self.value.shape).ravel()
-        blank = np.flatnonzero((length >= BLANK * span) & (span > 0))
+        said += self._of_errors(*self.interval())
+        blank = np.flatnonzero(self._blank)
         if not blank.size:
             return said
-        whole = blank.size == length.size and length.size > MAX_NAMED
-        which = f": all {length.size:,} cells" if whole else f": {self._named(blank)}" if self.variables else ""
+        whole = blank.size == self.value.size and blank.size > MAX_NAMED
+        which = f": all {blank.size:,} cells" if whole else f": {self._named(blank)}" if self.variables else ""
         fix = "merge categories, use fewer variables"
         fix += ", or ask for a release with a larger ε" if self.perturbed else ", or more records"
         return (
@@ -144,9 +144,29 @@ class Estimate:
             f"The 95% interval is almost as wide as all possible values{which}. Do not use these numbers: {fix}.",
         )
 
+    @property
+    def _range(self) -> float | Array | None:
+        return self.reach if self.span is None else self.span
+
+    @property
+    def _blank(self) -> NDArray[np.bool_]:
+        """Which cells, shape (L,), have an interval that says nothing; the law itself tells of groups without one."""
+        low, high = self.interval()
+        span = np.broadcast_to(np.inf if self._range is None else self._range, self.value.shape).ravel()
+        length = (high - low).ravel()
+        held = np.isfinite(length) if self.span is None else np.ones(length.shape, dtype=bool)
+        return np.asarray(held & (length >= BLANK * span) & (span > 0))
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which cells have a 95% interval that has two ends and says something, in the shape of ``value``."""
+        low, high = self.interval()
+        return np.isfinite(high - low) & ~self._blank.reshape(self.value.shape)
+
     def _of_errors(self, low: Array, high: Array) -> tuple[str, ...]:
         """Return in how many cells of perturbed shares, or counts, ± 2 standard errors covers too little."""
-        if not self.perturbed or not isinstance(self.span, float):
+        span = self._range
+        if not self.perturbed or not isinstance(span, float):
             return ()
         freedom = self.degrees_of_freedom
         half = (
@@ -154,7 +174,7 @@ class Estimate:
         ) * self.standard_error
         reach = np.maximum(high - self.value, self.value - low)
         few = np.isfinite(reach) & (reach > 0) & (reach >= LOPSIDED * half)
-        few |= (self.value + half < 0) | (self.value - half > self.span)
+        few |= (self.value + half < 0) | (self.value - half > span)
         cells = int(few.sum())
         if not cells:
             return ()

@@ -80,9 +80,7 @@ def share(
     above, below = (function_of(records, variable, one) for one in (inside, around))
     found = result_of(records, above, below, mechanism, (variable,), what)
     notes = absent_notes(mechanism.codebook, [variable], mechanism.variables) if among is None else ()
-    found = dataclasses.replace(found, notes=notes, unanswered=())
-    wide = [text for text in dataclasses.replace(found, span=1.0).warnings if text not in found.warnings]
-    return dataclasses.replace(found, notes=(*notes, *wide))
+    return dataclasses.replace(found, notes=notes, unanswered=(), reach=1.0)
 
 
 def _chosen(

@@ -22,6 +22,7 @@ from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, UsageError, raise_all, sentence
+from postrand.estimate.regression_data import FamilyName
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -262,22 +263,25 @@ class _Maker:
     def _estimated(self, trial: Trial, *, simulate: bool) -> Estimated | None:
         """Return of what models are estimated, with those that cannot be fitted on the file as the plan recodes it.
 
-        ``simulate``: the others are fitted to simulated releases of the plan.
+        ``simulate``: the others, means and tables are estimated from simulated releases of the plan.
         """
         if trial.estimated is None:
             return None
-        found, fits, book = dict[str, str](), dict[str, Fits](), trial.plan.codebook
+        found, fits, book = dict[str, str](), dict[Model, Fits](), trial.plan.codebook
+        asked, moved = dict[Model, FamilyName | None](), [n for one in trial.plan.numerical for n in one.variables]
         for model in self.needs.models:
             is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
-            place = (book, model, is_perturbed)
-            if place not in self.unfit:
-                source = open_records(self.place, book)
-                self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed)
-            found[str(model)], family = self.unfit[place], family_of(book, model)
-            if simulate and is_perturbed and not found[str(model)] and family is not None:
-                fit = simulated(open_records(self.place, book), trial.mechanism, model, family)
-                fits |= {} if fit is None else {str(model): fit}
-        return trial.estimated._replace(unfit=found, fits=fits)
+            if model.kind == "model":
+                place = (book, model, is_perturbed)
+                if place not in self.unfit:
+                    source = open_records(self.place, book)
+                    self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed)
+                found[str(model)] = self.unfit[place]
+            if is_perturbed and not found.get(str(model)) and not {*model.table} & {*moved}:
+                asked[model] = family_of(book, model)
+        if simulate and asked:
+            fits = simulated(open_records(self.place, book), trial.mechanism, asked)
+        return trial.estimated._replace(unfit=found, fits={str(model): one for model, one in fits.items()})
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

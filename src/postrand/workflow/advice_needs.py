@@ -16,6 +16,7 @@ from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["register", "informed", "anyone"]
 Use = Literal["tables", "means", "models"]
+Kind = Literal["table", "mean", "model"]
 
 ATTACKERS: dict[str, str] = {
     "register": f"the {UNKNOWN_TO_IT}",
@@ -57,6 +58,9 @@ _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
 _MODEL = re.compile(r"\s*(?:models?\s+)?([^~]+~[^~]+)")
 _TERMS = re.compile(r"[~+*:]")
+_MEAN = re.compile(r"\s*means?\s+(?:of\s+)?(\S.*?)(?:\s+by\s+(\S.*))?")
+_TABLE = re.compile(r"\s*tables?\s+(?:of\s+)?(\S.*)")
+_NAMES = re.compile(r"\s*[,*×]\s*|\s+(?:x|by)\s+")
 _CATEGORIES = re.compile(r"C\(([^()]+)\)")
 _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
 
@@ -114,16 +118,37 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Hold the variables of a regression that a plan is to be designed for, the response first.
+    """Hold the variables of a regression, a table or a mean by groups that a plan is to be designed for.
 
-    >>> str(Model(("wage", "educ", "sex")))
-    'model wage ~ educ + sex'
+    Of a regression the response is first, and of a mean that of which it is.
+
+    >>> str(Model(("wage", "educ", "sex"))), str(Model(("educ", "sex"), "table"))
+    ('model wage ~ educ + sex', 'table educ x sex')
+    >>> str(Model(("wage", "educ", "sex"), "mean"))
+    'mean wage by educ, sex'
     """
 
     table: tuple[str, ...]
+    kind: Kind = "model"
+
+    @property
+    def use(self) -> Use:
+        """Of which use it is."""
+        uses: Mapping[Kind, Use] = {"table": "tables", "mean": "means", "model": "models"}
+        return uses[self.kind]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The variables whose combinations are the cells of a table, or the groups of a mean."""
+        return self.table if self.kind == "table" else self.table[1:]
 
     def __str__(self) -> str:
-        return f"model {self.table[0]} ~ {' + '.join(self.table[1:])}"
+        first, *rest = self.table
+        if self.kind == "table":
+            return f"table {' x '.join(self.table)}"
+        if self.kind == "mean":
+            return f"mean {first}" + f" by {', '.join(rest)}" * bool(rest)
+        return f"model {first} ~ {' + '.join(rest)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +159,8 @@ class Needs:
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
-    ``limits``. ``models`` are regressions that are named. ``perturb_also`` are columns to perturb besides the keys.
+    ``limits``. ``models`` are regressions, means and tables that are named. ``perturb_also`` are columns to perturb
+    besides the keys.
     """
 
     attacker: Attacker = "register"
@@ -241,7 +267,8 @@ def needs_from(
 
     A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``). One
     on the ε of a household or person is one. The rules of a ``policy`` that are about ε or risk are limits too: of two
-    on the same measure, plans keep the stricter one. A use can name a regression: ``"model pay ~ sex + age"``.
+    on the same measure, plans keep the stricter one. A use can name a regression, a mean or a table: ``"model pay ~
+    sex + age"``, ``"mean pay by sex"``, ``"table ill x sex"``.
 
     Raises
     ------
@@ -259,8 +286,8 @@ def needs_from(
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
     wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
     models = tuple(model for text in uses if (model := _model(text, problems)) is not None)
-    plain = [part.strip() for text in uses if not _MODEL.match(text) for part in text.split(",") if part.strip()]
-    named = [*plain, *["models"] * bool(models)] or ["tables"]
+    plain = [part.strip() for text in uses if not _is_named(text) for part in text.split(",") if part.strip()]
+    named = [*plain, *(model.use for model in models)] or ["tables"]
     who = EARLIER.get(attacker or "", attacker or "register")
     problems += _unknown("attacker", [who], ATTACKERS)
     problems += _unknown("use", named, USES)
@@ -334,11 +361,23 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
     return limit
 
 
+def _is_named(text: str) -> bool:
+    return bool(_MODEL.match(text) or _MEAN.fullmatch(text) or _TABLE.fullmatch(text))
+
+
 def _model(text: str, problems: list[str]) -> Model | None:
-    """Return the regression that a use names; None of another use, or where it cannot be read."""
+    """Return the regression, mean or table that a use names; None of another use, or where it cannot be read.
+
+    >>> [str(_model(text, [])) for text in ("means of pay by sex, area", "table ill by sex, age", "tables")]
+    ['mean pay by sex, area', 'table ill x sex x age', 'None']
+    """
     found = _MODEL.match(text)
     if found is None:
-        return None
+        mean, cells = _MEAN.fullmatch(text), _TABLE.fullmatch(text)
+        parts = [] if cells is None else _NAMES.split(cells[1])
+        parts = parts if mean is None else [mean[1], *_NAMES.split(mean[2] or "")]
+        names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
+        return Model(names, "table" if mean is None else "mean") if names else None
     parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(1) :])]
     table = tuple(dict.fromkeys(part for part in parts if part not in ("", "1", "0")))
     if len(table) > 1 and not any(sign in name for name in table for sign in "()"):

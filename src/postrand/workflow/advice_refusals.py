@@ -7,11 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import category_numbers
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.workflow import asked_units
 from postrand.workflow.advice_needs import Limit, Model, Needs, Precision
 
+NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
+"""How types of numbers begin."""
 RELEASED = ("key", "sensitive", "other")
 Z95 = 1.959964
 _WEIGHT = "name the weight with --weight, or state the share of the population in the file: --sampling-fraction 0.01"
@@ -63,21 +66,40 @@ def require_tables(book: Codebook, needs: Needs) -> None:
     """Raise UsageError with every table or model that no plan releases, and every table that has no cells."""
     problems = []
     for wanted in needs.tables:
-        (_, what), where = _asked(wanted), f"the {_asked(wanted)[1]} '{wanted}'"
+        where = f"the {_asked(wanted)[1]} '{wanted}'"
         for name in wanted.table:
             if book[name].role not in RELEASED:
                 fix = f"name it in --keys if others can know it, else in --other; or ask for one without {name}"
                 problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
-            elif what == "precision" and not book[name].is_categorical:
+            elif _needs_numbers(wanted, name) and not has_numbers(book[name]):
+                fix = f"ask for a table of it: --use 'table {' x '.join(wanted.table)}'"
+                problems.append(sentence(f"not answered: {name} has no numbers", where=where, fix=fix))
+            elif _needs_categories(wanted, name) and not book[name].is_categorical:
                 fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
                 problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
     raise_all(UsageError, problems)
 
 
+def _needs_numbers(wanted: Precision | Model, name: str) -> bool:
+    return isinstance(wanted, Model) and wanted.kind == "mean" and name == wanted.table[0]
+
+
+def _needs_categories(wanted: Precision | Model, name: str) -> bool:
+    return not isinstance(wanted, Model) or (wanted.kind != "model" and name in wanted.groups)
+
+
+def has_numbers(variable: Variable) -> bool:
+    """Return whether means of a variable can be asked: it has numbers, or categories that are numbers and no codes."""
+    if variable.is_categorical:
+        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
+    return variable.type.startswith(NUMBERS)
+
+
 def _asked(one: Precision | Model) -> tuple[str, str]:
     """Return how a sentence on a variable of what is asked begins, and what it is."""
-    is_model = isinstance(one, Model)
-    return ("a model has", "use") if is_model else ("a precision is asked for a table of", "precision")
+    return (
+        (f"a {one.kind} has", "use") if isinstance(one, Model) else ("a precision is asked for a table of", "precision")
+    )
 
 
 def require_perturbable(book: Codebook, needs: Needs) -> None:

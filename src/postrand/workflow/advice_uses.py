@@ -34,14 +34,13 @@ from postrand.support.column_wordings import NUMBERED_BANDS, OF_BANDS
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_needs import Model
-from postrand.workflow.advice_refusals import RELEASED
+from postrand.workflow.advice_refusals import NUMBERS, RELEASED, has_numbers
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.model_trials import Fits
 from postrand.workflow.plan_settings import shown_together
 from postrand.workflow.recoded_means import in_short
 
 Names = tuple[str, ...]
-_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _OF = {
     **dict.fromkeys(("totals", "quantiles"), " of and by perturbed variables"),
     "linear and Poisson regressions": " of perturbed variables",
@@ -60,10 +59,11 @@ _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is
 
 
 class Estimated(NamedTuple):
-    """Hold of what models are estimated: so many records, by sizes of households, and the regressions that are named.
+    """Hold of what models are estimated: so many records, by sizes of households, and what is named.
 
-    Each regression has the worth of the table of its perturbed variables. ``unfit`` says why one cannot be fitted, by
-    its name (:func:`postrand.workflow.advice_models.unfit`), and ``fits`` how it is fitted in simulated releases.
+    Each regression, mean and table that is named has the worth of the table of its perturbed variables. ``unfit`` says
+    why a regression cannot be fitted, by its name (:func:`postrand.workflow.advice_models.unfit`), and ``fits`` how
+    what is named is estimated from simulated releases.
     """
 
     records: int
@@ -114,16 +114,16 @@ def verdicts(
         if use not in uses:
             continue
         own = [one for one in gone if use in one.uses]
+        named = [] if of is None or any(one.is_all for one in own) else list(_named(of, use, mechanism, changed, moved))
+        yield from named
         if use == "tables" and any(worths) and not any(one.is_all for one in own):
-            yield of_tables(*worths)
+            found = of_tables(*worths)
+            yield found._replace(what="other tables") if named else found
         if judged is not None and not any(one.is_all for one in own):
             found = judged(plan, moved)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
             found = found._replace(what="means and totals") if whole else found
-            is_split = mechanism is not None and mechanism.split is not None
-            named = list(_named(of, is_split=is_split)) if use == "models" and of is not None else []
-            found = found._replace(what="other models") if named else found
-            yield from named
+            found = found._replace(what=f"other {found.what}") if named else found
             yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
         yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
 
@@ -175,7 +175,7 @@ def _of_split(found: Verdict, mechanism: Mechanism, of: Estimated) -> Verdict:
     split = mechanism.split
     if split is None:
         return found
-    if of.models or len(split.variables) < 2:
+    if any(model.kind == "model" for model, _ in of.models) or len(split.variables) < 2:
         return found._replace(on=_ON)
     told, is_met = [], found.is_met
     for many, word in enumerate(_NUMBERS_OF, 2):
@@ -210,14 +210,32 @@ def _worth_of(mechanism: Mechanism, many: int, of: Estimated) -> tuple[str, bool
     return f", worth {low} to {high} unperturbed ones{said}", all(poor) and len(known) == len(worths)
 
 
-def _named(of: Estimated, *, is_split: bool) -> Iterator[Verdict]:
-    """Yield of each regression that is named why it cannot be fitted, or how it is in simulated releases."""
+def _named(
+    of: Estimated,
+    use: str,
+    mechanism: Mechanism | None,
+    changed: Mapping[str, str] = MappingProxyType({}),
+    moved: Sequence[str] = (),
+) -> Iterator[Verdict]:
+    """Yield of what is named of a use why it cannot be estimated, or how it is from simulated releases."""
+    is_split = mechanism is not None and mechanism.split is not None
+    perturbed = () if mechanism is None else mechanism.variables
     for model, worth in of.models:
         name = str(model)
+        if model.use != use:
+            continue
         if why := of.unfit.get(name):
             yield Verdict(name, False, why)
+        elif off := [one for one in model.table if one in moved]:
+            yield Verdict(name, False, f"the values of {few(off)} move; {_INSTEAD.format(few(off))}")
+        elif model.kind == "mean" and model.table[0] in changed:
+            yield Verdict(name, False, in_short([changed[model.table[0]]]))
         elif (fits := of.fits.get(name)) is not None:
             yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {_FIT}")
+        elif model.kind != "model" and not {*model.table} & {*perturbed}:
+            yield Verdict(name, True, "none of its variables is perturbed")
+        elif model.kind != "model":
+            yield Verdict(name, False, TOO_WIDE)
         elif is_split and worth is None:
             yield Verdict(name, True, "fewer than two of its variables are perturbed")
         elif is_split and worth is not None:
@@ -248,7 +266,7 @@ def family_of(book: Codebook, model: Model) -> FamilyName | None:
 
 def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verdict:
     asked = [v for v in plan.codebook.with_role(*RELEASED) if not is_coded(plan.codebook, v.name)]
-    with_means = [v.name for v in asked if _has_numbers(v) and v.name not in moved]
+    with_means = [v.name for v in asked if has_numbers(v) and v.name not in moved]
     if moved:
         why = f"means by group and weighted means of {', '.join(moved)} are refused: the values move"
         return Verdict("means", False, f"{why}; {_INSTEAD.format('the variable')}")
@@ -260,7 +278,8 @@ def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verd
     coarse = [name for name in with_means if name in made]
     apart = f"; {OF_BANDS.format(names=few(coarse), what='a mean', numbers='')}" if coarse else ""
     why = f"of {few(with_means)}{apart}; no number is moved or averaged"
-    later = "How precise means by perturbed variables are is not known before the release"
+    later = "How precise those by perturbed variables are is not known before the release: name one to try it, as with "
+    later += "--use 'mean pay by sex'"
     return Verdict("means", True, f"{why}. {later}")
 
 
@@ -282,16 +301,9 @@ def _families(variable: Variable, book: Codebook) -> list[str]:
     """Return which regressions can have a variable as their response; none can have texts and dates."""
     of_numbers = ["linear and Poisson"]
     if not variable.is_categorical:
-        return of_numbers if variable.type.startswith(_NUMBERS) else []
+        return of_numbers if variable.type.startswith(NUMBERS) else []
     numbers = category_numbers(variable)
     measures = bool(numbers) and not (names_only(variable) or is_coded(book, variable.name))
     if answered(variable).sum() == 2:  # of two bands an amount, but 0 and 1 are yes and no
         return ["logistic", *of_numbers * (measures and variable.type != "bool" and not {*numbers} <= {0.0, 1.0})]
     return of_numbers if measures else ["multinomial"]
-
-
-def _has_numbers(variable: Variable) -> bool:
-    """Return whether means of a variable make sense: it has numbers, or categories that are and are no codes."""
-    if variable.is_categorical:
-        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
-    return variable.type.startswith(_NUMBERS)

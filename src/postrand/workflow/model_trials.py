@@ -1,8 +1,11 @@
-"""Named regressions, fitted to simulated releases of a plan: whether they can be, and how precise they then are."""
+"""Named regressions, means and tables, from simulated releases: whether they can be estimated, and how precisely."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,29 +16,38 @@ from postrand.codebook import Codebook
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, PostrandError
+from postrand.estimate.groups import mean
 from postrand.estimate.regression_data import FamilyName
 from postrand.estimate.regressions import regression
+from postrand.estimate.unbiased import table as table_of
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.report.table_worth import little_use
+from postrand.report.table_worth import MAX_CELLS, little_use
 from postrand.support.randomness import ReleaseKey
+from postrand.support.showing import few
 from postrand.support.warned import heard
-from postrand.workflow.advice_needs import Model
+from postrand.workflow.advice_needs import Kind, Model
 
 TRIALS, FEWEST = 10, 3
 """Releases that are simulated; fewer of a large file, so that ``MOST_RECORDS`` are in all of them together."""
 MOST_RECORDS = 1_000_000
 ENOUGH = 0.9
-"""A regression is promised where this share of the simulated releases has a fit."""
+"""What is named is promised where this share of the simulated releases has an estimate."""
+NAMED = 5
+_DONE: Mapping[Kind, str] = {
+    "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """Hold in how many simulated releases a regression could be fitted, and its precision: confidential.
+    """Hold in how many simulated releases something could be estimated, and its precision: confidential.
 
-    ``ratios`` are, of each coefficient, the standard error in a release over that of the unperturbed file, the median
-    over the releases with a fit; () without one. ``why`` is the last refusal.
+    A regression is fitted. Of a mean every group has an interval that says something, and of a table every
+    combination: all but the ``none`` that have none in the unperturbed file. ``ratios`` are, of each coefficient or
+    group, the standard error in a release over that of the unperturbed file, the median over the releases with an
+    estimate; () without one. ``why`` is the last refusal, and ``without`` are the groups that often have no interval.
     """
 
     records: int
@@ -43,10 +55,13 @@ class Fits:
     fitted: int
     ratios: tuple[float, ...] = ()
     why: str = ""
+    kind: Kind = "model"
+    without: tuple[str, ...] = ()
+    none: int = 0
 
     @property
     def is_met(self) -> bool:
-        """Whether it is fitted nearly always, and some coefficient is worth more than a few records."""
+        """Whether it is estimated nearly always, and some of its numbers are worth more than a few records."""
         return self.fitted >= ENOUGH * self.trials and not all(self._little)
 
     @property
@@ -58,49 +73,105 @@ class Fits:
 
         >>> print(Fits(5000, 10, 10, (1.5, 3.0)))
         fitted in 10 of 10 simulated releases, with standard errors 1.5 to 3 times those of the unperturbed file
+        >>> print(Fits(5000, 10, 7, (2.0,), kind="mean", without=("low",)))  # doctest: +NORMALIZE_WHITESPACE
+        every group has a usable interval in 7 of 10 simulated releases, with standard errors 2 times those of the
+        unperturbed file; often without one: low
         """
-        text = f"fitted in {self.fitted} of {self.trials} simulated releases"
+        text = f"{_DONE[self.kind]} in {self.fitted} of {self.trials} simulated releases"
         if self.ratios:
             low, high = (f"{round(ratio, 1):g}" for ratio in (min(self.ratios), max(self.ratios)))
             text += f", with standard errors {low if low == high else f'{low} to {high}'} times those of the "
             text += "unperturbed file" + ": of little use" * all(self._little)
+        has = "has" if self.none == 1 else "have"
+        text += f"; {self.none} more {has} none in the unperturbed file" * bool(self.none)
+        text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
 
 
-def simulated(source: Source, mechanism: Mechanism, model: Model, family: FamilyName) -> Fits | None:
-    """Fit a regression to simulated releases of a file; None where it is refused of the unperturbed file, too.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of."""
 
-    ``source`` has the records as the codebook of the mechanism recodes them. The releases are drawn by keys made from
-    seeds, and are never written.
+    errors: NDArray[np.float64]
+    usable: NDArray[np.bool_]
+    labels: tuple[str, ...] = ()
+
+
+def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, FamilyName | None]) -> dict[Model, Fits]:
+    """Estimate regressions of these families, means and tables from the same simulated releases of a file.
+
+    What is refused of the unperturbed file, too, is left out, and so are tables of more than ``MAX_CELLS`` cells, and
+    regressions of no family. ``source`` has the records as the codebook of the mechanism recodes them. The releases are
+    drawn by keys made from seeds, and are never written.
     """
     whole = mechanism.require_codebook()
     book = dataclasses.replace(whole, recodes=())
     law, design = dataclasses.replace(mechanism, codebook=book), whole.survey
-    formula = str(model).removeprefix("model ")
-    table = _table(source, mechanism, model, design)
+    table = _table(source, mechanism, asked, design)
+    clear, bases = _none_of(book, mechanism), dict[Model, _Found]()
     with heard():
-        try:
-            base = regression(formula, table, _none_of(book, mechanism), family, design=design).standard_error
-        except PostrandError:
-            return None
-        trials = int(np.clip(MOST_RECORDS // max(table.num_rows, 1), FEWEST, TRIALS))
-        tried = [_tried(table, law, formula, family, design, seed) for seed in range(trials)]
-    errors = [one for one in tried if not isinstance(one, str)]
-    ratios = [one / base for one in errors if one.shape == base.shape]
-    middle = tuple(np.median(ratios, axis=0).tolist()) if ratios else ()
+        for model, family in asked.items():
+            if _is_possible(model, family, book):
+                try:
+                    bases[model] = _estimated(table, clear, model, family, design)
+                except PostrandError:
+                    continue
+        trials = int(np.clip(MOST_RECORDS // max(table.num_rows, 1), FEWEST, TRIALS)) if bases else 0
+        tried: dict[Model, list[_Found | str]] = {model: [] for model in bases}
+        for seed in range(trials):
+            released = perturb(table, law, ReleaseKey.from_seed(seed))
+            for model in bases:
+                tried[model].append(_tried(released, law, model, asked[model], design))
+    return {model: _fits(table.num_rows, model.kind, base, tried[model]) for model, base in bases.items()}
+
+
+def _is_possible(model: Model, family: FamilyName | None, book: Codebook) -> bool:
+    """Return whether a regression has a family, or a table no more than ``MAX_CELLS`` cells."""
+    if model.kind == "model":
+        return family is not None
+    return math.prod(book[name].size for name in model.groups) <= MAX_CELLS
+
+
+def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str]) -> Fits:
+    """Return the releases in which what the unperturbed file has is estimated, and the ratios of standard errors."""
+    found = [one for one in tried if not isinstance(one, str) and one.errors.shape == base.errors.shape]
     why = next((one for one in tried if isinstance(one, str)), "")
-    return Fits(table.num_rows, trials, len(errors), middle, why)
+    if kind == "model":  # another number of coefficients is a fit, too
+        fitted = sum(not isinstance(one, str) for one in tried)
+    else:
+        fitted = sum(bool(one.usable[base.usable].all()) for one in found)
+    errors = np.array([np.where(one.usable, one.errors, np.nan) for one in found]).reshape(len(found), base.errors.size)
+    held = base.usable & (base.errors > 0) & ~np.isnan(errors).all(axis=0)
+    ratios = np.nanmedian(errors[:, held], axis=0) / base.errors[held]
+    lost = np.isnan(errors).sum(axis=0) > (1 - ENOUGH) * len(tried)
+    without = tuple(label for label, one in zip(base.labels, lost & base.usable, strict=False) if one)
+    return Fits(
+        records, len(tried), fitted, tuple(ratios.tolist()), why, kind, without, int(np.count_nonzero(~base.usable))
+    )
 
 
 def _tried(
-    table: pa.Table, law: Mechanism, formula: str, family: FamilyName, design: SurveyDesign | None, seed: int
-) -> NDArray[np.float64] | str:
-    """Return the standard errors from a simulated release, shape (P,), or why the regression is refused."""
-    released = perturb(table, law, ReleaseKey.from_seed(seed))
+    released: pa.Table, law: Mechanism, model: Model, family: FamilyName | None, design: SurveyDesign | None
+) -> _Found | str:
+    """Return the standard errors from a simulated release, or why an estimate is refused."""
     try:
-        return regression(formula, released, law, family, design=design).standard_error
+        return _estimated(released, law, model, family, design)
     except EstimationError as error:
         return error.problems[0].partition("; got")[0].partition(". Next")[0]
+
+
+def _estimated(
+    frame: pa.Table, law: Mechanism, model: Model, family: FamilyName | None, design: SurveyDesign | None
+) -> _Found:
+    """Return the standard errors of what is named."""
+    if family is not None and model.kind == "model":
+        errors = regression(str(model).removeprefix("model "), frame, law, family, design=design).standard_error
+        return _Found(errors, np.ones(errors.shape, dtype=bool))
+    first, *rest = model.table
+    found = mean(frame, first, law, rest, design=design) if model.kind == "mean" else None
+    found = table_of(frame, model.table, law, design=design) if found is None else found
+    labels = tuple(" / ".join(texts) for texts in itertools.product(*found.labels))
+    return _Found(found.standard_error.ravel(), found.usable.ravel(), labels)
 
 
 def _none_of(book: Codebook, mechanism: Mechanism) -> Mechanism:
@@ -109,9 +180,10 @@ def _none_of(book: Codebook, mechanism: Mechanism) -> Mechanism:
     return Mechanism({first: TransitionMatrix.identity(book[first].size)}, book)
 
 
-def _table(source: Source, mechanism: Mechanism, model: Model, design: SurveyDesign | None) -> pa.Table:
-    """Return the columns that a release of the mechanism and the regression need."""
+def _table(source: Source, mechanism: Mechanism, asked: Iterable[Model], design: SurveyDesign | None) -> pa.Table:
+    """Return the columns that a release of the mechanism and the estimates need."""
     units = () if mechanism.units is None else (mechanism.units.household, mechanism.units.person)
-    names = dict.fromkeys([*mechanism.variables, *model.table, *units, *(() if design is None else design.columns)])
+    used = [name for model in asked for name in model.table]
+    names = dict.fromkeys([*mechanism.variables, *used, *units, *(() if design is None else design.columns)])
     held = [name for name in source.schema.names if name in names]
     return pa.Table.from_batches(list(source.batches(held))).unify_dictionaries()
