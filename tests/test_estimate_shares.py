@@ -161,6 +161,6 @@ def test_a_share_and_a_mean_of_which_nothing_is_known_are_said_to_be():
             named = [text for text in found.warnings if "Do not use these numbers" in text]
             assert [f"all possible values: {which}. Do" in text for text in named] == [True] * bool(which)
     assert seen == {"wide", "none", "fine"}
-    told = estimate.share(frame, "ill", weak, 1)
+    share = estimate.share(frame, "ill", weak, 1)
     with pytest.raises(UsageError, match="only shares have counts"):
-        told.counts()
+        share.counts()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -113,7 +114,12 @@ def test_means_by_perturbed_groups_have_the_errors_of_other_releases_and_one_rel
     drawn = pr.Mechanism({"age": pr.randomised_response(3, 2.5), "died": pr.randomised_response(2, 2.5)}, book)
     asked = {Model(("pay", "age"), "mean"): None, Model(("died", "age"), "table"): None, Model(("pay",), "mean"): None}
     made = []
-    monkeypatch.setattr(model_trials, "perturb", lambda *given: made.append(given) or perturb(*given))
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return perturb(*given)
+
+    monkeypatch.setattr(model_trials, "perturb", counted)
     found = simulated(TableSource(table), drawn, asked)
     assert len(made) == 10
     means, cells, whole = found.values()

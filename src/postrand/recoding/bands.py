@@ -215,7 +215,8 @@ def _problems(kind: Bands) -> Iterable[str]:
     elif any(a >= b for a, b in pairwise(edges)):
         yield sentence("the edges are not ascending", got=shown(list(kind.bands)), fix="sort them, each once")
     elif kind.labels and len(kind.labels) != len(edges):
-        what, fix = "the numbers of labels and bands differ", "the last edge begins a band too: write a name for each"
+        what = "the numbers of labels and bands differ"
+        fix = "the last edge begins a band too: write a name for each, with commas between them"
         yield sentence(what, got=len(kind.labels), wanted=len(edges), fix=fix)
     else:
         yield from label_problems(kind.categories(), "a band")

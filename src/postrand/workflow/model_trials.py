@@ -94,7 +94,13 @@ class _Found:
 
     errors: NDArray[np.float64]
     usable: NDArray[np.bool_]
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...]
+
+    def of(self, labels: Sequence[str]) -> _Found:
+        """Return what is found of these labels: nothing usable of others, such as a category that is left out."""
+        place = {label: k for k, label in enumerate(self.labels)}
+        at = np.array([place.get(label, -1) for label in labels])
+        return _Found(np.where(at < 0, np.inf, self.errors[at]), (at >= 0) & self.usable[at], tuple(labels))
 
 
 def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, FamilyName | None]) -> dict[Model, Fits]:
@@ -134,9 +140,9 @@ def _is_possible(model: Model, family: FamilyName | None, book: Codebook) -> boo
 
 def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str]) -> Fits:
     """Return the releases in which what the unperturbed file has is estimated, and the ratios of standard errors."""
-    found = [one for one in tried if not isinstance(one, str) and one.errors.shape == base.errors.shape]
+    found = [one.of(base.labels) for one in tried if not isinstance(one, str)]
     why = next((one for one in tried if isinstance(one, str)), "")
-    if kind == "model":  # another number of coefficients is a fit, too
+    if kind == "model":  # one without some of the coefficients is a fit, too
         fitted = sum(not isinstance(one, str) for one in tried)
     else:
         fitted = sum(bool(one.usable[base.usable].all()) for one in found)
@@ -144,7 +150,8 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
     held = base.usable & (base.errors > 0) & ~np.isnan(errors).all(axis=0)
     ratios = np.nanmedian(errors[:, held], axis=0) / base.errors[held]
     lost = np.isnan(errors).sum(axis=0) > (1 - ENOUGH) * len(tried)
-    without = tuple(label for label, one in zip(base.labels, lost & base.usable, strict=False) if one)
+    lost &= kind != "model"
+    without = tuple(label for label, one in zip(base.labels, lost & base.usable, strict=True) if one)
     return Fits(
         records, len(tried), fitted, tuple(ratios.tolist()), why, kind, without, int(np.count_nonzero(~base.usable))
     )
@@ -165,8 +172,8 @@ def _estimated(
 ) -> _Found:
     """Return the standard errors of what is named."""
     if family is not None and model.kind == "model":
-        errors = regression(str(model).removeprefix("model "), frame, law, family, design=design).standard_error
-        return _Found(errors, np.ones(errors.shape, dtype=bool))
+        fit = regression(str(model).removeprefix("model "), frame, law, family, design=design)
+        return _Found(fit.standard_error.ravel(), np.ones(fit.standard_error.size, dtype=bool), fit.names)
     first, *rest = model.table
     found = mean(frame, first, law, rest, design=design) if model.kind == "mean" else None
     found = table_of(frame, model.table, law, design=design) if found is None else found
