@@ -16,6 +16,7 @@ from postrand.mechanism.matrix import TransitionMatrix
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.advice_needs import JUDGED, Precision, needs_from
 from postrand.workflow.advice_plan import Asked
+from postrand.workflow.advice_text import _met
 from postrand.workflow.half_widths import Drawn, drawn_of, half_width, kish, of_households
 
 SEX, AREA = Variable("sex", role="key", categories=("f", "m")), Variable("area", role="key", categories=("a", "b", "c"))
@@ -56,6 +57,20 @@ def test_the_prediction_is_what_weighted_estimates_have(released, table):
     assert found.alike == pytest.approx(widths.mean(), rel=0.03)
     assert found.most >= found.alike * (1 - 1e-12)
     assert found.most > widths.mean() - 3 * error
+
+
+def test_weights_that_go_with_the_values_make_intervals_longer_and_the_line_says_the_condition():
+    """Of the largest weights all are in one cell: its interval is longer than the figure, which holds for others."""
+    sex = np.array(["f"] * 60 + ["m"] * 1440)
+    table = pa.table({"sex": sex, "w": np.where(sex == "f", 12.0, 1.0)})
+    clear = Mechanism({"sex": TransitionMatrix.identity(2)}, Codebook((SEX, WEIGHT)))
+    drawn = drawn_of(BOOK, TableSource(table))
+    found = half_width(clear, Precision(1, ("sex",)), N, drawn)
+    low, high = pr.estimate.table(table, ["sex"], clear, weights="w").interval()
+    assert found is not None
+    assert 100 * float((high - low)[0] / 2) > found.most
+    said = _met(Asked("3 points for sex", None, found.most, False, found.alike, False, drawn), "")
+    assert "at the least favourable shares, weighted by w if its values have nothing to do with the table;" in said
 
 
 def test_what_is_counted_is_read_from_the_weights_alone():

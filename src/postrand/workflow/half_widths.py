@@ -70,8 +70,8 @@ class Drawn:
 
     @property
     def weighted(self) -> str:
-        """How estimates weigh the records, behind a comma; "" where all weigh alike."""
-        return f", weighted by {self.weight}" if self.weight else ""
+        """How estimates weigh the records, and on what condition, behind a comma; "" where all weigh alike."""
+        return f", weighted by {self.weight} if its values have nothing to do with the table" if self.weight else ""
 
     @property
     def basis(self) -> str:

@@ -97,7 +97,11 @@ class _Found:
     labels: tuple[str, ...]
 
     def of(self, labels: Sequence[str]) -> _Found:
-        """Return what is found of these labels: nothing usable of others, such as a category that is left out."""
+        """Return what is found of these labels: nothing usable of others, such as a category that is left out.
+
+        >>> _Found(np.array([0.1, 0.2]), np.array([True, True]), ("a", "b")).of(["b", "c"]).errors.tolist()
+        [0.2, inf]
+        """
         place = {label: k for k, label in enumerate(self.labels)}
         at = np.array([place.get(label, -1) for label in labels])
         return _Found(np.where(at < 0, np.inf, self.errors[at]), (at >= 0) & self.usable[at], tuple(labels))
