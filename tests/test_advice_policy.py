@@ -229,6 +229,22 @@ def test_a_share_that_may_be_beyond_a_risk_is_looked_for(folder: Path) -> None:
     assert told["plans"][0]["chosen_with"] == "file"
 
 
+def test_a_share_of_right_links_is_looked_for(folder: Path) -> None:
+    """Of a limit halfway between the shares at ε = 1 and ε = 8, the search finds the level that keeps it."""
+    rule = {"measure": "correct_matches_share"}
+    shares = []
+    for epsilon in (1, 8):
+        told = json.loads(advised(folder, f"at{epsilon}", "--limit", f"epsilon <= {epsilon}", "--json").stdout)
+        risks = {one["code"]: one["after"] for one in told["plans"][0]["figures"]["risk"]}
+        shares.append(risks["correct_matches"])
+    limit = sum(shares) / 2 / 4000
+    policy = written(folder / "links.toml", {"measure": "epsilon", "at_most": 8}, rule | {"at_most": limit})
+    told = json.loads(advised(folder, "links", "--policy", policy, "--look", "--json").stdout)
+    (first, *_) = told["plans"]
+    assert first["policy"]["met"]
+    assert 1 < first["figures"]["epsilon"] < 8
+
+
 def test_the_workbench_asks_for_plans_by_the_policy_of_the_opened_plan(folder: Path, tmp_path: Path) -> None:
     advised(folder, "opened", "--limit", "epsilon <= 5")
     plan = folder / "opened" / "plan-1.toml"

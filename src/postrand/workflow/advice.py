@@ -141,6 +141,7 @@ def advise(
     source = open_records(place, book)
     subject, notes = subject_of(source, book, needs, named)
     raise_all(UsageError, not_drawn(subject.perturbed, needs))
+    needs = needs.of_records(subject.records or 0)
     if subject.records is None:
         first = subject.perturbed[:1]
         counted = LocalEngine().count(source, subject.book, first)

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
@@ -204,6 +204,13 @@ class Needs:
         """Return the smallest limit on ε divided by the records that it is about."""
         held = [(limit.bound, {"epsilon": 1, **records}.get(limit.measure, 0)) for limit in self.limits]
         return min((bound / most for bound, most in held if most), default=BOUND)
+
+    def of_records(self, records: int) -> Needs:
+        """Return the needs with a limit on right links for each rule on their share of so many records."""
+        rules = () if self.policy is None else self.policy.rules
+        shares = [rule.limit for rule in rules if rule.measure == "correct_matches_share" and rule.limit > 0]
+        more = (Limit("correct_matches", share * records, is_rule=True) for share in shares if records)
+        return replace(self, limits=(*self.limits, *more))
 
     @property
     def of_file(self) -> tuple[Limit, ...]:

@@ -322,7 +322,7 @@ def next_steps(needs: Needs, plans: Sequence[Advised]) -> Iterator[str]:
     asked = {str(limit) for limit in needs.of_file if not limit.is_rule}
     at_any = "joint_household_risk"  # of a household that is alone with its size
     broken = [one for held in missed[:1] for one in held if not (one.text.startswith(at_any) and one.after == 1.0)]
-    is_broken = any(one.text in asked for one in broken) or any(is_risk_broken(needs, plan) for plan in plans[:1])
+    is_broken = any(one.text in asked for one in broken) or any(is_risk_broken(needs, plan) for plan in plans)
     if is_broken and not needs.look:
         stated = next((f" --limit '{limit}'" for limit in needs.asked if limit.measure == "epsilon"), "")
         tune = "For a plan of blocks 'postrand tune --plan' finds it too. "
