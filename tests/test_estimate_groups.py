@@ -333,6 +333,10 @@ def test_a_group_that_the_perturbation_hides_is_flagged_and_prints():
     extreme = estimate.quantile(frame, "y", hidden, 0.001)
     text = "The quantile 0.001 is too extreme for so few records: its interval is open on one side."
     assert extreme.warnings == (text,)
+    (low,), (high,) = (np.atleast_1d(end) for end in extreme.interval())
+    (lower,), (upper,) = (np.atleast_1d(np.array(extreme.to_dict()[end], dtype=object)) for end in ("lower", "upper"))
+    assert np.isinf([low, high]).sum() == 1  # in JSON, null is the end that is infinite, and no other
+    assert [lower, upper] == [float(end) if np.isfinite(end) else None for end in (low, high)]
     few = frame.set_column(frame.column_names.index("y"), "y", pa.array([1.0] + [0.0] * 79))
     assert "A few values decide the estimate" in str(estimate.mean(few, "y", hidden))
     constant = few.set_column(few.column_names.index("y"), "y", pa.array(np.full(few.num_rows, 3.0)))

@@ -571,6 +571,14 @@ def test_plans_with_other_keys_are_not_compared_by_their_risk_without_a_word(fig
     told = str(PlanComparison((figures, other)))
     assert "Keys that the attackers know, other: sex\n" in told
     assert KEYS_DIFFER in told
+    shown = [one for one in figures.risks if one.before is not None or one.after is not None]
+    marked = [line for line in told.splitlines() if line.partition("  ")[0].endswith(" [other keys: do not compare]")]
+    assert [line.partition(" [")[0] for line in marked] == [one.measure for one in shown]
+    assert PlanComparison((figures, other)).to_dict()["warnings"] == [KEYS_DIFFER]
+    turned = dataclasses.replace(figures, name="other", keys=tuple(reversed(figures.keys)))
+    for same in (figures, turned):  # the order of keys makes no other attacker
+        assert "other keys" not in str(PlanComparison((figures, same)))
+        assert PlanComparison((figures, same)).to_dict()["warnings"] == []
     told = str(PlanComparison((figures, figures)))
     assert KEYS_DIFFER not in told
     assert "Keys that the attackers know: sex, age\n" in told

@@ -20,7 +20,7 @@ from postrand.recoding.steps import Steps
 from postrand.risk import sample as sampling
 from postrand.risk.findings import find, sample_of
 from postrand.risk.sample import taken
-from postrand.risk.weights_told import require_weights, rounded
+from postrand.risk.weights_told import before_rounding, distorted, require_weights, rounded
 
 BOOK = pr.Codebook((
     pr.Variable("sex", role="key", categories=("F", "M")),
@@ -117,6 +117,21 @@ def test_no_rounding_is_proposed_that_makes_a_weight_0_or_changes_nothing():
     assert rounded(np.full(9, 3.0), {}) is None
     assert rounded(np.array([0.0, 1.5, 2.5]), {}) is None
     assert rounded(np.array([np.nan, 1.5]), {"a": (np.zeros(2, int), 1)}) is None
+
+
+def test_a_rounding_that_changes_totals_is_told_with_the_category_it_changes_most(tmp_path):
+    """Weights of 3 and 8 rounded to 5 are 5 and 10: totals of women grow by two thirds, those of men by a quarter."""
+    sex, weight = np.repeat(["F", "M"], [100, 300]), np.repeat([3.0, 8.0], [100, 300])
+    pq.write_table(pa.table({"sex": sex, "village": np.arange(400), "w": weight}), tmp_path / "s.parquet")
+    for base, told in ((5.0, True), (0.5, False)):
+        book = dataclasses.replace(BOOK, recodes=(Recode("w", Rounding(base)),))
+        source = open_records(tmp_path / "s.parquet", book)
+        law = Mechanism({"sex": pr.randomised_response(2, 1.0)}).bind(book)
+        held = taken(source, sample_of(book, ["sex"], ["sex", "w"]))
+        found = list(distorted(held, book, before_rounding(source, held, book), law.variables))
+        said = "rounding of the weights (w) changes the weighted total of all records by 30%, and of a category of sex "
+        said += "by up to 70%: estimates are those"
+        assert [text.startswith(said) for _, text in found] == [True] * told
 
 
 def test_a_weight_is_rounded_by_its_recode_and_the_plan_says_less(tmp_path):

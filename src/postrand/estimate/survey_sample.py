@@ -23,6 +23,9 @@ MAX_SUMS = 1 << 25
 """Sums by unit and released cell, 256 MB in float64."""
 _RANK = 1e-5
 
+ALONE = "if clusters, such as schools, were drawn, these errors are usually too small"
+"""What is said of a design that has no clusters: a release may be without them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
@@ -112,7 +115,10 @@ class Sample:
         if self.replicates is not None:
             return f"{self.groups} replicate weights ({self.design.method}), {self.freedom:g} degrees of freedom"
         strata = f" in {len(self.rest):,} strata" if len(self.rest) > 1 else ""
-        return f"{len(self.stratum):,} primary sampling units{strata}, {self.freedom:,g} degrees of freedom"
+        count, freedom = f"{len(self.stratum):,}", f"{self.freedom:,g} degrees of freedom"
+        if self.design.psu is None:
+            return f"{count} records without clusters{strata}, {freedom}; {ALONE}"
+        return f"{count} primary sampling units{strata}, {freedom}"
 
 
 def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sample:

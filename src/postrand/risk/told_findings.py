@@ -26,7 +26,7 @@ from postrand.risk.telling import (
     usable,
 )
 from postrand.risk.told_linearly import told_linearly
-from postrand.risk.weights_told import Weights, unfit, values_text, weighed
+from postrand.risk.weights_told import Weights, distorted, unfit, values_text, weighed
 
 ORDER = "the order of the records"
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
@@ -120,6 +120,8 @@ def weighing(
 ) -> Iterator[Finding]:
     """Yield a finding for each weight whose exact values reveal what bins did not, or that singles out many."""
     yield from (Finding("weights", (name,), (), text) for name, text in unfit(sample, codebook))
+    changed = distorted(sample, codebook, original, perturbed_of(mechanism))
+    yield from (Finding("weights", (name,), (), text) for name, text in changed)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     for one in weighed(sample, codebook, perturbed_of(mechanism), known, original):
         if not one.about and sample.share_alone(one.name) <= MAX_ALONE:

@@ -45,6 +45,8 @@ Weights = Mapping[str, NDArray[np.float64]]
 """Weights of the sampled records by column."""
 _PLAIN = ("string", "large_string", "bool", "int", "uint", "dictionary")
 _TOTAL = 50
+DISTORTED = 0.05
+"""A curator is warned where the rounding that is there changes a weighted total by more."""
 TOTALS = (
     f"the weighted totals of all records, and of released categories of perturbed variables with {_TOTAL} or more "
     "records,"
@@ -184,6 +186,37 @@ def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:
     return found
 
 
+def distorted(
+    sample: Sampled, codebook: Codebook, original: Weights, perturbed: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield each weight that is rounded so that a weighted total changes by more than ``DISTORTED``, with by how much.
+
+    ``original`` are weights before rounding, by name. Totals are those of all records, and of each category of the
+    ``perturbed`` variables that at least 50 records are in.
+    """
+    true = {n: categories(sample, n, codebook[n].is_categorical) for n in perturbed}
+    for name, before in original.items():
+        after = numbers_of(sample, name)
+        if after is None or not (np.isfinite(before).all() and np.isfinite(after).all() and before.sum() > 0):
+            continue
+        change, of = max(
+            (
+                (most, n)
+                for n, held in usable(true).items()
+                if (most := max(_changes(before, after, held), default=0.0))
+            ),
+            default=(0.0, ""),
+        )
+        whole = abs(float(after.sum() / before.sum()) - 1)
+        if max(change, whole) > DISTORTED:
+            yield (
+                name,
+                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole)}, and "
+                f"of a category of {of or 'no variable'} by up to {_percent(change)}: estimates are those of the "
+                "rounded weights, and no interval shows it; choose a smaller rounding",
+            )
+
+
 def unfit(sample: Sampled, codebook: Codebook) -> Iterator[tuple[str, str]]:
     """Yield each unperturbed weight that does not count all records, with why: it is missing for some, or 0."""
     for name in weights_of(codebook, list(sample.alone)):
@@ -261,12 +294,18 @@ def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes], now: int 
         return None
     base, after, made = best
     change = [abs(float(made.sum() / weights.sum()) - 1)]
-    for codes, size in groups.values():
-        old, new = (np.bincount(codes, weights=w, minlength=size) for w in (weights, made))
-        held = np.bincount(codes, minlength=size) >= _TOTAL
-        change += np.abs(new[held] / old[held] - 1).tolist()
+    for held in groups.values():
+        change += _changes(weights, made, held)
     effective = abs(_effective(made) / _effective(weights) - 1)
     return Rounded(base, before, after, max(change), effective, now is not None)
+
+
+def _changes(before: NDArray[np.float64], after: NDArray[np.float64], held: Codes) -> list[float]:
+    """Return by what share other weights change the weighted total of each class that enough records are in."""
+    codes, size = held
+    old, new = (np.bincount(codes, weights=w, minlength=size) for w in (before, after))
+    many = (np.bincount(codes, minlength=size) >= _TOTAL) & (old > 0)
+    return [float(change) for change in np.abs(new[many] / old[many] - 1)]
 
 
 def _bases(least: float) -> list[float]:

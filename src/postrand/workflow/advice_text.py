@@ -359,7 +359,9 @@ def _met(asked: Asked, before_is: str) -> str:
         return f"{asked.verdict}: {asked.why}" if asked.why else asked.verdict
     if asked.alike is not None:
         basis = "" if asked.drawn is None else asked.drawn.weighted
-        told = f"at most {_after(asked)} points, at the least favourable shares{basis}"
+        told = (
+            f"at most {_after(asked)} points of each cell's share of all records, at the least favourable shares{basis}"
+        )
         return f"{asked.verdict} ({told}; {_number(asked.alike)} points {BASES[EQUAL.basis]})"
     then = "" if asked.before is None else f"; {_number(asked.before, least=asked.is_least)} {before_is}"
     return f"{asked.verdict} ({_after(asked)}{then})"

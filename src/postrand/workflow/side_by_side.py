@@ -21,6 +21,7 @@ KEYS_DIFFER = (
     "Warning: the attackers of these plans know different keys, so that their risks cannot be compared: a plan with "
     "fewer keys is measured against an attacker who knows less. Compare plans whose codebooks give the same keys."
 )
+OTHER_KEYS = " [other keys: do not compare]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ class PlanComparison:
         """Return plain data for JSON: internal."""
         names = [plan.name for plan in self.plans]
         differ = {name: dict(zip(names, texts, strict=True)) for name, texts in self.differing}
-        return {"notice": NOTICE, "plans": [plan.to_dict() for plan in self.plans], "settings_that_differ": differ}
+        plans = [plan.to_dict() for plan in self.plans]
+        warned = [] if self._same_keys else [KEYS_DIFFER]
+        return {"notice": NOTICE, "plans": plans, "settings_that_differ": differ, "warnings": warned}
 
     def __repr__(self) -> str:
         return f"PlanComparison({', '.join(plan.name for plan in self.plans)}; internal)"
@@ -129,16 +132,19 @@ class PlanComparison:
 
     def _keys(self) -> Iterator[str]:
         """Yield which keys the attackers know, and that plans with other keys cannot be compared by their risk."""
-        known = dict.fromkeys(", ".join(plan.keys) or NONE for plan in self.plans)
-        if len(known) == 1:
-            yield f"Keys that the attackers know: {next(iter(known))}"
+        if self._same_keys:
+            yield f"Keys that the attackers know: {', '.join(self.plans[0].keys) or NONE}"
             return
         yield from (f"Keys that the attackers know, {plan.name}: {', '.join(plan.keys) or NONE}" for plan in self.plans)
         yield KEYS_DIFFER
 
+    @property
+    def _same_keys(self) -> bool:
+        return len({frozenset(plan.keys) for plan in self.plans}) == 1
+
     def _files(self) -> list[Mapping[str, float]]:
         """Return the risks of each file unperturbed, by codes; of plans with the same keys."""
-        if len({frozenset(plan.keys) for plan in self.plans}) > 1:
+        if not self._same_keys:
             return []
         return [{one.code: one.before for one in p.risks if one.before is not None} for p in self.plans]
 
@@ -183,7 +189,7 @@ class PlanComparison:
             if all(one is None or (one.before is None and one.after is None) for one in found):
                 continue  # the reasons stand below
             after = [_after(plan, one) for plan, one in zip(self.plans, found, strict=True)]
-            yield (measure, *(text(code) for text in columns), *after)
+            yield (measure + OTHER_KEYS * (not self._same_keys), *(text(code) for text in columns), *after)
 
     @property
     def _basis(self) -> Basis:

@@ -106,7 +106,8 @@ class Started:
         if numbers := [name for name in self.numbers if name not in self.groups and name not in self.distinct]:
             what = f"no role, because it seems to number or name persons or households: {few(numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
-            fix += "are one person's is given as --person"
+            fix += "are one person's is given as --person; where it numbers clusters that were drawn, such as schools, "
+            fix += "errors without it are usually too small (psu in [survey])"
             lines.append(sentence(what, fix=fix))
         lines += [words_of(name, same) for name, same in self.groups.items()]
         if self.texts:
