@@ -248,7 +248,7 @@ def _weighed(
     n = truth.records
     work = table(truth).counts.size * n
     many = int(np.clip(min(PAIRS // work, DRAWN // n), 1, MOST_RELEASES))
-    targets = _targets(n, alone, min(persons(n), n), household, rng)
+    targets = _targets(n, alone, min(2 * persons(n), n), household, rng)
     return _attacked(truth, law, household, targets, many, ("keys",), rng, shown)[0]
 
 
