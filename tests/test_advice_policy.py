@@ -234,7 +234,7 @@ def test_a_share_of_right_links_is_looked_for(folder: Path) -> None:
     rule = {"measure": "correct_matches_share"}
     shares = []
     for epsilon in (1, 8):
-        told = json.loads(advised(folder, f"at{epsilon}", "--limit", f"epsilon <= {epsilon}", "--json").stdout)
+        told = json.loads(advised(folder, f"links{epsilon}", "--limit", f"epsilon <= {epsilon}", "--json").stdout)
         risks = {one["code"]: one["after"] for one in told["plans"][0]["figures"]["risk"]}
         shares.append(risks["correct_matches"])
     limit = sum(shares) / 2 / 4000
