@@ -205,7 +205,8 @@ def test_init_says_what_is_lost_without_the_clusters_that_were_drawn(tmp_path: P
     pa.parquet.write_table(pa.table(held | {"PSU": np.arange(n) // 40}), tmp_path / "s.parquet")
     roles = {"key": ["a"], "weight": ["w"], "household": ["hh"]}
     said = str(start(tmp_path / "s.parquet", tmp_path / "one", {**roles, "drop": ["PSU"]}).lines("s.parquet", roles))
-    assert 'psu = "hh"' in said
+    assert 'psu = "hh", not_released = ["psu"]' in said
+    assert "measures by how much: state it as cluster_effect in place of psu" in said
     assert (
         "PSU seems to number the clusters that were drawn, and is not released: standard errors are then without "
         "these clusters, usually too small"

@@ -102,6 +102,7 @@ WHOLE = {
     "design": ["--plan", "{plan}"],
     "compare": ["{plan}", "{twin}"],
     "explain": ["{plan}"],
+    "clusters": ["{survey}", "--psu", "area", "--codebook", "{book}"],
     "recode": ["{recodes}", "{survey}"],
     "check": ["--plan", "{plan}", "--policy", "{policy}"],
     "curve": ["--prior", "uniform:3", "--epsilons", "1", "--plot", "{new}"],

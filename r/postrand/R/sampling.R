@@ -3,7 +3,7 @@
 
 sampling_of <- function(release, weights, strata, psu, recorded) {
   survey <- if (recorded && is.null(psu)) release$survey
-  unknown <- setdiff(names(survey), c("weights", "strata", "psu"))
+  unknown <- setdiff(names(survey), c("weights", "strata", "psu", "not_released", "cluster_effect"))
   if (length(unknown)) {
     refuse(paste0("the release records a survey design with ", paste(unknown, collapse = ", "),
                   ", which this package does not use for corrected estimates"),
@@ -15,7 +15,8 @@ sampling_of <- function(release, weights, strata, psu, recorded) {
   w <- if (is.null(named$weights)) rep(1, release$records) else weights_at(release, named$weights)
   kind <- if (length(survey) || !is.null(psu)) "units" else "records"
   stratum <- if (is.null(named$strata)) rep(0, release$records) else group_at(release, named$strata, kind == "units")
-  found <- list(kind = kind, weights = w, weighted = !is.null(named$weights), stratum = stratum, psu = named$psu)
+  found <- list(kind = kind, weights = w, weighted = !is.null(named$weights), stratum = stratum, psu = named$psu,
+                effect = survey[["cluster_effect"]] %or% 1)
   if (kind == "records") return(found)
   own <- if (is.null(named$psu)) seq_len(release$records) else group_at(release, named$psu, TRUE)
   found$unit <- distinct(list(stratum, own), release$records) + 1
@@ -102,7 +103,7 @@ deviations <- function(u, cases, sampling) {
     stratum <- match(sampling$unit_stratum, unique(sampling$unit_stratum))
     many <- tabulate(stratum)
     means <- rowsum(totals, stratum, reorder = TRUE) / many
-    return(sqrt(many / (many - 1))[stratum] * (totals - means[stratum, , drop = FALSE]))
+    return(sqrt(sampling$effect * many / (many - 1))[stratum] * (totals - means[stratum, , drop = FALSE]))
   }
   n <- as.numeric(rowsum(cases$count, cases$group))
   at <- match(cases$group, as.numeric(rownames(sums)))

@@ -226,6 +226,42 @@ def assess(
     return found.to_dict(), str(found)
 
 
+@command
+@click.argument("file", type=SOURCE)
+@click.option("--psu", metavar="P", required=True, help="Column of the clusters that were drawn.")
+@click.option("--weight", metavar="W", help="Column of sampling weights; by default that of the codebook's [survey].")
+@click.option("--strata", metavar="S", help="Column of sampling strata; by default that of the codebook's [survey].")
+@click.option("--codebook", type=FILE, help="codebook.toml: its recodes, released columns and [survey] are used.")
+@click.option("--only", metavar="A,B", help="Variables to measure; by default all that are released.")
+@reading_options
+def clusters(
+    file: Path,
+    psu: str,
+    weight: str | None,
+    strata: str | None,
+    codebook: Path | None,
+    only: str | None,
+    reading: Any,
+) -> Result:
+    """Measure by how much clusters that were drawn make errors larger.
+
+    For a release without the numbers of the clusters, such as schools or villages: with these figures you can state a
+    cluster_effect in [survey] of the codebook, by which 'postrand estimate' multiplies variances. Figures of the
+    confidential file, for internal use; nothing is written.
+
+    \b
+    postrand clusters pupils.parquet --psu school --weight w --strata region
+    """  # noqa: D301 -- \b is click's mark for text that keeps its lines
+    from postrand.engines.database import open_records
+    from postrand.plan import infer
+    from postrand.workflow.cluster_effects import cluster_effects
+
+    book = None if codebook is None else infer.load_codebook(codebook)
+    records = open_records(placed(file, reading), book)
+    found = cluster_effects(records, psu, weight, strata, book, names(only))
+    return found.to_dict(), str(found)
+
+
 def _only_with_measure(given: list[str]) -> None:
     """Raise UsageError for options that need --measure."""
     fix = "add a measure, such as --measure households; --measures lists them"

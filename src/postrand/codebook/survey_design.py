@@ -26,6 +26,11 @@ WITHOUT = {
     "calibrated": _LARGER,
 }
 """What estimates are if a part of a design is left out."""
+MOST_EFFECT = 1000
+"""The largest factor that clusters are believed to have: all records of clusters of 1,000 would be the same."""
+_DONE = {"weights": "used", "strata": "used", "psu": "drawn"}
+NAMED = {"weights": "weights", "strata": "strata", "psu": "clusters"}
+"""The parts that can have been drawn by and not be released, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,13 @@ class SurveyDesign:
     lonely
         A stratum with one PSU: ``refuse``; ``adjust``: its deviation is taken from 0, the mean of all influences;
         ``certainty``: it was drawn with certainty, and adds nothing.
+    not_released
+        What the records were drawn by, and no released column tells: ``weights``, ``strata``, ``psu``; beside a column
+        of ``psu``, such as households, larger clusters. Said wherever errors are.
+    cluster_effect
+        Of clusters that are not released: the variance with them over the variance without them, with the same weights
+        and strata, 1 or more. V is multiplied by it, with its part by perturbation, which clusters do not change: what
+        is perturbed has errors that are rather too large.
 
     Raises
     ------
@@ -77,6 +89,8 @@ class SurveyDesign:
     --------
     >>> SurveyDesign(weights="w", strata="region", psu="village").columns
     ('w', 'region', 'village')
+    >>> SurveyDesign(weights="w", not_released=["psu"], cluster_effect=1.6).cluster_effect
+    1.6
     >>> SurveyDesign(weights="w", replicates=["w1", "w2", "w3", "w4"], method="fay", rho=0.5).factors
     (1.0, 1.0, 1.0, 1.0)
 
@@ -98,9 +112,11 @@ class SurveyDesign:
     mse: bool = False
     calibrated: tuple[str, ...] = ()
     lonely: Lonely = "refuse"
+    not_released: tuple[str, ...] = ()
+    cluster_effect: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("replicates", "rscales", "calibrated"):
+        for name in ("replicates", "rscales", "calibrated", "not_released"):
             given = getattr(self, name)
             held = listed(given)
             object.__setattr__(self, name, (given,) if held is None else tuple(held))
@@ -124,6 +140,28 @@ class SurveyDesign:
             for name in [named] if isinstance(named, str) else named if isinstance(named, tuple) else ():
                 found.setdefault(name, part)
         return tuple(found.items())
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What the release does not tell of how records were drawn, in sentences.
+
+        >>> SurveyDesign(weights="w", not_released=["psu"]).lacking
+        ('Clusters were drawn, and are not released: standard errors are then without clusters, usually too small.',)
+        """
+        drawn = {part: f"{NAMED[part].capitalize()} were {_DONE[part]}, and are not released" for part in NAMED}
+        told = {part: f"{drawn[part]}: {WITHOUT[part]}." for part in self.not_released}
+        if "psu" in told and self.psu is not None:
+            told["psu"] = (
+                "Clusters larger than those of the column of psu were drawn, and are not released: standard errors "
+                "are usually too small."
+            )
+        if self.cluster_effect is not None:
+            told["psu"] = (
+                f"{drawn['psu']}. The office states that they multiply variances by {self.cluster_effect:g}: 'postrand "
+                "estimate' counts it (rather too much for what is perturbed), other software needs standard errors "
+                f"times {math.sqrt(self.cluster_effect):.3g}."
+            )
+        return tuple(told[part] for part in NAMED if part in told)
 
     @property
     def factors(self) -> tuple[float, ...]:
@@ -238,7 +276,27 @@ def _problems(design: SurveyDesign) -> Iterable[str]:
     if design.lonely not in LONELY:
         what = f"unknown treatment of a stratum with one PSU{nearest(shown(design.lonely), LONELY)}"
         yield sentence(what, got=shown(design.lonely, repr), wanted=" or ".join(LONELY))
+    yield from _lacking_problems(design)
     yield from _replication_problems(design) if design.replicates else _linear_problems(design)
+
+
+def _lacking_problems(design: SurveyDesign) -> Iterable[str]:
+    """Yield what is wrong with the parts that are said not to be released, and with the effect of clusters."""
+    for part in design.not_released:
+        if part not in NAMED:
+            what = f"unknown part {shown(part, repr)} in not_released{nearest(shown(part), NAMED)}"
+            yield sentence(what, wanted=" or ".join(NAMED))
+        elif part != "psu" and getattr(design, part) is not None:
+            what = f"{part!r} is in not_released, and names the column {shown(getattr(design, part), repr)}"
+            yield sentence(what, fix="keep one of them")
+    if design.cluster_effect is None:
+        return
+    if not (_is_number(design.cluster_effect) and 1 <= finite(design.cluster_effect) <= MOST_EFFECT):
+        what = "cluster_effect is not the factor by which clusters multiply variances"
+        yield sentence(what, got=shown(design.cluster_effect), wanted=f"a number from 1 to {MOST_EFFECT:,}")
+    if design.psu is not None or design.replicates:
+        which = "clusters" if design.psu is not None else "replicate weights"
+        yield sentence(f"cluster_effect stands beside {which}, which it would multiply", fix="keep one of them")
 
 
 def _is_number(value: object) -> bool:

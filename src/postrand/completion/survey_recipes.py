@@ -18,11 +18,9 @@ def said(design: SurveyDesign) -> tuple[str, ...]:
     >>> said(SurveyDesign(weights="w"))[0]
     'The release records how the persons were drawn: weights w. These columns are as released in every copy.'
     """
-    named = [f"{text} {getattr(design, part)}" for part, text in _PARTS.items() if getattr(design, part)]
-    if design.replicates:
-        named.append(f"{len(design.replicates)} replicate weights, {design.replicates[0]} and more")
-    how = f"The release records how the persons were drawn: {', '.join(named)}"
-    found = [f"{how}. These columns are as released in every copy."] if named else []
+    how = recorded(design)
+    found = [f"{how}. These columns are as released in every copy."] if how else []
+    found += design.lacking
     if design.psu:
         found.append(
             "The members of a cluster were drawn apart in the copies, so that they are less alike in a perturbed "
@@ -35,6 +33,18 @@ def said(design: SurveyDesign) -> tuple[str, ...]:
             "errors are rather too large."
         )
     return tuple(found)
+
+
+def recorded(design: SurveyDesign) -> str:
+    """Return which columns of the release say how the persons were drawn, without a full stop; "" for none.
+
+    >>> recorded(SurveyDesign(weights="w", psu="village"))
+    'The release records how the persons were drawn: weights w, clusters village'
+    """
+    named = [f"{text} {getattr(design, part)}" for part, text in _PARTS.items() if getattr(design, part)]
+    if design.replicates:
+        named.append(f"{len(design.replicates)} replicate weights, {design.replicates[0]} and more")
+    return f"The release records how the persons were drawn: {', '.join(named)}" if named else ""
 
 
 def in_r(design: SurveyDesign, reading: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def drawn_alone(
     ``design`` is the survey design that they use; ``psu`` ends what is said of households: how they are named as its
     clusters. Where one random member of each household shows the variables, each household counts once.
     """
-    if design is not None and (design.psu or design.replicates):
+    if design is not None and (design.psu or design.replicates or design.cluster_effect is not None):
         return ""
     weighed = household_of(mechanism, [*names])
     book, units = mechanism.codebook, mechanism.units

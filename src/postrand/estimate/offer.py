@@ -297,6 +297,14 @@ DESIGN = (
         parameter="lonely",
         design=True,
     ),
+    Option(
+        "cluster-effect",
+        "E",
+        "By what clusters that are not released multiply variances: 1 or more.",
+        number,
+        parameter="cluster_effect",
+        design=True,
+    ),
 )
 """The options of a survey design, beside weight and strata."""
 

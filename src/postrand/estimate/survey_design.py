@@ -63,10 +63,10 @@ def set_aside(mechanism: Mechanism, method: str | None, weights: object = None, 
     found, replicated = book.survey, bool(book.survey.replicates)
     by_value = ["weights"] * ((found.weights is not None or replicated) and weights is None)
     by_error = ["clusters"] * (found.psu is not None) + ["strata"] * (found.strata is not None and strata is None)
-    by_error += ["replicate weights"] * replicated
+    by_error += ["replicate weights"] * replicated + ["the effect of clusters"] * (found.cluster_effect is not None)
     if not (parts := [*by_value, *by_error]):
         return ""
-    error = "small" if {"clusters", "replicate weights"} & {*by_error} else "large"
+    error = "small" if {"clusters", "replicate weights", "the effect of clusters"} & {*by_error} else "large"
     wrong = ["values can be wrong for the population"] * bool(by_value)
     wrong += [f"standard errors can be too {error}"] * bool(by_error)
     named = " and ".join([", ".join(parts[:-1]), parts[-1]][len(parts) == 1 :])

@@ -25,6 +25,7 @@ _RANK = 1e-5
 
 ALONE = "if clusters, such as schools, were drawn, these errors are usually too small"
 """What is said of a design that has no clusters: a release may be without them."""
+_GONE = "clusters were drawn and are not released, so that these errors are usually too small"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +92,7 @@ class Sample:
         mean = np.zeros((len(counts), totals.shape[1]))
         np.add.at(mean, self.stratum, totals)
         mean /= counts[:, None]
-        scale = self.rest * counts / np.maximum(counts - 1, 1)
+        scale = self.rest * counts / np.maximum(counts - 1, 1) * (self.design.cluster_effect or 1.0)
         lonely = counts == 1
         if self.design.lonely == "adjust":
             mean[lonely] = 0.0
@@ -117,8 +118,18 @@ class Sample:
         strata = f" in {len(self.rest):,} strata" if len(self.rest) > 1 else ""
         count, freedom = f"{len(self.stratum):,}", f"{self.freedom:,g} degrees of freedom"
         if self.design.psu is None:
-            return f"{count} records without clusters{strata}, {freedom}; {ALONE}"
-        return f"{count} primary sampling units{strata}, {freedom}"
+            return f"{count} records without clusters{strata}, {freedom}; {_without(self.design)}"
+        larger = f"; larger {_GONE}" if "psu" in self.design.not_released else ""
+        return f"{count} primary sampling units{strata}, {freedom}{larger}"
+
+
+def _without(design: SurveyDesign) -> str:
+    """Say what the errors of a design without clusters are."""
+    if design.cluster_effect is not None:
+        return f"variances times {design.cluster_effect:g} for clusters that are not released"
+    if "psu" in design.not_released:
+        return _GONE
+    return ALONE
 
 
 def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sample:
@@ -135,7 +146,17 @@ def read_sample(frame: Any, mechanism: Mechanism, design: SurveyDesign) -> Sampl
     """
     check_unperturbed(design, mechanism)
     table = released_table(frame, [*design.columns], mechanism) if design.columns else None
-    n = len(frame) if table is None else table.num_rows
+    return sample_of(table, len(frame) if table is None else table.num_rows, design)
+
+
+def sample_of(table: Any, n: int, design: SurveyDesign) -> Sample:
+    """Return the design of ``n`` records; ``table`` holds the columns that it names, and can be None if it names none.
+
+    Raises
+    ------
+    DataError, EstimationError
+        As :func:`read_sample`.
+    """
     assert table is not None or not design.columns
     _check_known(table, [name for name in (design.strata, design.psu, *design.calibrated) if name is not None])
     weight = np.ones(n) if design.weights is None else weight_column(table, design.weights)

@@ -17,14 +17,15 @@ def counted_words(book: Codebook) -> str:
     """
     found, weights = book.survey, [one.name for one in book.with_role("weight")]
     alone = "standard errors are those of a simple random sample"
+    lacks = "" if found is None else "".join(f" {text}" for text in found.lacking)
     if found is not None and (found.weights or found.replicates):
         named = found.weights or "replicate weights"
         return (
             f" Figures of the records, not of the population: each record counts once, not by {named}, and {alone}. "
-            "'postrand estimate' gives those of the population, by the survey design."
+            f"'postrand estimate' gives those of the population, by the survey design.{lacks}"
         )
     if found is not None:
-        return f" {alone.capitalize()}, not of the recorded survey design, which 'postrand estimate' uses."
+        return f" {alone.capitalize()}, not of the recorded survey design, which 'postrand estimate' uses.{lacks}"
     if not weights:
         return ""
     return (

@@ -9,6 +9,7 @@ import numpy as np
 
 from postrand.codebook.not_released import NOT_RELEASED
 from postrand.completion.readme import file_list, heading, how_to, named, wrapped
+from postrand.completion.survey_recipes import recorded
 from postrand.mechanism import Mechanism
 from postrand.mechanism.one_member import kept_rules
 from postrand.mechanism.units import words_of
@@ -56,7 +57,7 @@ def readme(
             )
             more += wordings.NO_COPIES
         parts += ["", *heading("How to analyse the data"), wrapped(f"With what corrects for the perturbation: {more}")]
-        parts += [wrapped(told) for told in _member_weight(mechanism, data_name)]
+        parts += [wrapped(told) for told in (*_member_weight(mechanism, data_name), *_drawn(mechanism))]
     else:
         parts += ["", *how_to(completed)]
     return "\n".join(parts) + "\n"
@@ -119,6 +120,15 @@ def _member_weight(mechanism: Mechanism, data_name: str) -> Iterable[str]:
     if mechanism.split is not None and mechanism.split.of_members and mechanism.units is not None:
         weights = [one.name for one in mechanism.require_codebook().with_role("weight")]
         yield words_of(mechanism.units)(member_weight(mechanism.units.household, weights, data_name))
+
+
+def _drawn(mechanism: Mechanism) -> Iterable[str]:
+    """Yield by which columns the persons were drawn, and what no column tells of it."""
+    design = mechanism.require_codebook().survey
+    if design is not None:
+        if how := recorded(design):
+            yield f"{how}. postrand estimate uses these columns without being told."
+        yield from design.lacking
 
 
 def _example(found: Values) -> str:

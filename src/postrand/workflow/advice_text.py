@@ -291,7 +291,7 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))
-    yield from (f"  Worth: {text}" for text in (*figures.of_three, figures.small) if text)
+    yield from (f"  Worth: {text}" for text in (*figures.of_three, figures.small, *figures.lacking) if text)
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"

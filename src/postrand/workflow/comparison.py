@@ -94,7 +94,8 @@ class PlanFigures:
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
-    in part. ``small``: which perturbed variables have categories of which a release tells too little.
+    in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
+    what the release does not tell of how the records were drawn.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
     recoded or not.
     ``levels``: the ε of a record, and what several of a household or person have together, in words.
@@ -150,6 +151,7 @@ class PlanFigures:
     means: Mapping[str, str] = field(default_factory=dict)
     in_part: Pairs = ()
     small: str = ""
+    lacking: tuple[str, ...] = ()
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
     series: Series | None = None
@@ -443,6 +445,7 @@ def computed(
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
+        lacking=() if plan.codebook.survey is None else plan.codebook.survey.lacking,
         in_part=() if told is None else in_part(told, keys),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},
         merged=tuple(said_of(plan.codebook, known.table).values()),

@@ -219,6 +219,7 @@ def _worth(figures: PlanFigures) -> Iterator[str]:
     if least:
         worth = " and ".join(f"{one.name} {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least: {worth} records"
+    yield from figures.lacking
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

@@ -192,6 +192,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield _first(figures.little) + "."
     yield "Tables of unperturbed variables alone are as precise as before."
     yield from (f"{capital(str(one))}." for one in refused_of(plan))
+    yield from figures.lacking
     yield from (f"{_first(text)}." for text in figures.means.values())
     for one in plan.numerical:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."

@@ -39,7 +39,8 @@ class Drawn:
     plus the squared coefficient of variation: so many times the variance of records that weigh alike, if weights have
     nothing to do with the values (Kish 1992); None where the weights cannot be used. ``clusters`` and ``replicates``
     are not counted: what they do to an interval depends on confidential values. ``sizes`` says how many households have
-    each number of records, and ``effect_of_members`` is Kish's factor beside theirs: see ``of_members``.
+    each number of records, and ``effect_of_members`` is Kish's factor beside theirs: see ``of_members``. Clusters that
+    ``are_gone`` are not released; ``by_clusters`` is what the office states that they multiply variances by.
     """
 
     weight: str = ""
@@ -50,6 +51,8 @@ class Drawn:
     replicates: bool = False
     sizes: Mapping[int, int] | None = None
     effect_of_members: float | None = 1.0
+    are_gone: bool = False
+    by_clusters: float = 1.0
 
     @property
     def of_members(self) -> Drawn:
@@ -65,7 +68,7 @@ class Drawn:
     def not_counted(self) -> str:
         """What can make intervals longer and is not counted, in words; "" where there is nothing."""
         which = ["households as clusters" if self.of_households else "clusters"] * bool(self.clusters)
-        which += ["replicate weights"] * self.replicates
+        which += ["clusters that are not released"] * self.are_gone + ["replicate weights"] * self.replicates
         return f"{' and '.join(which)} not counted" if which else ""
 
     @property
@@ -106,6 +109,10 @@ class Drawn:
                 f"{which} ({self.clusters}) can make intervals longer, because their members are alike. By how much "
                 "depends on confidential values: it is not counted."
             )
+        if self.are_gone:
+            yield "Clusters were drawn, and are not released: they make intervals longer, by how much is not counted."
+        if self.by_clusters != 1:
+            yield f"Clusters that are not released multiply variances by {self.by_clusters:g}: this is counted."
         if self.replicates:
             yield "Intervals by replicate weights can be longer: it is not counted, for the same reason."
 
@@ -116,12 +123,15 @@ def drawn_of(book: Codebook, source: Source) -> Drawn:
     named = "" if survey is None else survey.weights or ""
     weight = next(iter([*([named] * bool(named)), *(one.name for one in book.with_role("weight"))]), "")
     psu = "" if survey is None else survey.psu or ""
-    clusters = psu or next(iter(households), "")
+    by_clusters = 1.0 if survey is None or survey.cluster_effect is None else survey.cluster_effect
+    are_gone = survey is not None and "psu" in survey.not_released and survey.cluster_effect is None
+    clusters = "" if are_gone or by_clusters != 1 else psu or next(iter(households), "")
     replicates = survey is not None and bool(survey.replicates)
     values = weights_in(source, weight) if weight else np.zeros(0)
     effect = None if values is None else kish(values) if weight else 1.0
     records = 0 if values is None else values.size
-    return Drawn(weight, effect, records, clusters, clusters in households, replicates)
+    of_homes = clusters in households
+    return Drawn(weight, effect, records, clusters, of_homes, replicates, are_gone=are_gone, by_clusters=by_clusters)
 
 
 def of_households(drawn: Drawn, source: Source, household: str) -> Drawn:
@@ -159,7 +169,8 @@ def kish(weights: FloatArray) -> float | None:
 def half_width(mechanism: Mechanism, wanted: Precision, n: int, drawn: Drawn) -> HalfWidth | None:
     """Return 100 times the half-widths of the 95% interval of the worst cell; None where they are not known.
 
-    Kish's factor of the weights multiplies the variance of ``n`` records, of sampling and perturbation together. Where
+    Kish's factor of the weights multiplies the variance of ``n`` records, of sampling and perturbation together, and so
+    does what clusters that are not released multiply variances by. Where
     all records of a household or person share a draw, the part of the perturbation is not known.
     """
     shared = {name for names in mechanism.shared.values() for name in names}
@@ -170,5 +181,5 @@ def half_width(mechanism: Mechanism, wanted: Precision, n: int, drawn: Drawn) ->
         found = expected_precision(mechanism, wanted.table, n, households=drawn.sizes)
     except PostrandError:
         return None
-    factor = 100 * Z95 * drawn.effect**0.5
+    factor = 100 * Z95 * (drawn.effect * drawn.by_clusters) ** 0.5
     return HalfWidth(*(factor * float(np.max(errors)) for errors in (found.worst, found.standard_error)))

@@ -107,7 +107,8 @@ class Started:
             what = f"no role, because it seems to number or name persons or households: {few(numbers, NAMES)}"
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
             fix += "are one person's is given as --person; where it numbers clusters that were drawn, such as schools, "
-            fix += "errors without it are usually too small (psu in [survey])"
+            fix += "errors without it are usually too small: [survey] says what is not released, and by how much "
+            fix += "('postrand clusters')"
             lines.append(sentence(what, fix=fix))
         lines += [words_of(name, same) for name, same in self.groups.items()]
         if self.texts:
@@ -193,6 +194,7 @@ class Started:
         return [*lines, f"Then: {design}" if self.is_open else f"Next: read both files, then: {design}"]
 
 
+FRESH_NUMBERS = "or release new numbers of them in a column that analysts name as psu (role = 'other')"
 _PERTURB_TOO = "perturb them too (--perturb-also), or set role = 'drop'"
 
 
@@ -226,15 +228,17 @@ def _survey(
     clusters = (*released, *given.get("household", ()))[:1]
     held = [one for one in columns if seems_strata(one["name"], one.get("label", ""))]
     strata = [one["name"] for one in held if one.get("role") in ("other", "sensitive") and one["name"] not in blurred]
-    named = [f'strata = "{name}"' for name in strata[:1]] + [f'psu = "{name}"' for name in clusters]
+    lost = [] if released else [name for name, role in drawn.items() if role in ("drop", "", None)]
+    named = [f'strata = "{name}"' for name in strata[:1]]
+    named += [f'psu = "{name}"' for name in clusters] + ['not_released = ["psu"]'] * bool(lost)
     parts = ", ".join([f'weights = "{given["weight"][0]}"', *named])
     what = f"so that estimates use the weight, add [survey] to codebook.toml: {parts}"
     split = plan.get("split", {}).get("variables", ())
     gone = refused(SurveyDesign(weights=given["weight"][0]), split, split)
     costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
-    lost = [] if released else [name for name, role in drawn.items() if role in ("drop", "", None)]
     if lost:
-        fix = "for right ones, release new numbers of them in a column that analysts name as psu (role = 'other')"
+        instead = " in place of psu" * bool(clusters)
+        fix = f"'postrand clusters' measures by how much: state it as cluster_effect{instead}; {FRESH_NUMBERS}"
         they, are = ("seem", "are") if len(lost) > 1 else ("seems", "is")
         warned = f"{few(lost, NAMES)} {they} to number the clusters that were drawn, and {are} not released: standard "
         warned += "errors are then without these clusters, usually too small"
