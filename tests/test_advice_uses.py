@@ -290,11 +290,40 @@ def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) ->
     assert "; with four, by none (" in few.text()
     assert four > 100
     said = "  Asked: model d ~ b + a + c: met (fitted in 10 of 10 simulated releases, with standard errors "
-    others = "  Asked: other models: met on the records that show all variables of the model ("
+    others = "  Not asked: other models: met on the records that show all variables of the model ("
     assert re.search(rf"{re.escape(said)}[^\n]*\n{re.escape(others)}", found["model d ~ C(b) + a*c"].text())
     assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()
     assert own.trial.plan.split is not None
     assert {"table": ["a", "b", "c", "d"], "weight": 21.0} in own.trial.data["split"]["workload"]
+
+
+def test_a_split_for_what_is_named_alone_is_worth_more_for_it_and_says_what_is_lost(tmp_path: Path) -> None:
+    """Of ten variables, two tables named. Oracle: the worth of the tables in the written plans."""
+    rng, n, names = np.random.default_rng(2), 6000, "abcdefghij"
+    pa.parquet.write_table(
+        pa.table({name: rng.integers(0, 4, n).astype(str) for name in names}), tmp_path / "s.parquet"
+    )
+    book = Codebook(tuple(Variable(name, "key", ("0", "1", "2", "3")) for name in names))
+    uses = ["table a x b", "mean c by d"]
+    found = advise(tmp_path / "s.parquet", book, needs_from("informed", ["epsilon <= 2.5"], uses), tmp_path / "one")
+    held = {one.trial.candidate.way: one for one in found.plans}
+    own, usual = held["split for what is named"], held["split"]
+    assert found.plans[0] is own
+    laws = [designed(load_plan(one.path)) for one in (own, usual)]
+    for table in (("a", "b"), ("c", "d")):
+        mine, other = (worth(law, table, n) for law in laws)
+        assert mine > 1.5 * other
+    own_law, usual_law = laws
+    assert min(worth(own_law, (name,), n) for name in names) > 0.5 * min(worth(usual_law, (name,), n) for name in names)
+    text = found.text()
+    assert "of other tables little or nothing is left" in text
+    assert "Reason: most for what is named: " in text
+    assert re.search(r"  Asked: table a x b: met .*\n  Asked: mean c by d: ", text)
+    assert re.search(r"  Not asked: other tables: NOT met for \d+ of 45 of two variables \(no estimate\)", text)
+    assert "use       tables" not in text
+    also = needs_from("informed", ["epsilon <= 2.5"], [*uses, "tables"])
+    assert also.stated == ("tables",)
+    assert "--use tables --use 'table a x b'" in also.typed
 
 
 def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_path: Path) -> None:

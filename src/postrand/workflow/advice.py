@@ -258,7 +258,9 @@ class _Maker:
         why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
         of, worths = self._estimated(trial, simulate=bool(chosen)), (figures.one_way, figures.pairs)
-        answers = tuple(verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths, figures.means))
+        answers = tuple(
+            verdicts(trial.plan, self.needs.uses, trial.mechanism, of, worths, figures.means, self.needs.implied)
+        )
         return Advised(self.out / path.name, trial, figures, why, asked, told, answers, checked)
 
     def _estimated(self, trial: Trial, *, simulate: bool) -> Estimated | None:
@@ -317,7 +319,7 @@ class _Maker:
             return []
         higher = [level for level in LEVELS if level > first.epsilon]
         found = {level: trial for level in higher[:2] if (trial := self.at(first.candidate, level)) is not None}
-        more = more_worth(first, found, self.subject.ruled)
+        more = more_worth(first, found, self.subject.ruled, self.subject.named)
         limits = [str(limit) for limit in self.needs.of_file] if self.needs.look else []
         kept = [one.text for one in asked if one.text in limits and one.is_met]
         are = "is" if len(kept) == 1 else "are"

@@ -35,18 +35,22 @@ MAX_POINTED = 256
 """The most combinations of keys for which security against recognition is proposed."""
 ALPHA = 0.1
 """The posterior that is proposed against recognition where no limit states another."""
-SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST = (
+SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST, OF_NAMED = (
     "split",
     "split, poorer tables first",
     "split for the poorest table",
     "split for the tables of the rules",
     "split for the tables of the rules first",
+    "split for what is named",
 )
 LESS = 0.5
-"""What a named table counts beside one of the rules, where these come first."""
+"""What a named table counts beside one of the rules, where these come first; and a variable alone beside a named one.
+"""
 MEMBERS = ", one member of each household"
 OF_MEMBERS = SPLIT + MEMBERS
-SPLITS = tuple(way + end for way in (SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST) for end in ("", MEMBERS))
+SPLITS = tuple(
+    way + end for way in (SPLIT, POOR_FIRST, POOREST, OF_RULES, RULES_FIRST, OF_NAMED) for end in ("", MEMBERS)
+)
 WHOLE = ("one joint block", *SPLITS, "recognition")
 """Ways in which linked variables need no block of their own."""
 SPLIT_IN_WORDS = (
@@ -164,6 +168,8 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
         if many > 2:
             yield split_release(subject)
             yield from ruled_splits(subject)
+            if subject.named and not subject.ruled and len(subject.named) < math.comb(many, 2):
+                yield named_split(subject)
         bounded = any(limit.measure == "epsilon" for limit in subject.needs.limits)
         of_keys = subject.needs.attacker != "anyone" and not subject.needs.perturb_also
         if subject.needs.look and not bounded and of_keys and whole <= MAX_POINTED:
@@ -235,6 +241,18 @@ def ruled_splits(subject: Subject) -> Iterator[Candidate]:
         yield _of_rules(subject, OF_RULES, models, len(tables) / len(models) if models else 1.0)
         if models:
             yield _of_rules(subject, RULES_FIRST, models, LESS)
+
+
+def named_split(subject: Subject) -> Candidate:
+    """Return a split for what is asked by name, and each other variable by itself, half as much: nothing else."""
+    tables = sorted(subject.named)
+    alone = [(name,) for name in subject.perturbed if not any(name in table for table in tables)]
+    workload: list[dict[str, Any]] = [{"table": list(table)} for table in tables]
+    workload += [{"table": list(table), "weight": LESS} for table in alone]
+    what = f"{SPLIT_IN_WORDS} It is designed for what is named ({' and '.join(' x '.join(table) for table in tables)})"
+    what += ", and for each other variable by itself, which counts half as much" * bool(alone)
+    what += ": of other tables little or nothing is left."
+    return _way(subject, OF_NAMED, what, lambda epsilon: _split_of(subject.perturbed, epsilon, workload))
 
 
 def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float) -> Candidate:

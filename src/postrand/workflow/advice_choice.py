@@ -70,6 +70,12 @@ class Trial:
         held = self.compared(self.two_way)
         return harmonic(held) if held else self.one
 
+    @property
+    def named(self) -> float:
+        """The harmonic mean of the effective records of the tables of what is named; 0 where nothing is."""
+        models = () if self.estimated is None else self.estimated.models
+        return harmonic([worth for _, worth in models if worth is not None])
+
     def compared(self, worths: Iterable[TableWorth]) -> list[TableWorth]:
         """Return those of the tables by which ways are compared."""
         return [one for one in worths if self.apart.isdisjoint(one.variables)]

@@ -159,8 +159,8 @@ class Needs:
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
-    ``limits``. ``models`` are regressions, means and tables that are named. ``perturb_also`` are columns to perturb
-    besides the keys.
+    ``limits``. ``models`` are regressions, means and tables that are named; ``implied`` are those of ``uses`` that only
+    these have. ``perturb_also`` are columns to perturb besides the keys.
     """
 
     attacker: Attacker = "register"
@@ -176,6 +176,17 @@ class Needs:
     policy: Policy | None = None
     models: tuple[Model, ...] = ()
     perturb_also: tuple[str, ...] = ()
+    implied: tuple[Use, ...] = ()
+
+    @property
+    def stated(self) -> tuple[Use, ...]:
+        """The uses that are asked in general, not only by what is named.
+
+        >>> asked = needs_from(uses=["means", "table sex x area"])
+        >>> asked.uses, asked.stated
+        (('tables', 'means'), ('means',))
+        """
+        return tuple(use for use in self.uses if use not in self.implied)
 
     @property
     def tables(self) -> tuple[Precision | Model, ...]:
@@ -236,7 +247,7 @@ class Needs:
         "--attacker informed --limit 'tau2 <= 3' --use tables --precision '2 points for sex x area'"
         """
         parts = [("attacker", self.attacker), *(("limit", str(one)) for one in self.asked)]
-        parts += [("use", str(one)) for one in (*self.uses, *self.models)]
+        parts += [("use", str(one)) for one in (*self.stated, *self.models)]
         parts += [("precision", str(one)) for one in self.precisions]
         parts += [("perturb-also", ",".join(self.perturb_also))] * bool(self.perturb_also)
         return " ".join(f"--{name} {shlex.quote(text)}" for name, text in parts)
@@ -250,7 +261,7 @@ class Needs:
         if self.policy is not None:
             many = len(self.policy.rules)
             told.append(("policy", f"{self.policy.named}: {many} rule{'s' * (many > 1)}"))
-        told += [("use", f"{use}: {USES[use]}") for use in self.uses]
+        told += [("use", f"{use}: {USES[use]}") for use in self.stated]
         told += [("use", str(model)) for model in self.models]
         told += [("precision", f"± {wanted}: {JUDGED}") for wanted in self.precisions]
         if self.largest_household and not self.are_persons:
@@ -305,7 +316,8 @@ def needs_from(
     bounding = [limit for limit in held if not limit.is_worth]
     if not bounding or not (look or any(limit.measure.endswith("epsilon") for limit in held)):
         held = [*Needs().limits, *held]
-    return Needs(chosen, tuple(held), ordered, tuple(wanted), look, policy=policy, models=models)
+    implied = tuple(use for use in ordered if models and use not in plain)
+    return Needs(chosen, tuple(held), ordered, tuple(wanted), look, policy=policy, models=models, implied=implied)
 
 
 def limits_of(policy: Policy) -> list[Limit]:

@@ -85,7 +85,11 @@ class Advised:
             | ({} if one.drawn is None else {"kish_factor": one.drawn.effect, "not_counted": one.drawn.not_counted})
             for one in self.asked
         ]
-        limits += [{"limit": one.what, "before": None, "after": None, "met": one.is_met} for one in self.verdicts]
+        limits += [
+            {"limit": one.what, "before": None, "after": None, "met": one.is_met}
+            for one in self.verdicts
+            if one.is_asked
+        ]
         return {
             "plan": str(self.path),
             "way": self.trial.candidate.name,

@@ -143,6 +143,10 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         if mine > best > 0 and mine > max(1.02 * best, 1.0):
             text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
             yield f"{text} ({HARMONIC}{without}, {BASES[EQUAL.basis]})."
+    mine, best = trial.named, max((one.named for one in others), default=0.0)
+    if mine > best > 0 and mine > max(1.02 * best, 1.0):
+        text = f"Reason: most for what is named: {shown(mine)} effective records, the next plan {shown(best)}"
+        yield f"{text} ({HARMONIC}, {BASES[EQUAL.basis]})."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
@@ -219,7 +223,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         told += _kept(plan.asked)
         told += without_estimate(figures.one_way, figures.pairs)
         told += [little] if (little := of_little_use(figures.one_way, figures.pairs)) else []
-        told += [f"{one.title}: NOT met" for one in plan.verdicts if not (one.is_met or one.is_told)]
+        told += [f"{one.title}: NOT met" for one in plan.verdicts if one.is_asked and not (one.is_met or one.is_told)]
         yield f"Plan {number} ({_way(trial)}): {'; '.join(told)}"
 
 
@@ -295,7 +299,8 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
     yield from (f"  Warning: {text}" for text in none_of_use(figures.two_way))
     for asked in plan.asked:
         yield f"  Asked: {asked.text}: {_met(asked, figures.before_is)}{_all_known(asked.text, figures)}"
-    yield from (f"  Asked: {verdict}" for verdict in plan.verdicts)
+    yield from (f"  Asked: {one}" for one in plan.verdicts if one.is_asked)
+    yield from (f"  Not asked: {one}" for one in plan.verdicts if not one.is_asked)
     yield from () if plan.checked is None else (f"  Rule not met: {text}" for text in unmet_in_words(plan.checked))
     yield from (line for line in _leaving(plan) if line not in elsewhere)
     if elsewhere:

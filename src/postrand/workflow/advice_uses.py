@@ -82,6 +82,7 @@ class Verdict(NamedTuple):
     names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
     on: str = ""  # on which records it does, where not on all
     is_told: bool = False  # whether the counts of tables, which stand elsewhere too, say it
+    is_asked: bool = True  # not where only something else of the same kind is named
 
     def __str__(self) -> str:
         said = f"met{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
@@ -100,8 +101,11 @@ def verdicts(
     of: Estimated | None = None,
     worths: tuple[Sequence[TableWorth], Sequence[TableWorth]] = ((), ()),
     changed: Mapping[str, str] = MappingProxyType({}),
+    implied: Sequence[str] = (),
 ) -> Iterator[Verdict]:
     """Yield whether the release of a plan answers each kind of question that is asked.
+
+    Of the ``implied`` uses only what is named is asked.
 
     ``mechanism`` is the one that was designed, and ``of`` says of which records: of models of a split it is said how
     many records show them, and what these are worth. ``worths`` are those of the tables of one and of two variables;
@@ -116,16 +120,18 @@ def verdicts(
         own = [one for one in gone if use in one.uses]
         named = [] if of is None or any(one.is_all for one in own) else list(_named(of, use, mechanism, changed, moved))
         yield from named
+        is_asked = use not in implied
         if use == "tables" and any(worths) and not any(one.is_all for one in own):
-            found = of_tables(*worths)
+            found = of_tables(*worths)._replace(is_asked=is_asked)
             yield found._replace(what="other tables") if named else found
         if judged is not None and not any(one.is_all for one in own):
-            found = judged(plan, moved)
+            found = judged(plan, moved)._replace(is_asked=is_asked)
             whole = found.is_met and use == "means" and not any(one.kind == "totals" for one in own)
             found = found._replace(what="means and totals") if whole else found
             found = found._replace(what=f"other {found.what}") if named else found
             yield found if use != "models" or mechanism is None or of is None else _of_split(found, mechanism, of)
-        yield from (Verdict(use if one.is_all else one.kind, False, str(one)) for one in own)
+        for one in own:
+            yield Verdict(use if one.is_all else one.kind, False, str(one), is_asked=is_asked or one.is_all)
 
 
 def of_tables(one_way: Sequence[TableWorth], two_way: Sequence[TableWorth]) -> Verdict:

@@ -61,8 +61,8 @@ class Fits:
 
     @property
     def is_met(self) -> bool:
-        """Whether it is estimated nearly always, and some of its numbers are worth more than a few records."""
-        return self.fitted >= ENOUGH * self.trials and not all(self._little)
+        """Whether it is estimated nearly always, and most of its numbers are worth more than a few records."""
+        return self.fitted >= ENOUGH * self.trials and 2 * sum(self._little) <= len(self._little)
 
     @property
     def _little(self) -> list[bool]:
@@ -76,12 +76,17 @@ class Fits:
         >>> print(Fits(5000, 10, 7, (2.0,), kind="mean", without=("low",)))  # doctest: +NORMALIZE_WHITESPACE
         every group has a usable interval in 7 of 10 simulated releases, with standard errors 2 times those of the
         unperturbed file; often without one: low
+        >>> print(Fits(5000, 10, 10, (1.5, 20.0, 3.0)))  # doctest: +NORMALIZE_WHITESPACE
+        fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the unperturbed file: 1 of
+        3 of little use
         """
         text = f"{_DONE[self.kind]} in {self.fitted} of {self.trials} simulated releases"
         if self.ratios:
             low, high = (f"{round(ratio, 1):g}" for ratio in (min(self.ratios), max(self.ratios)))
             text += f", with standard errors {low if low == high else f'{low} to {high}'} times those of the "
-            text += "unperturbed file" + ": of little use" * all(self._little)
+            text += "unperturbed file"
+            many, poor = len(self.ratios), sum(self._little)
+            text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
         has = "has" if self.none == 1 else "have"
         text += f"; {self.none} more {has} none in the unperturbed file" * bool(self.none)
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
