@@ -136,6 +136,22 @@ def test_means_by_perturbed_groups_have_the_errors_of_other_releases_and_one_rel
     assert whole.ratios == pytest.approx([1.0])
 
 
+def test_shares_in_groups_have_the_length_of_their_intervals_in_points() -> None:
+    """Closed form: a share in an unperturbed ward is (r − q) / (p − q), r the released share of its n records."""
+    table, model = file(6000, 1800), Model(("died", "ward"), "share")
+    found = simulated(TableSource(table), law(2.0), {model: None})[model]
+    p = np.exp(2.0) / (1 + np.exp(2.0))
+    shown = 1 - p + (2 * p - 1) * 0.7  # of two categories, the first: who lived
+    error = np.sqrt(shown * (1 - shown) / 2000) / (2 * p - 1)
+    assert found.ratios == pytest.approx([error / np.sqrt(0.21 / 2000)] * 3, rel=0.06)
+    assert found.widths == pytest.approx([1.96 * error] * 3, rel=0.06)
+    low, high = (f"{100 * one:.2g}" for one in (min(found.widths), max(found.widths)))
+    assert f"(95% intervals of ± {low if low == high else f'{low} to {high}'} points)" in str(found)
+    assert found.is_met
+    many = simulated(TableSource(table), law(2.0), {Model(("ward", "sex"), "share"): None})
+    assert [len(one.widths) for one in many.values()] == [6]
+
+
 def test_a_mean_of_which_a_group_often_has_no_interval_is_not_met_and_the_group_is_named() -> None:
     wards = np.array(["a"] * 1180 + ["b"] * 800 + ["c"] * 20)
     columns = {"ward": pa.array(wards).dictionary_encode(), "pay": np.random.default_rng(5).normal(3, 1, 2000)}
@@ -166,11 +182,12 @@ def test_named_means_and_tables_are_read_and_typed_again() -> None:
         "means of pay by sex x ward",
         "table died by sex, ward",
         "table died x sex",
+        "shares of died by sex x ward",
         "tables",
     )
     asked = needs_from(uses=texts)
     assert asked.uses == ("tables", "means")
-    told = ["mean pay by sex, ward"] * 2 + ["table died x sex x ward", "table died x sex"]
+    told = ["mean pay by sex, ward"] * 2 + ["table died x sex x ward", "table died x sex", "share died by sex, ward"]
     assert [str(model) for model in asked.models] == told
     again = shlex.split(asked.typed)
     assert needs_from(uses=[again[i + 1] for i, word in enumerate(again) if word == "--use"]).models == asked.models
@@ -178,6 +195,8 @@ def test_named_means_and_tables_are_read_and_typed_again() -> None:
         require_tables(BOOK, needs_from(uses=["mean sex by ward"]))
     with pytest.raises(UsageError, match="pay has no categories"):
         require_tables(BOOK, needs_from(uses=["table sex by pay"]))
+    with pytest.raises(UsageError, match="pay has no categories"):
+        require_tables(BOOK, needs_from(uses=["share pay by sex"]))
 
 
 def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_other_words():

@@ -56,9 +56,9 @@ def needs_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "uses",
             multiple=True,
             metavar="USE",
-            help="What analysts will do: tables, means or models; or by name a regression, a mean or a table, such as "
-            "'model pay ~ sex + age', 'mean pay by sex' or 'table ill x sex', for which a split is then designed, and "
-            "which is estimated from simulated releases; can be repeated. Default: tables.",
+            help="What analysts will do: tables, means or models; or by name a regression, a mean, shares or a table, "
+            "such as 'model pay ~ sex + age', 'mean pay by sex', 'share ill by sex' or 'table ill x sex', for which a "
+            "split is then designed, and which is estimated from simulated releases; can be repeated. Default: tables.",
         ),
         click.option(
             "--precision",

@@ -99,6 +99,8 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     'of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it'
     >>> guesses_in_words(6.0, 403_200).partition("values, ")[2].partition("values, ")[2]
     '0.00025 without the release and at most 0.1 with it'
+    >>> guesses_in_words(4.0, 326_592_000).partition("values, ")[2].partition("values, ")[2]
+    '0.00000031 without the release and at most 0.000017 with it'
     >>> guesses_in_words(1.0, 12).partition("; ")[2]
     'of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it'
     """
@@ -110,7 +112,7 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     few, many = of_hundred(1 / size), of_hundred(share, most=True)
     if 100 / size < LEAST:  # two digits of both, so that their ratio is seen
         few, many = (
-            f"{float(f'{100 / size:.2g}'):f}".rstrip("0"),
+            _two_digits(100 / size),
             format_upper(100 * share, 2) if share < 0.01 else many,
         )
     counts = f"{few} without the release and at most {many} with it"
@@ -119,6 +121,15 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
         if share * size > _AS_MANY:
             counts = f"{few} are right with the release, but up to {math.ceil(share * size):,} times as many as without"
     return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
+
+
+def _two_digits(number: float) -> str:
+    """Return a small number with two digits that count, and no exponent.
+
+    >>> _two_digits(0.00025), _two_digits(3.06e-7), _two_digits(0.0999)
+    ('0.00025', '0.00000031', '0.1')
+    """
+    return f"{number:.{1 - math.floor(math.log10(number))}f}".rstrip("0")
 
 
 def divergence_in_words(divergence: float) -> str:

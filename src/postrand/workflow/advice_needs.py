@@ -16,7 +16,7 @@ from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["register", "informed", "anyone"]
 Use = Literal["tables", "means", "models"]
-Kind = Literal["table", "mean", "model"]
+Kind = Literal["table", "mean", "share", "model"]
 
 ATTACKERS: dict[str, str] = {
     "register": f"the {UNKNOWN_TO_IT}",
@@ -59,6 +59,7 @@ _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?po
 _MODEL = re.compile(r"\s*(?:models?\s+)?([^~]+~[^~]+)")
 _TERMS = re.compile(r"[~+*:]")
 _MEAN = re.compile(r"\s*means?\s+(?:of\s+)?(\S.*?)(?:\s+by\s+(\S.*))?")
+_SHARE = re.compile(r"\s*shares?\s+(?:of\s+)?(\S.*?)\s+by\s+(\S.*)")
 _TABLE = re.compile(r"\s*tables?\s+(?:of\s+)?(\S.*)")
 _NAMES = re.compile(r"\s*[,*×]\s*|\s+(?:x|by)\s+")
 _CATEGORIES = re.compile(r"C\(([^()]+)\)")
@@ -118,14 +119,16 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Hold the variables of a regression, a table or a mean by groups that a plan is to be designed for.
+    """Hold the variables of a regression, a table, or a mean or shares by groups that a plan is to be designed for.
 
-    Of a regression the response is first, and of a mean that of which it is.
+    Of a regression the response is first, and of a mean and of shares that of which they are.
 
     >>> str(Model(("wage", "educ", "sex"))), str(Model(("educ", "sex"), "table"))
     ('model wage ~ educ + sex', 'table educ x sex')
     >>> str(Model(("wage", "educ", "sex"), "mean"))
     'mean wage by educ, sex'
+    >>> str(Model(("ill", "sex"), "share"))
+    'share ill by sex'
     """
 
     table: tuple[str, ...]
@@ -134,20 +137,20 @@ class Model:
     @property
     def use(self) -> Use:
         """Of which use it is."""
-        uses: Mapping[Kind, Use] = {"table": "tables", "mean": "means", "model": "models"}
+        uses: Mapping[Kind, Use] = {"table": "tables", "share": "tables", "mean": "means", "model": "models"}
         return uses[self.kind]
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The variables whose combinations are the cells of a table, or the groups of a mean."""
+        """The variables whose combinations are the cells of a table, or the groups of a mean or share."""
         return self.table if self.kind == "table" else self.table[1:]
 
     def __str__(self) -> str:
         first, *rest = self.table
         if self.kind == "table":
             return f"table {' x '.join(self.table)}"
-        if self.kind == "mean":
-            return f"mean {first}" + f" by {', '.join(rest)}" * bool(rest)
+        if self.kind in ("mean", "share"):
+            return f"{self.kind} {first}" + f" by {', '.join(rest)}" * bool(rest)
         return f"model {first} ~ {' + '.join(rest)}"
 
 
@@ -159,8 +162,8 @@ class Needs:
     are not. All members share the ``household_variables``. ``person`` is the column that numbers persons, of whom one
     has at most ``most_records``, a public bound too; empty and 0: no records are one person's.
     ``are_persons``: the households are these persons. ``policy``: the rules of the office, whose limits are among the
-    ``limits``. ``models`` are regressions, means and tables that are named; ``implied`` are those of ``uses`` that only
-    these have. ``perturb_also`` are columns to perturb besides the keys.
+    ``limits``. ``models`` are regressions, means, shares and tables that are named; ``implied`` are those of ``uses``
+    that only these have. ``perturb_also`` are columns to perturb besides the keys.
     """
 
     attacker: Attacker = "register"
@@ -285,8 +288,8 @@ def needs_from(
 
     A limit on risk is no limit on ε: the default of ε stays beside it, unless the records may choose (``look``). One
     on the ε of a household or person is one. The rules of a ``policy`` that are about ε or risk are limits too: of two
-    on the same measure, plans keep the stricter one. A use can name a regression, a mean or a table: ``"model pay ~
-    sex + age"``, ``"mean pay by sex"``, ``"table ill x sex"``.
+    on the same measure, plans keep the stricter one. A use can name a regression, a mean, shares or a table: ``"model
+    pay ~ sex + age"``, ``"mean pay by sex"``, ``"share ill by sex"``, ``"table ill x sex"``.
 
     Raises
     ------
@@ -381,22 +384,25 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
 
 
 def _is_named(text: str) -> bool:
-    return bool(_MODEL.match(text) or _MEAN.fullmatch(text) or _TABLE.fullmatch(text))
+    return bool(_MODEL.match(text) or any(kind.fullmatch(text) for kind in (_MEAN, _SHARE, _TABLE)))
 
 
 def _model(text: str, problems: list[str]) -> Model | None:
-    """Return the regression, mean or table that a use names; None of another use, or where it cannot be read.
+    """Return the regression, mean, shares or table that a use names; None of another use, or where it cannot be read.
 
     >>> [str(_model(text, [])) for text in ("means of pay by sex, area", "table ill by sex, age", "tables")]
     ['mean pay by sex, area', 'table ill x sex x age', 'None']
+    >>> str(_model("shares of ill by sex x age", []))
+    'share ill by sex, age'
     """
     found = _MODEL.match(text)
     if found is None:
-        mean, cells = _MEAN.fullmatch(text), _TABLE.fullmatch(text)
+        mean, share, cells = (kind.fullmatch(text) for kind in (_MEAN, _SHARE, _TABLE))
         parts = [] if cells is None else _NAMES.split(cells[1])
-        parts = parts if mean is None else [mean[1], *_NAMES.split(mean[2] or "")]
+        of = mean or share
+        parts = parts if of is None else [of[1], *_NAMES.split(of[2] or "")]
         names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
-        return Model(names, "table" if mean is None else "mean") if names else None
+        return Model(names, "mean" if mean else "share" if share else "table") if names else None
     parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(1) :])]
     table = tuple(dict.fromkeys(part for part in parts if part not in ("", "1", "0")))
     if len(table) > 1 and not any(sign in name for name in table for sign in "()"):

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import category_numbers
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.recoding.bands import Bands
+from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.workflow import asked_units
 from postrand.workflow.advice_needs import Limit, Model, Needs, Precision
 
@@ -73,6 +75,8 @@ def require_tables(book: Codebook, needs: Needs) -> None:
                 problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
             elif _needs_numbers(wanted, name) and not has_numbers(book[name]):
                 fix = f"ask for a table of it: --use 'table {' x '.join(wanted.table)}'"
+                in_bands = any(one.variable == name and isinstance(one.kind, Bands) for one in book.recodes)
+                fix += f"; or give it {NUMBERED_BANDS}" * in_bands
                 problems.append(sentence(f"not answered: {name} has no numbers", where=where, fix=fix))
             elif _needs_categories(wanted, name) and not book[name].is_categorical:
                 fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
@@ -85,7 +89,9 @@ def _needs_numbers(wanted: Precision | Model, name: str) -> bool:
 
 
 def _needs_categories(wanted: Precision | Model, name: str) -> bool:
-    return not isinstance(wanted, Model) or (wanted.kind != "model" and name in wanted.groups)
+    if not isinstance(wanted, Model):
+        return True
+    return wanted.kind == "share" or (wanted.kind != "model" and name in wanted.groups)
 
 
 def has_numbers(variable: Variable) -> bool:

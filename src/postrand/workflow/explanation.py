@@ -218,8 +218,9 @@ def _fewer(figures: PlanFigures) -> Iterator[str]:
         both = [(one, own[frozenset(one.variables)]) for one in tables if frozenset(one.variables) in own]
         counts = [sum(one.is_of_little_use for one in of) for of in zip(*both, strict=True)]
         if counts and counts[0] != counts[1]:
+            are = "is" if counts[1] == 1 else "are"
             yield (
-                f"Of {len(both)} tables of {kind}, {counts[1]} are of little use {BASES['file']}, and {counts[0]} "
+                f"Of {len(both)} tables of {kind}, {counts[1]} {are} of little use {BASES['file']}, and {counts[0]} "
                 f"{BASES['equal']}: other frequencies of the values make the same table worth more or less."
             )
 

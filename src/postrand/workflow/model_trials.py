@@ -1,4 +1,4 @@
-"""Named regressions, means and tables, from simulated releases: whether they can be estimated, and how precisely."""
+"""Named regressions, means, shares and tables, from simulated releases: whether and how precisely they are found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, PostrandError
 from postrand.estimate.groups import mean
 from postrand.estimate.regression_data import FamilyName
+from postrand.estimate.regression_terms import answered
 from postrand.estimate.regressions import regression
+from postrand.estimate.result import Estimate
+from postrand.estimate.shares import share
 from postrand.estimate.unbiased import table as table_of
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
@@ -36,7 +39,8 @@ ENOUGH = 0.9
 """What is named is promised where this share of the simulated releases has an estimate."""
 NAMED = 5
 _DONE: Mapping[Kind, str] = {
-    "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval"
+    "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval",
+    "share": "every share has a usable interval",
 }  # fmt: skip
 
 
@@ -44,10 +48,11 @@ _DONE: Mapping[Kind, str] = {
 class Fits:
     """Hold in how many simulated releases something could be estimated, and its precision: confidential.
 
-    A regression is fitted. Of a mean every group has an interval that says something, and of a table every
-    combination: all but the ``none`` that have none in the unperturbed file. ``ratios`` are, of each coefficient or
-    group, the standard error in a release over that of the unperturbed file, the median over the releases with an
-    estimate; () without one. ``why`` is the last refusal, and ``without`` are the groups that often have no interval.
+    A regression is fitted. Of a mean every group has an interval that says something, of shares every category in each
+    group, and of a table every combination: all but the ``none`` that have none in the unperturbed file. ``ratios``
+    are, of each coefficient or group, the standard error in a release over that of the unperturbed file, the median
+    over the releases with an estimate; () without one. ``widths`` are the medians of half of the usable 95% intervals,
+    of a mean, shares and a table. ``why`` is the last refusal, and ``without`` are the groups that often have none.
     """
 
     records: int
@@ -58,6 +63,7 @@ class Fits:
     kind: Kind = "model"
     without: tuple[str, ...] = ()
     none: int = 0
+    widths: tuple[float, ...] = ()
 
     @property
     def is_met(self) -> bool:
@@ -85,6 +91,7 @@ class Fits:
             low, high = (f"{round(ratio, 1):g}" for ratio in (min(self.ratios), max(self.ratios)))
             text += f", with standard errors {low if low == high else f'{low} to {high}'} times those of the "
             text += "unperturbed file"
+            text += self._spread()
             many, poor = len(self.ratios), sum(self._little)
             text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
         has = "has" if self.none == 1 else "have"
@@ -92,24 +99,39 @@ class Fits:
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
 
+    def _spread(self) -> str:
+        """Return how long intervals are, in brackets: of tables and shares in points, of a mean in its unit."""
+        if not self.widths:
+            return ""
+        points = self.kind != "mean"
+        ends = ((100 if points else 1) * one for one in (min(self.widths), max(self.widths)))
+        low, high = (f"{float(f'{one:.2g}'):,.15g}" for one in ends)
+        return f" (95% intervals of ± {low if low == high else f'{low} to {high}'}{' points' * points})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of."""
+    """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of.
+
+    ``widths``, shape (P,), are half of the intervals; inf where there is none, and of regressions.
+    """
 
     errors: NDArray[np.float64]
     usable: NDArray[np.bool_]
     labels: tuple[str, ...]
+    widths: NDArray[np.float64]
 
     def of(self, labels: Sequence[str]) -> _Found:
         """Return what is found of these labels: nothing usable of others, such as a category that is left out.
 
-        >>> _Found(np.array([0.1, 0.2]), np.array([True, True]), ("a", "b")).of(["b", "c"]).errors.tolist()
+        >>> held = np.array([0.1, 0.2])
+        >>> _Found(held, np.array([True, True]), ("a", "b"), 2 * held).of(["b", "c"]).errors.tolist()
         [0.2, inf]
         """
         place = {label: k for k, label in enumerate(self.labels)}
         at = np.array([place.get(label, -1) for label in labels])
-        return _Found(np.where(at < 0, np.inf, self.errors[at]), (at >= 0) & self.usable[at], tuple(labels))
+        errors, widths = (np.where(at < 0, np.inf, held[at]) for held in (self.errors, self.widths))
+        return _Found(errors, (at >= 0) & self.usable[at], tuple(labels), widths)
 
 
 def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, FamilyName | None]) -> dict[Model, Fits]:
@@ -144,7 +166,8 @@ def _is_possible(model: Model, family: FamilyName | None, book: Codebook) -> boo
     """Return whether a regression has a family, or a table no more than ``MAX_CELLS`` cells."""
     if model.kind == "model":
         return family is not None
-    return math.prod(book[name].size for name in model.groups) <= MAX_CELLS
+    of = model.table if model.kind == "share" else model.groups
+    return math.prod(book[name].size for name in of) <= MAX_CELLS
 
 
 def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str]) -> Fits:
@@ -158,11 +181,21 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
     errors = np.array([np.where(one.usable, one.errors, np.nan) for one in found]).reshape(len(found), base.errors.size)
     held = base.usable & (base.errors > 0) & ~np.isnan(errors).all(axis=0)
     ratios = np.nanmedian(errors[:, held], axis=0) / base.errors[held]
+    halves = np.array([np.where(one.usable, one.widths, np.nan) for one in found]).reshape(errors.shape)
+    widths = np.nanmedian(halves[:, held], axis=0)
     lost = np.isnan(errors).sum(axis=0) > (1 - ENOUGH) * len(tried)
     lost &= kind != "model"
     without = tuple(label for label, one in zip(base.labels, lost & base.usable, strict=True) if one)
     return Fits(
-        records, len(tried), fitted, tuple(ratios.tolist()), why, kind, without, int(np.count_nonzero(~base.usable))
+        records,
+        len(tried),
+        fitted,
+        tuple(ratios.tolist()),
+        why,
+        kind,
+        without,
+        int(np.count_nonzero(~base.usable)),
+        tuple(widths[np.isfinite(widths)].tolist()),
     )
 
 
@@ -182,12 +215,36 @@ def _estimated(
     """Return the standard errors of what is named."""
     if family is not None and model.kind == "model":
         fit = regression(str(model).removeprefix("model "), frame, law, family, design=design)
-        return _Found(fit.standard_error.ravel(), np.ones(fit.standard_error.size, dtype=bool), fit.names)
+        size = fit.standard_error.size
+        return _Found(fit.standard_error.ravel(), np.ones(size, dtype=bool), fit.names, np.full(size, np.inf))
     first, *rest = model.table
-    found = mean(frame, first, law, rest, design=design) if model.kind == "mean" else None
-    found = table_of(frame, model.table, law, design=design) if found is None else found
-    labels = tuple(" / ".join(texts) for texts in itertools.product(*found.labels))
-    return _Found(found.standard_error.ravel(), found.usable.ravel(), labels)
+    if model.kind == "share":
+        return _shares(frame, law, first, rest, design)
+    if model.kind == "mean":
+        return _found(mean(frame, first, law, rest, design=design))
+    return _found(table_of(frame, model.table, law, design=design))
+
+
+def _found(estimate: Estimate, *before: str) -> _Found:
+    """Return the errors and intervals of an estimate; ``before`` stands first in each label."""
+    low, high = estimate.interval()
+    labels = tuple(" / ".join((*before, *texts)) for texts in itertools.product(*estimate.labels))
+    half = (np.asarray(high) - np.asarray(low)).ravel() / 2
+    return _Found(estimate.standard_error.ravel(), estimate.usable.ravel(), labels, half)
+
+
+def _shares(frame: pa.Table, law: Mechanism, first: str, by: Sequence[str], design: SurveyDesign | None) -> _Found:
+    """Return the errors of the shares of each category that is an answer, in each group; of two categories, of one."""
+    variable = law.require_codebook()[first]
+    labels = [str(variable.code_labels[code]) for code in np.flatnonzero(answered(variable))]
+    asked = labels[:1] if len(labels) == 2 else labels
+    held = [_found(share(frame, first, law, one, by=by, design=design), one) for one in asked]
+    return _Found(
+        np.concatenate([one.errors for one in held]),
+        np.concatenate([one.usable for one in held]),
+        tuple(label for one in held for label in one.labels),
+        np.concatenate([one.widths for one in held]),
+    )
 
 
 def _none_of(book: Codebook, mechanism: Mechanism) -> Mechanism:
