@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -145,8 +146,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     SpecificationError
         If the file cannot be read, is not UTF-8 text or TOML, or contains an integer of more than 64 bits.
     """
+    typed = ""
     try:
-        data = tomllib.loads(read_text(path).replace("\r\n", "\n"))
+        typed = read_text(path).replace("\r\n", "\n")
+        data = tomllib.loads(typed)
         endless = list(_endless(data))
     except UnicodeDecodeError:
         raise SpecificationError(sentence(f"{what} is not UTF-8 text", where=str(path))) from None
@@ -157,12 +160,33 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         raise SpecificationError(sentence(f"{what} is nested too deeply", where=path.name)) from None
     except ValueError as error:  # from TOML, a number with too many digits, or an impossible path
         twice = "Cannot overwrite" in str(error) or "Cannot declare" in str(error)
-        fix = "a name or section stands twice: keep one of them" if twice else ""
+        fix = "a name or section stands twice: keep one of them" if twice else _as_typed(typed, str(error))
         text = sentence(f"{what} is not valid TOML", where=str(path), got=str(error), fix=fix)
         raise SpecificationError(text) from None
     places = [sentence("a whole number of more than 64 bits", where=f"{path.name}, {at}") for at in endless]
     raise_all(SpecificationError, places)
     return data
+
+
+def _as_typed(text: str, error: str) -> str:
+    """Return what to write where the line of an error has a number or a text as people type them; "" where not.
+
+    >>> _as_typed("at_most = 0,02", "Expected newline or end of document after a statement (at line 1, column 12)")
+    'write numbers with a point, such as 0.02'
+    >>> _as_typed("measure = k", "Invalid value (at line 1, column 11)")
+    'put texts in double quotes'
+    """
+    found, lines = re.search(r"at line (\d+)", error), text.split("\n")
+    line = lines[int(found[1]) - 1] if found and int(found[1]) <= len(lines) else ""
+    return next((fix for form, fix in _TYPED.items() if re.search(form, line)), "")
+
+
+_TYPED = {
+    r"=\s*-?\d+,\d+\s*(#.*)?$": "write numbers with a point, such as 0.02",
+    r"=\s*-?[\d.,]+\s*%\s*(#.*)?$": "write a share as a number, such as 0.02 for 2%",
+    r"=\s*[^\W\d][^\"'\[\]{}=]*$": "put texts in double quotes",
+}
+"""What lines that are no TOML look like, and what to write in their place."""
 
 
 def _endless(value: Any, at: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ from postrand.workflow.comparison_risk import RiskFigure
 
 MISSED = "missed by less than "
 """The beginning of what is said of such a rule."""
-BY_ERROR = f"{MISSED}the error of the simulated releases (twice the standard error of their mean)"
+BY_ERROR = f"{MISSED}the error of the simulated releases"
 ALLOWS = {
     BY_ERROR: "a slightly larger limit",
     f"{MISSED}one": "a slightly larger {share}, which allows it",
@@ -32,9 +32,11 @@ def near_share(rule: Rule, found: RiskFigure, share: float, figures: PlanFigures
 def near_mean(limit: float, found: RiskFigure, value: float) -> str:
     """Return that a mean over simulated links is above a limit by less than their error; "" else.
 
-    >>> near_mean(5.0, RiskFigure("correct_matches", "", 9.0, 5.2, "records", error=0.11), 5.2)[:24]
-    'missed by less than the '
+    >>> near_mean(5.0, RiskFigure("correct_matches", "", 9.0, 5.2, "records", error=0.11), 5.2).partition(", ")[2]
+    'twice the standard error of their mean: 0.22'
     >>> near_mean(5.0, RiskFigure("correct_matches", "", 9.0, 5.2, "records", error=0.09), 5.2)
     ''
     """
-    return BY_ERROR if 0 < value - limit < 2 * found.error else ""
+    if not 0 < value - limit < 2 * found.error:
+        return ""
+    return f"{BY_ERROR}, twice the standard error of their mean: {2 * found.error:.2g}"
