@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,13 +44,10 @@ class Shown:
         names = tuple(f"\0{name}" for name in self.names)  # no key has such a name
         return KeyCodes(released.names + names, released.shape + sizes, released.codes + self.codes)
 
-    def likelihood(self, true: IntArray, classes: IntArray) -> FloatArray:
-        """Return ``Π_s P(u_s | x_s)`` of true keys (X, J) and shown classes (Z, S), shape (X, Z)."""
-        found = np.ones((true.shape[0], classes.shape[0]))
-        for s, (positions, sizes, law) in enumerate(zip(self.positions, self.sizes, self.laws, strict=True)):
-            cell = ravel([true[:, j] for j in positions], sizes)
-            found *= law[np.ix_(cell, classes[:, s])]
-        return found
+    def likelihoods(self, true: IntArray, classes: Sequence[IntArray]) -> list[FloatArray]:
+        """Return ``P(u_s | x_s)`` of true keys (X, J) for some classes (U_s,) of each column, shape (X, U_s) each."""
+        held = zip(self.positions, self.sizes, self.laws, classes, strict=True)
+        return [law[np.ix_(ravel([true[:, j] for j in at], sizes), own)] for at, sizes, law, own in held]
 
     def pairs(self, keys: KeyCodes) -> tuple[tuple[str, str], ...]:
         """Return each column with each of its keys, by name."""

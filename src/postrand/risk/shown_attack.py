@@ -6,7 +6,7 @@ attacker knows how such a column goes with a key in this file: 5 to 10% more tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +16,14 @@ from postrand.risk.law import KeyLaw
 from postrand.risk.linkage import Linkage
 from postrand.risk.links import TIED
 from postrand.risk.shown import Shown
-from postrand.risk.split_attack import entries
 from postrand.risk.split_law import Law, SplitLaw
 
-HELD = 1 << 21
-"""Weights of persons and released cells that are held at a time: 16 MB."""
+HELD = 1 << 18
+"""Weights of persons and released cells that are held at a time: 2 MB. Memory of larger ones is asked for each time."""
 PAIRS = 50_000_000
 """Weigh so many pairs of a person and a released cell at most in one release; then fewer persons, at random."""
+FEWER = 16
+"""Factors of the weight are multiplied for their combinations first, if there are so many times fewer than cells."""
 FEWEST = 400
 """Persons that are weighed at least, of whatever file."""
 
@@ -40,16 +41,19 @@ def link_shown(truth: KeyCodes, released: KeyCodes, law: Law, shown: Shown, targ
     people, held = table(truth.take(targets)), table(shown.beside(released))
     weights = _Weights.of(law, held, shown)
     q = weights.density(table(truth))
-    x, z = people.record_cell, held.record_cell[targets]
+    x, z = people.record_cell, weights.place[held.record_cell[targets]]
+    counts = held.counts[weights.order]
     order = np.argsort(x, kind="stable")
     correct, claimed = np.empty(x.size), np.empty(x.size)
     for start, piece in weights.pieces(people.codes):
-        piece /= q
-        mine = order[slice(*np.searchsorted(x, [start, start + piece.shape[0]], sorter=order))]
-        best, at = piece.max(axis=1), x[mine] - start
-        near = piece >= np.where(best > 0, best * TIED, np.inf)[:, None]
-        tied, total = np.maximum(near @ held.counts, 1), piece @ held.counts
-        correct[mine] = near[at, z[mine]] / tied[at]
+        piece /= q[:, None]
+        mine = order[slice(*np.searchsorted(x, [start, start + piece.shape[1]], sorter=order))]
+        best, at = piece.max(axis=0), x[mine] - start
+        near = piece >= np.where(best > 0, best * TIED, np.inf)
+        cells, of = np.nonzero(near)
+        tied = np.maximum(np.bincount(of, counts[cells], best.size), 1)
+        total = counts.astype(np.float64) @ piece
+        correct[mine] = near[z[mine], at] / tied[at]
         claimed[mine] = np.divide(best, total, out=np.zeros_like(best), where=total > 0)[at]
     return Linkage("keys", correct, np.minimum(claimed, 1.0))
 
@@ -60,46 +64,136 @@ def persons(cells: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Weights:
-    """The weights ``M[x, z] P(u | x)`` of released cells: keys z (Z, J), classes u (Z, S), in the ``parts`` of a law.
+class _Bundle:
+    """Hold which of the factors of a weight are multiplied for their different combinations first.
 
-    ``parts`` are places of keys, their law, and the cells that show them.
+    ``factors`` are their numbers, each with its column of the combinations (U,); ``of`` is the combination of a cell.
+    """
+
+    factors: tuple[tuple[int, IntArray], ...]
+    of: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Hold the released cells of a part of a law, which are ``cells`` in the order of the parts.
+
+    Its keys stand at the places ``keys`` of all. Each group of the law has a factor for the different rows ``groups``
+    that cells show, one more the blend for the different keys ``blended``, and then each unperturbed column for
+    its different ``classes``.
+    """
+
+    law: KeyLaw | None
+    keys: list[int]
+    cells: slice
+    groups: tuple[IntArray, ...]
+    blended: IntArray
+    classes: tuple[IntArray, ...]
+    bundles: tuple[_Bundle, ...]
+
+    @classmethod
+    def of(cls, law: KeyLaw | None, keys: list[int], start: int, codes: IntArray, classes: IntArray) -> _Part:
+        """Return the part of cells with these codes of its keys (Z, J) and classes (Z, S), from ``start``."""
+        columns = [] if law is None else list(law.groups(codes).T)
+        groups = [np.unique(column, return_inverse=True) for column in columns]
+        blended, inverse = np.empty((0, 0), dtype=np.int64), []
+        if law is not None and law.blend is not None:
+            own = codes[:, list(law.blend.positions)]
+            blended, places = np.unique(own, axis=0, return_inverse=True)
+            inverse = [places.ravel()]
+        shown = [np.unique(column, return_inverse=True) for column in classes.T]
+        all_of = [*(places for _, places in groups), *inverse, *(places for _, places in shown)]
+        held = tuple(rows for rows, _ in groups), blended, tuple(rows for rows, _ in shown)
+        return cls(law, keys, slice(start, start + codes.shape[0]), *held, tuple(_bundles(all_of, codes.shape[0])))
+
+    def weights(self, true: IntArray, shown: Shown) -> FloatArray:
+        """Return ``M[x, z] P(u | x)`` of the cells for true keys (X, J), shape (Z, X)."""
+        own, law = true[:, self.keys], self.law
+        held = []
+        if law is not None:
+            of = zip(law.matrices, law.groups(own).T, self.groups, strict=True)
+            held += [matrix[np.ix_(rows, columns)] for matrix, rows, columns in of]
+            if law.blend is not None:
+                held.append(law.blend.entries(own[:, list(law.blend.positions)], self.blended))
+        held += shown.likelihoods(true, self.classes)
+        found = np.ones((self.cells.stop - self.cells.start, true.shape[0]))
+        for bundle in self.bundles:
+            product = np.ones((1, true.shape[0]))
+            for factor, places in bundle.factors:
+                product = product * held[factor].T[places]
+            found *= product[bundle.of]  # whole rows, one for each cell
+        return found
+
+
+def _bundles(all_of: Sequence[IntArray], cells: int) -> Iterator[_Bundle]:
+    """Yield factors together, as long as their combinations are far fewer than the cells."""
+    most = max(cells // FEWER, 1)
+    taken: list[int] = []
+    joint = np.zeros(cells, dtype=np.int64)
+    for factor in sorted(range(len(all_of)), key=lambda k: int(all_of[k].max(initial=0))):
+        size = int(all_of[factor].max(initial=0)) + 1
+        rows, both = np.unique(joint * size + all_of[factor], return_inverse=True)
+        if taken and rows.size > most:
+            yield _bundle(taken, joint, all_of)
+            taken, (_, both) = [], np.unique(all_of[factor], return_inverse=True)
+        taken.append(factor)
+        joint = both.ravel().astype(np.int64)
+    if taken:
+        yield _bundle(taken, joint, all_of)
+
+
+def _bundle(factors: Sequence[int], joint: IntArray, all_of: Sequence[IntArray]) -> _Bundle:
+    first = np.unique(joint, return_index=True)[1]
+    return _Bundle(tuple((k, all_of[k][first]) for k in factors), joint)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weights:
+    """The weights ``M[x, z] P(u | x)`` of released cells, in the ``order`` (Z,) of the ``parts`` of a law.
+
+    ``place`` (Z,) is where a cell stands in that order.
     """
 
     shown: Shown
-    codes: IntArray
-    classes: IntArray
-    parts: tuple[tuple[list[int], KeyLaw | None, IntArray], ...]
+    parts: tuple[_Part, ...]
+    order: IntArray
+    place: IntArray
 
     @classmethod
     def of(cls, law: Law, held: CellTable, shown: Shown) -> _Weights:
         keys = len(held.names) - len(shown.names)
         codes, classes = held.codes[:, :keys], held.codes[:, keys:]
-        if not isinstance(law, SplitLaw):
-            return cls(shown, codes, classes, ((list(range(keys)), law, np.arange(codes.shape[0])),))
-        of = law.shown(codes)
-        parts = ((list(part.positions), part.law, np.flatnonzero(of == k)) for k, part in enumerate(law.parts))
-        return cls(shown, codes, classes, tuple(part for part in parts if part[2].size))
+        found: list[tuple[list[int], KeyLaw | None, IntArray]]
+        if isinstance(law, SplitLaw):
+            of = law.shown(codes)
+            found = [(list(part.positions), part.law, np.flatnonzero(of == k)) for k, part in enumerate(law.parts)]
+        else:
+            found = [(list(range(keys)), law, np.arange(codes.shape[0]))]
+        parts, start = [], 0
+        for names, own, cells in found:
+            if cells.size:
+                parts.append(_Part.of(own, names, start, codes[cells][:, names], classes[cells]))
+                start += cells.size
+        order = np.concatenate([cells for _, _, cells in found])
+        return cls(shown, tuple(parts), order, np.argsort(order))
 
     def pieces(self, true: IntArray) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the weights of all cells for some true keys after the others, (X, Z) each, and the first of these."""
-        step = max(HELD // self.codes.shape[0], 1)
+        """Yield the weights of all cells for some true keys after the others, (Z, X) each, and the first of these."""
+        step = max(HELD // self.order.size, 1)
         for start in range(0, true.shape[0], step):
             some = true[start : start + step]
-            found = self.shown.likelihood(some, self.classes)
-            for keys, law, cells in self.parts:
-                found[:, cells] *= entries(law, some[:, keys], self.codes[cells][:, keys])
-            yield start, found
+            found = [part.weights(some, self.shown) for part in self.parts]
+            yield start, found[0] if len(found) == 1 else np.concatenate(found)
 
     def density(self, everybody: CellTable) -> FloatArray:
         """Return ``q``, the mean of the weights over all persons, or over some at random, shape (Z,)."""
-        rng, most = np.random.default_rng(23), persons(self.codes.shape[0])
+        rng, most = np.random.default_rng(23), persons(self.order.size)
         true, counts = everybody.codes, everybody.counts
         if true.shape[0] > most:
             some = rng.choice(true.shape[0], most, p=counts / counts.sum())
             true, counts = true[some], np.ones(most, dtype=np.int64)
-        found = np.zeros(self.codes.shape[0])
+        found = np.zeros(self.order.size)
         for start, piece in self.pieces(true):
-            found += counts[start : start + piece.shape[0]] @ piece
+            found += piece @ counts[start : start + piece.shape[1]].astype(np.float64)
         found /= counts.sum()
         return np.where(found > 0, found, found.min(initial=1.0, where=found > 0))  # that none of them would show
