@@ -23,6 +23,7 @@ NOT_AT_HAND = (
     "too many values"
 )
 
+NOT_BEFORE = "the figures of the file as it is do not count columns that are not released"
 NO_REGISTER = (
     "tell a board that before recoding the register attacker can find up to all records: the figures there are not "
     "computed, because most records are alone with their keys and estimates would be far too low"

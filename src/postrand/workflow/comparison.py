@@ -43,8 +43,8 @@ from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
 from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, several_of
 from postrand.support.showing import few, outward, outward_percent
-from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND
-from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
+from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
+from postrand.workflow.column_ways import DROPPED, ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
     AS_IS,
     RiskFigure,
@@ -185,6 +185,9 @@ class PlanFigures:
         left += [several_of(self.person)] if self.person and any(one.before is not None for one in self.risks) else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
+        gone = [one.name for one in self.ways if one.how == DROPPED]
+        if gone and (self.as_is or self.before_is == AS_IS):
+            left.append(f"{NOT_BEFORE}: {few(gone)}. Who knows these, too, finds more there")
         register = self.risk("register_matches")
         is_known = register is not None and register.before is not None
         left += [NO_REGISTER] if self.as_is and is_known and "register_matches" not in self.as_is else []
