@@ -94,8 +94,8 @@ def test_the_sentences_say_what_is_lacking() -> None:
     assert GONE.lacking == (LACKING,)
     assert SurveyDesign(weights="w").lacking == ()
     (told,) = STATED.lacking
-    assert "The office states that they multiply variances by 1.96" in told
-    assert "other software needs standard errors times 1.4." in told
+    assert "They multiply variances by 1.96, as the office states: " in told
+    assert "elsewhere, take standard errors times 1.4." in told
     both = SurveyDesign(not_released=("psu", "strata", "weights")).lacking
     assert [text.split()[0] for text in both] == ["Weights", "Strata", "Clusters"]
     assert "larger than those of the column of psu" in SurveyDesign(psu="g", not_released="psu").lacking[0]
@@ -228,7 +228,7 @@ def test_precision_counts_a_stated_effect_and_says_what_is_not_counted() -> None
 
 @pytest.mark.parametrize(("parts", "said"), [
     ('not_released = ["psu"]', LACKING),
-    ('not_released = ["psu"]\ncluster_effect = 1.96', "The office states that they multiply variances by 1.96"),
+    ('not_released = ["psu"]\ncluster_effect = 1.96', "They multiply variances by 1.96, as the office states: "),
 ])  # fmt: skip
 def test_every_document_of_a_release_says_what_it_lacks(tmp_path: Path, parts: str, said: str) -> None:
     out, plan = villages(tmp_path, parts), tmp_path / "villages-plan.toml"

@@ -157,9 +157,9 @@ class SurveyDesign:
             )
         if self.cluster_effect is not None:
             told["psu"] = (
-                f"{drawn['psu']}. The office states that they multiply variances by {self.cluster_effect:g}: 'postrand "
-                "estimate' counts it (rather too much for what is perturbed), other software needs standard errors "
-                f"times {math.sqrt(self.cluster_effect):.3g}."
+                f"{drawn['psu']}. They multiply variances by {self.cluster_effect:g}, as the office states: 'postrand "
+                "estimate' counts that (of what is perturbed, rather too much); elsewhere, take standard errors times "
+                f"{math.sqrt(self.cluster_effect):.3g}."
             )
         return tuple(told[part] for part in NAMED if part in told)
 

@@ -24,7 +24,7 @@ _FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 41, 12, 4, 3
 those that sentences have at least, those that lists which come later keep, and those of a release not private."""
 _CHECKS = 5
 """Lines that rules which are not met have on the first sheet, more where others leave them; all are on the second."""
-_SECOND, _CLAIMS, _LEAST, _WORTH = 20, 7, 7, 7
+_SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 7, 8
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth, which it leaves to the others where it needs less."""
 _CELLS, _RULES, _HEAD = (37, 26, 12, 22), 12, 2
@@ -167,6 +167,7 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
                     "What was found in the file": (found.findings, told),
                     "What is guaranteed": (found.claims, claims[0]),
                     "What is not guaranteed": (found.limits, limits[0]),
+                    "What the release is worth": (found.worth, worth[0]),
                 }
             ),
             manifest=manifest,

@@ -213,13 +213,13 @@ def _kind(code: str) -> str:
 
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
+    yield from figures.lacking
     yield from worth_line("tables of one perturbed variable", figures.one_way)
     yield from worth_line("tables of two", figures.pairs)
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name} {shown(one.effective_records)}" for one in least)
         yield f"{capital(BASES['file'])} the least: {worth} records"
-    yield from figures.lacking
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:
