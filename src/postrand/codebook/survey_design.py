@@ -191,8 +191,10 @@ def seems_clusters(name: str, label: str = "") -> bool:
 
     >>> seems_clusters("PSU"), seems_clusters("v021", "Primary sampling unit"), seems_clusters("psux")
     (True, True, False)
+    >>> seems_clusters("school_id"), seems_clusters("school"), seems_clusters("school_type")
+    (True, False, False)
     """
-    return bool(_NAMES.fullmatch(name) or _LABELS.search(label))
+    return bool(_NAMES.fullmatch(name) or _PLACES.fullmatch(name) or _LABELS.search(label))
 
 
 _STRATA = re.compile(
@@ -203,6 +205,11 @@ _OF_STRATA = re.compile(
 )
 _NAMES = re.compile(
     r"(v_?|var_?|id_?)?(psu|cluster|clusters|upm|klumpen|grappe|(sample|sampling)_?points?)(_?(id|no|nr|num|number))?",
+    re.IGNORECASE,
+)
+_PLACES = re.compile(
+    r"(v_?|var_?|id_?)?(school|schule|ecole|école|escuela|village|dorf|aldea|class|classroom|klasse|hospital|clinic|klinik|"
+    r"firm|company|establishment|betrieb|ea|enumeration_?area|segment)_?(id|no|nr|num|number|code)",
     re.IGNORECASE,
 )
 _LABELS = re.compile(
