@@ -89,3 +89,19 @@ def test_without_household_numbers_columns_alone_count() -> None:
     found = told(rows, "other")
     assert found.most is not None
     assert (found.most.perturbed, found.most.clear) == ("age", "wgt")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_column_of_many_values_that_says_nothing_is_not_named(seed: int) -> None:
+    """Of 20 values at random the best guess is right more often, by chance: 3 in 100 of 600 records."""
+    rng, n = np.random.default_rng(seed), 600
+    age, noise = rng.integers(0, 3, n), rng.integers(0, 20, n)
+    area = np.where(rng.random(n) < 0.7, age % 2, rng.integers(0, 2, n))
+    rows = {"age": [AGES[k] for k in age], "area": [AREAS[k] for k in area], "hid": list(range(n))}
+    chance = best(rows | {"wgt": noise.tolist()}, "age", ["wgt"])
+    assert chance > 0.02
+    said = told(rows | {"wgt": noise.tolist()}, "record_key").most
+    assert said is None or said.gains_little
+    tells = told(rows | {"wgt": np.where(rng.random(n) < 0.25, age, noise).tolist()}, "record_key").most
+    assert tells is not None
+    assert (tells.clear, tells.gains_little) == ("wgt", False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
+
 from postrand.risk.finding import listed
 from postrand.risk.household_sizes import OF_SIZE, members_of
 from postrand.risk.reveals import PairReveal, told
@@ -20,6 +22,9 @@ from postrand.risk.telling import (
     usable,
 )
 
+CHANCE = 2.0
+"""A gain of at most so many times that of a column without any relation is one by chance."""
+
 
 def told_most(
     sample: Sampled,
@@ -31,11 +36,30 @@ def told_most(
     """Return from what, beside ``pairs`` that are findings, most wrong guesses become right; None where nothing is.
 
     ``pairs`` are those of each unperturbed column alone. Where household numbers are released, the number of members
-    is tried too, by itself and with each column.
+    is tried too, by itself and with each column. What a column that has nothing to do with it would gain by half as
+    much, because it has many classes of few records, is left out.
     """
     tried = [pair for pair in pairs if not pair.is_much]
     tried += _by_size(sample, coded, perturbed, clear, {(one.perturbed, one.clear) for one in pairs if one.is_much})
-    return max(tried, key=lambda one: one.right - one.blind, default=None)
+    tried.sort(key=_gain, reverse=True)
+    return next((one for one in tried if one.gains_little or not _is_chance(sample, coded, one)), None)
+
+
+def _gain(one: PairReveal) -> float:
+    """Return how many more of the best guesses are right with a column than without it."""
+    return one.right - one.blind
+
+
+def _is_chance(sample: Sampled, coded: Collection[str], one: PairReveal) -> bool:
+    """Return whether the gain is at most ``CHANCE`` times that from the column's values in another order of records."""
+    if one.clear not in sample.table.column_names or one.perturbed not in sample.table.column_names:
+        return False
+    true = classes(sample, one.perturbed, one.perturbed in coded, RANKED_BINS)
+    seen = classes(sample, one.clear, one.clear in coded, bins_of(sample))
+    if true is None or seen is None:
+        return False
+    mixed = np.random.default_rng(0).permutation(seen[0]), seen[1]
+    return _gain(one) <= CHANCE * _gain(told(table_of(true, mixed)))
 
 
 def in_line(one: PairReveal, *, beside: bool = False) -> str:
