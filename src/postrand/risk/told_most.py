@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,12 +38,13 @@ def told_most(
 
     ``pairs`` are those of each unperturbed column alone. Where household numbers are released, the number of members
     is tried too, by itself and with each column. What a column that has nothing to do with it would gain by half as
-    much, because it has many classes of few records, is left out.
+    much, because it has many classes of few records, counts as no gain.
     """
     tried = [pair for pair in pairs if not pair.is_much]
     tried += _by_size(sample, coded, perturbed, clear, {(one.perturbed, one.clear) for one in pairs if one.is_much})
     tried.sort(key=_gain, reverse=True)
-    return next((one for one in tried if one.gains_little or not _is_chance(sample, coded, one)), None)
+    held = (one for one in tried if one.gains_little or not _is_chance(sample, coded, one))
+    return next(held, replace(tried[0], right=tried[0].blind) if tried else None)
 
 
 def _gain(one: PairReveal) -> float:
