@@ -587,3 +587,34 @@ def test_what_a_column_tells_of_several_variables_is_one_finding_in_brief():
     (brief,) = found.brief
     assert brief.startswith("number, not perturbed, gives away true values of area")
     assert brief.endswith("; also of 2 others: age, sex")
+
+
+def test_values_that_half_of_all_records_have_are_told_where_a_column_rules_them_out():
+    """Of ages in four bands, weight 30 occurs with the two youngest alone: 9% of the persons, whatever epsilon is."""
+    counts = np.array([[270, 1000], [180, 700], [0, 600], [0, 700]])
+    found = told_by(counts, "age", "weight")
+    n = counts.sum()
+    assert counts.sum(axis=1)[2:].sum() < n / 2
+    assert found.ruled == 0
+    found = told_by(counts + np.array([[0, 0], [0, 0], [0, 600], [0, 700]]), "age", "weight")
+    assert found.ruled == pytest.approx(450 / (n + 1300))
+    assert found.is_much
+    assert not found.says_values
+    assert "for about 9 of 100 records weight rules out values that half of all records or more have" in found.in_words
+    few = told_by(np.array([[2, 1000], [1, 700], [0, 1200], [0, 1400]]), "age", "weight")  # by chance
+    assert few.ruled == 0
+
+
+def test_the_page_to_sign_does_not_give_what_a_pair_settles_as_what_one_column_does():
+    """A pair that adds little has figures of its own; the sentence on one column has those of the column."""
+    one = {"erwerb: right": 0.5, "erwerb: blind": 0.34, "erwerb: settled": 0.0, "erwerb: ranges": 0.0}
+    more = {name.replace("erwerb", "erwerb, umzug"): value for name, value in one.items()} | {
+        "erwerb, umzug: settled": 0.22
+    }
+    found = Finding("tells", ("erwerb",), ("alter",), "", {**one, **more})
+    assert found.brief == (
+        "erwerb, not perturbed, gives away true values of alter: of 100 guesses about 50 are right, "
+        "without the release about 34"
+    )
+    both = Finding("tells", ("erwerb", "umzug"), ("alter",), "", more)
+    assert both.brief.endswith("for about 22 of 100 records one value is at least 80% likely")

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -88,3 +89,20 @@ def test_every_command_says_what_a_recode_does_to_a_mean_and_advice_does_not_pro
     assert f"means: NOT met for band ({told}. Next: make bands narrower" in advised
     (finding,) = (one for one in findings(load_plan("plan.toml")).found if one.code == "means")
     assert finding.sentence.startswith(told)
+
+
+def test_edges_that_are_ages_of_a_column_of_years_are_told_by_init_and_explain(tmp_path):
+    """All records are in the last band: published, every share of the others would be wrong, and nothing said so."""
+    rng = np.random.default_rng(2)
+    held = {"born": rng.integers(1930, 2008, 300), "sex": rng.choice(["f", "m"], 300)}
+    told = found(held["born"], {"variable": "age", "from": "pay", "bands": [18, 45, 75]})["age"]
+    said = "all records fall into one category of age: 75+"
+    assert told.text == said
+    assert found([*held["born"], 40], {"variable": "age", "from": "pay", "bands": [18, 45, 75]}) == {}
+    assert found([50] * 9, {"variable": "age", "from": "pay", "bands": [18, 45, 75]}) == {}  # nothing varies
+    pa.parquet.write_table(pa.table(held), tmp_path / "s.parquet")
+    words = ["init", str(tmp_path / "s.parquet"), "--keys", "age,sex", "--recode", "age=born:bands:18,45,75"]
+    assert f"warning: {said}. Next: compare the edges with the values of born" in invoke(
+        *words, "--out", str(tmp_path / "o")
+    )
+    assert f"{said[0].upper()}{said[1:]}" in invoke("explain", str(tmp_path / "o" / "plan.toml"))

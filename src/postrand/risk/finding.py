@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from postrand.risk.reveals import LIKELY, SETTLED
+from postrand.risk.reveals import LIKELY, RULED, SETTLED
 from postrand.support.measure_names import KEYS_ALONE
 
 PLAN_STATES = "the plan states"
@@ -104,6 +104,7 @@ class Finding:
             text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
             text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
             text += self._settled(MUCH if f"{100 * best[0]:.0f}" != f"{100 * best[1]:.0f}" else SETTLED)
+            text += self._ruled()
             kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
             return "; ".join([text, *kept])
         if self.code == "household-size":
@@ -132,19 +133,35 @@ class Finding:
 
     def _settled(self, least: float) -> str:
         """For how many records one value is likely; "" where these are fewer than the share ``least``."""
-        share = max((value for name, value in self.figures.items() if name.rpartition(": ")[2] == "settled"), default=0)
+        ends = [name.removesuffix("settled") for name in self.figures if name.rpartition(": ")[2] == "settled"]
+        share = max((self.figures[f"{start}settled"] for start in self._own(ends)), default=0)
         text = f"; for about {100 * share:.0f} of 100 records one value is at least {100 * LIKELY:.0f}% likely"
         return text if share >= least else ""
+
+    def _ruled(self) -> str:
+        """For how many records values are ruled out that most have; "" where few, or where one value is likely."""
+        ends = [name.removesuffix("ruled") for name in self.figures if name.rpartition(": ")[2] == "ruled"]
+        own = self._own(ends)
+        share = max((self.figures[f"{start}ruled"] for start in own), default=0.0)
+        settled = max((self.figures[f"{start}settled"] for start in own), default=0.0)
+        text = (
+            f"; for about {100 * share:.0f} of 100 records values are ruled out that half of all records or more have"
+        )
+        return text if share >= max(RULED, settled) else ""
 
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:
         """The shares of right guesses of the best one, with what is shown and without; whether it is of a range."""
         ends = [name.removesuffix("right") for name in self.figures if name.rpartition(": ")[2] == "right"]
-        own = {"", *self.variables, *self.about}  # not what one more variable would tell
-        ends = [start for start in ends if {*start.removesuffix(": ").split(", ")} <= own]
-        found = [tuple(self.figures[f"{start}{name}"] for name in ("right", "blind", "ranges")) for start in ends]
+        own = self._own(ends)
+        found = [tuple(self.figures[f"{start}{name}"] for name in ("right", "blind", "ranges")) for start in own]
         right, blind, ranges = max(found, default=(0.0, 0.0, 0.0))
         return (right, blind, ranges > 0) if found else None
+
+    def _own(self, starts: Iterable[str]) -> list[str]:
+        """Return which beginnings of names of figures are of its variables alone: not what one more would tell."""
+        own = {"", *self.variables, *self.about}
+        return [start for start in starts if {*start.removesuffix(": ").split(", ")} <= own]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that can be published: no figure."""

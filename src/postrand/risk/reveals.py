@@ -13,6 +13,8 @@ GUESSED, SETTLED, SAME = 0.5, 0.01, 0.9
 """From which value of a measure on a curator is warned; conventions, not theorems."""
 EXCLUDED = 1 / 3
 """From which mean share of values that are ruled out for certain on a curator is warned."""
+RULED, HALF = 0.05, 0.5
+"""From which share of records on a curator is warned of whom values are ruled out that so many of all records have."""
 NEARLY = 0.9
 """From which share of wrong guesses that become right on a plan must decide."""
 MOST = 0.5
@@ -59,6 +61,8 @@ class PairReveal:
         ``Σ_c n_c (1 − R_c) / n``, R_c the share of those that occur with c. By chance a c of n_c records would occur
         with so few of I values alone with a probability of at most ``2^I R_c^n_c``; it counts where this is at most
         ``0.001 / C``.
+    ``ruled``
+        The share of records of whom values are ruled out so that together half of all records or more have.
     ``right``, ``blind``
         The share of records for which the best guess is right with c, ``Σ_c max_i n_ic / n``, and without,
         ``max_i n_i / n``.
@@ -77,12 +81,13 @@ class PairReveal:
     blind: float = 1.0
     ranges: int = 0
     excluded: float = 0.0
+    ruled: float = 0.0
     where: str = ""
 
     @property
     def is_much(self) -> bool:
         """Whether a curator is warned."""
-        return self.says_values or self.excluded >= EXCLUDED
+        return self.says_values or self.excluded >= EXCLUDED or self.ruled >= RULED
 
     @property
     def says_values(self) -> bool:
@@ -109,6 +114,13 @@ class PairReveal:
         return round(100 * self.right) == round(100 * self.blind)
 
     @property
+    def ruled_out(self) -> str:
+        """What is ruled out of some records, in words."""
+        source = " and ".join(self.clear.rsplit(", ", 1))
+        verb = "rule" if ", " in self.clear else "rules"
+        return f"{source} {verb} out values that half of all records or more have"
+
+    @property
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
         source = " and ".join(self.clear.rsplit(", ", 1))
@@ -122,6 +134,8 @@ class PairReveal:
         if self.excluded >= EXCLUDED and self.settled < MOST:
             verb = "rule" if ", " in self.clear else "rules"
             text += f"; {source} {verb} out, in the mean, the values that {100 * self.excluded:.0f} of 100 records have"
+        elif self.ruled >= RULED and self.settled < self.ruled:
+            text += f"; for about {100 * self.ruled:.0f} of 100 records {self.ruled_out}"
         if self.settled < SETTLED:
             return text
         value = "range" if self.ranges else "value"
@@ -165,6 +179,7 @@ def told(table: NDArray[Any], perturbed: str = "perturbed", clear: str = "clear"
         blind=float(rows.max() / n),
         ranges=ranges,
         excluded=float((columns * excludes).sum() / n),
+        ruled=float(columns[excludes >= HALF].sum() / n),
     )
 
 

@@ -29,7 +29,7 @@ from postrand.risk.told_linearly import told_linearly
 from postrand.risk.weights_told import Weights, distorted, unfit, values_text, weighed
 
 ORDER = "the order of the records"
-TOLD = ("guessed", "settled", "same", "right", "blind", "ranges")
+TOLD = ("guessed", "settled", "same", "right", "blind", "ranges", "ruled")
 """The figures of a finding on what unperturbed columns reveal."""
 Joint = Sequence[tuple[tuple[str, ...], PairReveal]]
 """What several columns together reveal, that fewer do not."""
@@ -83,7 +83,7 @@ def telling(pairs: Sequence[PairReveal], joint: Joint, as_is: Collection[str]) -
 def _mostly(one: PairReveal, with_others: Sequence[PairReveal]) -> Finding:
     """Return that one variable reveals by itself most of what it reveals together with others, or only with them."""
     figures = {f"{pair.clear}: {n}": getattr(pair, n) for pair in (one, *with_others) for n in TOLD}
-    best = max(with_others, key=lambda pair: (pair.right, pair.settled))
+    best = max(with_others, key=lambda pair: (pair.settled, pair.right))
     names = tuple(best.clear.split(", "))
     about, fix = f"true values of {one.perturbed}, which is perturbed", f"drop {one.clear}, or perturb it too"
     text = f"the unperturbed variable {one.clear} reveals {about}: {one.in_words}; {fix} (with one more variable "

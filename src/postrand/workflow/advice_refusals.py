@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import category_numbers
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.estimate.nominal import names_only
 from postrand.recoding.bands import Bands
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.workflow import asked_units
@@ -95,9 +96,15 @@ def _needs_categories(wanted: Precision | Model, name: str) -> bool:
 
 
 def has_numbers(variable: Variable) -> bool:
-    """Return whether means of a variable can be asked: it has numbers, or categories that are numbers and no codes."""
+    """Return whether means of a variable can be asked: it has numbers, or categories that are numbers and no codes.
+
+    Labels that repeat the number, such as those of a limit, name nothing.
+
+    >>> has_numbers(Variable("rooms", "key", (1, 2, 3), ("1", "2", "3 and more"), type="int64"))
+    True
+    """
     if variable.is_categorical:
-        return not variable.labels and variable.type != "bool" and bool(category_numbers(variable))
+        return not names_only(variable) and variable.type != "bool" and bool(category_numbers(variable))
     return variable.type.startswith(NUMBERS)
 
 

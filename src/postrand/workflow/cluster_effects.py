@@ -121,9 +121,9 @@ def cluster_effects(
 
     Examples
     --------
-    >>> held = {"school": [1, 1, 2, 2, 3, 3], "likes": ["y", "y", "n", "n", "y", "y"]}
-    >>> cluster_effects(held, "school").shares
-    {'likes': 2.5}
+    >>> held = {"school": [1, 1, 2, 2, 3, 3], "likes": ["y", "y", "n", "y", "n", "n"]}
+    >>> round(cluster_effects(held, "school").shares["likes"], 3)
+    1.667
     """
     recorded = None if codebook is None else codebook.survey
     if recorded is not None:

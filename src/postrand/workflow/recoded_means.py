@@ -75,20 +75,49 @@ class RecodedMean:
         return sentence(f"{self.text}{LIKEWISE}", fix=fix)
 
 
+@dataclass(frozen=True, slots=True)
+class OneResult:
+    """Hold a recode that gives all records the same result, as edges that are ages do with a column of years."""
+
+    recode: Recode
+    result: str
+    is_cut: bool = False
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is told: always."""
+        return True
+
+    @property
+    def text(self) -> str:
+        """What is wrong, in words."""
+        first = f" (of the first {MAX_RECORDS:,})" if self.is_cut else ""
+        return f"all records{first} fall into one category of {self.recode.variable}: {self.result}"
+
+    @property
+    def sentence(self) -> str:
+        """The warning, with what to do."""
+        fix = f"compare the edges with the values of {self.recode.source}: ages are no edges of years of birth"
+        return sentence(self.text, fix=fix)
+
+
 def in_short(warnings: Iterable[str]) -> str:
     """Return warnings in one line: how each mean differs, and what can be done once."""
     return f"{'; '.join(text.partition(LIKEWISE)[0] for text in warnings)}. Next: {FIX}"
 
 
-def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, RecodedMean]:
+def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, RecodedMean | OneResult]:
     """Return the means that recodes of numbers change by more than the first of ``STEPS``, by the name of the result.
+
+    A recode that gives all records the same result is told in its place.
 
     ``source`` as :func:`postrand.workflow.swallowed.swallowed` takes it. Of bands, those count whose labels are mostly
     numbers within their bands: other numbers are codes. The first ``MAX_RECORDS`` records are read.
     """
     if not recodes:
         source, recodes = unrecoded(source)
-    asked = [recode for recode in recodes if is_settled(recode.kind) and _has_amounts(recode)]
+    settled = [recode for recode in recodes if is_settled(recode.kind)]
+    asked = [recode for recode in settled if _has_amounts(recode) or isinstance(recode.kind, Bands)]
     values = first_values(source, sorted({recode.source for recode in asked}))
     found = {recode.variable: _compared(recode, values[recode.source]) for recode in asked}
     return {name: one for name, one in found.items() if one is not None and one.is_told}
@@ -110,12 +139,18 @@ def _has_amounts(recode: Recode) -> bool:
     return bool(sum(within) > len(names) / 2)
 
 
-def _compared(recode: Recode, column: pa.Array) -> RecodedMean | None:
+def _compared(recode: Recode, column: pa.Array) -> RecodedMean | OneResult | None:
     """Return the means before and after; None where no record has both, or a value has no place in the recode."""
     try:
         made = recode.apply(column)
     except DataError:  # refused where the records are read
         return None
+    if recode.kind.categories():
+        results = made.drop_null().unique()
+        if len(results) == 1 and len(column.unique()) > 1:
+            return OneResult(recode, key_of(results[0].as_py()), len(column) >= MAX_RECORDS)
+        if not _has_amounts(recode):
+            return None
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return None
     before, names = to_floats(column), made.dictionary_encode()
