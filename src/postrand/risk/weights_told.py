@@ -211,8 +211,8 @@ def distorted(
         if max(change, whole) > DISTORTED:
             yield (
                 name,
-                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole)}, and "
-                f"of a category of {of or 'no variable'} by up to {_percent(change)}: estimates are those of the "
+                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}, and "
+                f"of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of the "
                 "rounded weights, and no interval shows it; choose a smaller rounding",
             )
 
@@ -329,9 +329,9 @@ def values_text(many: int) -> str:
     return f"{text} different values"
 
 
-def _percent(share: float) -> str:
-    """Return a share in per cent, rounded up to one digit."""
+def _percent(share: float, digits: int = 1) -> str:
+    """Return a share in per cent, rounded up to so many digits."""
     if share == 0:
         return "0%"
-    unit = 10.0 ** math.floor(math.log10(100 * share))
+    unit = 10.0 ** (math.floor(math.log10(100 * share)) + 1 - digits)
     return f"{math.ceil(100 * share / unit - 1e-9) * unit:.6g}%"
