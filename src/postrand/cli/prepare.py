@@ -79,7 +79,8 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--recode",
     multiple=True,
     metavar="RECODE",
-    help='Recode a column, for example "age=bands:0,15,30,45", "area=hierarchy:areas.csv@2" or '
+    help='Recode a column, for example "age=bands:0,15,30,45", "nation=groups:EU=France,Italy;others=other", '
+    '"area=hierarchy:areas.csv@2" or '
     '"age=top:85 then bands:0,18"; can be repeated.',
 )
 @unit_options

@@ -211,8 +211,8 @@ def distorted(
         if max(change, whole) > DISTORTED:
             yield (
                 name,
-                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}, and "
-                f"of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of the "
+                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}, "
+                f"and of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of the "
                 "rounded weights, and no interval shows it; choose a smaller rounding",
             )
 
