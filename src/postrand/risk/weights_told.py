@@ -212,8 +212,8 @@ def distorted(
             yield (
                 name,
                 f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}, "
-                f"and of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of the "
-                "rounded weights, and no interval shows it; choose a smaller rounding",
+                f"and of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of "
+                "the rounded weights, and no interval shows it; choose a smaller rounding",
             )
 
 
