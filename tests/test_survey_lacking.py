@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,11 @@ def call(*words: object) -> Result:
     return CliRunner().invoke(main, [*map(str, words)])
 
 
+def flat(path: Path) -> str:
+    """Return the text of a page in one line."""
+    return " ".join(path.read_text("utf-8").split()).replace("&#39;", "'")
+
+
 def villages(folder: Path, parts: str) -> Path:
     """Write a plan that drops the clusters, with ``parts`` in their place; return the folder for its release."""
     write_villages(folder)
@@ -154,7 +160,10 @@ def test_the_effects_are_those_of_the_estimates_of_the_file() -> None:
     held = population(np.random.default_rng(3))
     found = cluster_effects(held, "g", "w", "h")
     many, alone = SurveyDesign(weights="w", strata="h", psu="g"), SurveyDesign(weights="w", strata="h")
-    ratio = lambda ask: (ask(many).standard_error / ask(alone).standard_error) ** 2  # noqa: E731
+
+    def ratio(ask: Callable[[SurveyDesign], Any]) -> Any:
+        return (ask(many).standard_error / ask(alone).standard_error) ** 2
+
     share = ratio(lambda design: estimate.table(held, ["sex"], TRUE, design=design))
     assert found.shares == {"sex": pytest.approx(share[0], rel=1e-9)}
     assert found.means["y"] == pytest.approx(float(ratio(lambda d: estimate.mean(held, "y", TRUE, design=d))), rel=1e-9)
@@ -197,13 +206,17 @@ def test_awkward_columns_are_left_out_or_refused() -> None:
 def test_the_command_measures_and_says_what_to_state(tmp_path: Path) -> None:
     held = population(np.random.default_rng(6))
     pyarrow.parquet.write_table(held, tmp_path / "s.parquet")
-    ask = lambda *words: call("clusters", tmp_path / "s.parquet", *words)  # noqa: E731
+
+    def ask(*words: str) -> Result:
+        return call("clusters", tmp_path / "s.parquet", *words)
+
     done = ask("--psu", "g", "--weight", "w", "--strata", "h")
     assert done.exit_code == 0, done.output
     told = json.loads(ask("--psu", "g", "--weight", "w", "--strata", "h", "--json").stdout)
     assert told["cluster_effect"] == cluster_effects(held, "g", "w", "h").stated
     assert f"cluster_effect = {told['cluster_effect']:g}" in done.output
     assert done.output.index("y  ") < done.output.index("z  ")
+    assert list(json.loads(ask("--psu", "g", "--only", "sex", "--json").stdout)["shares"]) == ["sex"]  # no numbers
     assert ask("--psu", "q").exit_code == 4
     assert ask().exit_code == 2
 
@@ -234,7 +247,6 @@ def test_every_document_of_a_release_says_what_it_lacks(tmp_path: Path, parts: s
     out, plan = villages(tmp_path, parts), tmp_path / "villages-plan.toml"
     done = call("protect", "--plan", plan, "--out", out, "--dossier", tmp_path / "internal")
     assert done.exit_code == 0, done.output
-    flat = lambda path: " ".join(path.read_text("utf-8").split()).replace("&#39;", "'")  # noqa: E731
     assert said in flat(out / "README.txt")
     assert said in flat(out / "report.html")
     assert any(said in flat(path) for path in (tmp_path / "internal").rglob("*.html"))

@@ -133,17 +133,13 @@ class Finding:
 
     def _settled(self, least: float) -> str:
         """For how many records one value is likely; "" where these are fewer than the share ``least``."""
-        ends = [name.removesuffix("settled") for name in self.figures if name.rpartition(": ")[2] == "settled"]
-        share = max((self.figures[f"{start}settled"] for start in self._own(ends)), default=0)
+        share = max(self._own("settled"), default=0)
         text = f"; for about {100 * share:.0f} of 100 records one value is at least {100 * LIKELY:.0f}% likely"
         return text if share >= least else ""
 
     def _ruled(self) -> str:
         """For how many records values are ruled out that most have; "" where few, or where one value is likely."""
-        ends = [name.removesuffix("ruled") for name in self.figures if name.rpartition(": ")[2] == "ruled"]
-        own = self._own(ends)
-        share = max((self.figures[f"{start}ruled"] for start in own), default=0.0)
-        settled = max((self.figures[f"{start}settled"] for start in own), default=0.0)
+        share, settled = max(self._own("ruled"), default=0.0), max(self._own("settled"), default=0.0)
         text = (
             f"; for about {100 * share:.0f} of 100 records values are ruled out that half of all records or more have"
         )
@@ -152,16 +148,15 @@ class Finding:
     @property
     def _best_guess(self) -> tuple[float, float, bool] | None:
         """The shares of right guesses of the best one, with what is shown and without; whether it is of a range."""
-        ends = [name.removesuffix("right") for name in self.figures if name.rpartition(": ")[2] == "right"]
-        own = self._own(ends)
-        found = [tuple(self.figures[f"{start}{name}"] for name in ("right", "blind", "ranges")) for start in own]
+        found = [*zip(self._own("right"), self._own("blind"), self._own("ranges"), strict=True)]
         right, blind, ranges = max(found, default=(0.0, 0.0, 0.0))
         return (right, blind, ranges > 0) if found else None
 
-    def _own(self, starts: Iterable[str]) -> list[str]:
-        """Return which beginnings of names of figures are of its variables alone: not what one more would tell."""
+    def _own(self, figure: str) -> list[float]:
+        """Return this figure of each of its variables alone, or of all: not what one more variable would tell."""
         own = {"", *self.variables, *self.about}
-        return [start for start in starts if {*start.removesuffix(": ").split(", ")} <= own]
+        held = (name.rpartition(": ") for name in self.figures)
+        return [self.figures[f"{of}{by}{end}"] for of, by, end in held if end == figure and {*of.split(", ")} <= own]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that can be published: no figure."""

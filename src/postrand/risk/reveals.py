@@ -114,13 +114,6 @@ class PairReveal:
         return round(100 * self.right) == round(100 * self.blind)
 
     @property
-    def ruled_out(self) -> str:
-        """What is ruled out of some records, in words."""
-        source = " and ".join(self.clear.rsplit(", ", 1))
-        verb = "rule" if ", " in self.clear else "rules"
-        return f"{source} {verb} out values that half of all records or more have"
-
-    @property
     def in_words(self) -> str:
         """How much better the best guess is: rounded shares, no counts."""
         source = " and ".join(self.clear.rsplit(", ", 1))
@@ -131,11 +124,12 @@ class PairReveal:
         what = what if self.ranges else ""
         text = f"of 100 records, the best guess from {source}{what} is right in about "
         text += f"{100 * self.right:.0f}, without in about {100 * self.blind:.0f}"
+        verb = "rule" if ", " in self.clear else "rules"
         if self.excluded >= EXCLUDED and self.settled < MOST:
-            verb = "rule" if ", " in self.clear else "rules"
             text += f"; {source} {verb} out, in the mean, the values that {100 * self.excluded:.0f} of 100 records have"
         elif self.ruled >= RULED and self.settled < self.ruled:
-            text += f"; for about {100 * self.ruled:.0f} of 100 records {self.ruled_out}"
+            text += f"; for about {100 * self.ruled:.0f} of 100 records {source} {verb} out values that half of all "
+            text += "records or more have"
         if self.settled < SETTLED:
             return text
         value = "range" if self.ranges else "value"

@@ -246,7 +246,7 @@ def ruled_splits(subject: Subject) -> Iterator[Candidate]:
 def named_split(subject: Subject) -> Candidate:
     """Return a split for what is asked by name, and each other variable by itself, half as much: nothing else."""
     tables = sorted(subject.named)
-    alone = [(name,) for name in subject.perturbed if not any(name in table for table in tables)]
+    alone = _alone(subject.perturbed, tables)
     workload: list[dict[str, Any]] = [{"table": list(table)} for table in tables]
     workload += [{"table": list(table), "weight": LESS} for table in alone]
     what = f"{SPLIT_IN_WORDS} It is designed for what is named ({' and '.join(' x '.join(table) for table in tables)})"
@@ -258,7 +258,7 @@ def named_split(subject: Subject) -> Candidate:
 def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float) -> Candidate:
     """Return a split for the tables of rules, each other variable by itself, and other named tables by a weight."""
     names, tables = subject.perturbed, subject.ruled
-    alone = [(name,) for name in names if not any(name in table for table in tables)]
+    alone = _alone(names, tables)
     workload: list[dict[str, Any]] = [{"table": list(table)} for table in (*tables, *alone)]
     workload += [{"table": list(table), "weight": weight} for table in models]
     listed, others = (" and ".join(" x ".join(table) for table in held) for held in (tables, models))
@@ -269,6 +269,11 @@ def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float
         what += "these, "
     what += "and for each other variable by itself: of other tables little or nothing is left."
     return _way(subject, way, what, lambda epsilon: _split_of(names, epsilon, workload))
+
+
+def _alone(names: Names, tables: Sequence[Names]) -> list[Names]:
+    """Return each variable that is in none of the tables, as a table of its own."""
+    return [(name,) for name in names if not any(name in table for table in tables)]
 
 
 def _poor_first(subject: Subject, epsilon: float) -> list[dict[str, Any]]:

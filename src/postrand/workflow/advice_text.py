@@ -138,15 +138,12 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     others = [one for one in chosen if one is not trial]
     own = trial.plan.codebook.in_order(needs.household_variables) if trial.candidate.of_members else ()
     without = f", without those of {few(own)}, of which other ways know no worth" if own else ""
-    for what, value in (("two variables", "two"), ("one variable", "one")):
+    measures = ("tables of two variables", "two"), ("tables of one variable", "one"), ("what is named", "named")
+    for what, value in measures:
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > max(1.02 * best, 1.0):
-            text = f"Reason: most for tables of {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text} ({HARMONIC}{without}, {BASES[EQUAL.basis]})."
-    mine, best = trial.named, max((one.named for one in others), default=0.0)
-    if mine > best > 0 and mine > max(1.02 * best, 1.0):
-        text = f"Reason: most for what is named: {shown(mine)} effective records, the next plan {shown(best)}"
-        yield f"{text} ({HARMONIC}, {BASES[EQUAL.basis]})."
+            text = f"Reason: most for {what}: {shown(mine)} effective records, the next plan {shown(best)}"
+            yield f"{text} ({HARMONIC}{without * (value != 'named')}, {BASES[EQUAL.basis]})."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):

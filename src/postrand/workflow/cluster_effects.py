@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook
 from postrand.codebook.survey_design import MOST_EFFECT, SurveyDesign
-from postrand.codebook.variable import RELEASED_ROLES
 from postrand.errors import DataError, UsageError, sentence
 from postrand.estimate.survey_columns import stratum_codes
 from postrand.estimate.survey_sample import Sample, sample_of
@@ -23,7 +22,6 @@ from postrand.support.showing import few
 
 MAX_CATEGORIES = 50
 """A column with more values is one of numbers, whose mean is asked, or of none."""
-INTERNAL = "internal: computed from the confidential file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class ClusterEffects:
             f'  not_released = ["psu"]\n  cluster_effect = {self.stated:g}',
             "It makes all errors as large as those of the variable with the largest effect: state a smaller one where "
             "analyses do not use that variable.",
-            f"These figures are {INTERNAL}; the one that you state is published.",
+            "These figures are internal: computed from the confidential file; the one that you state is published.",
         ]
         return "\n".join(lines)
 
@@ -141,8 +139,12 @@ def cluster_effects(
     means: dict[str, float] = {}
     left: list[str] = []
     same: list[str] = []
+    coded = {name: stratum_codes(pa.table({name: columns[name]}), name) for name in names}
+    several = [name for name, codes in coded.items() if not 2 <= _size(codes) <= MAX_CATEGORIES]
+    numbers = read_columns(records, several, several) if several else {}
     for name in names:
-        values, is_mean = _values(records, columns[name], name)
+        is_mean = name in numbers
+        values = _amounts(numbers[name], coded[name]) if is_mean else np.eye(_size(coded[name]))[coded[name]]
         if values is None:
             left.append(name)
         elif _is_same(values, sample):
@@ -160,21 +162,22 @@ def _released(records: Any, codebook: Codebook | None) -> list[str]:
     """Return the columns of which analysts can ask: those that are released, without numbers of persons."""
     if codebook is None:
         return [*columns_in(records)]
-    return [one.name for one in codebook.with_role(*RELEASED_ROLES) if one.role not in ("household", "weight")]
+    return [one.name for one in codebook.with_role("key", "sensitive", "other")]
 
 
-def _values(records: Any, column: Any, name: str) -> tuple[NDArray[np.float64] | None, bool]:
-    """Return indicators of the categories (n, k), or numbers (n, 1) and True; NaN where missing, None for neither."""
-    codes = stratum_codes(pa.table({name: column}), name)
-    size = int(codes.max(initial=0)) + 1
-    if 2 <= size <= MAX_CATEGORIES:
-        return np.eye(size)[codes], False
+def _size(codes: NDArray[np.int64]) -> int:
+    """Return how many different values a column has."""
+    return int(codes.max(initial=0)) + 1
+
+
+def _amounts(column: Any, codes: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Return numbers (n, 1), NaN where missing; None of what is no number, does not vary or numbers the records."""
     try:
-        read = np.asarray(to_floats(read_columns(records, [name], [name])[name]), dtype=np.float64)
-    except (DataError, ValueError, TypeError, pa.ArrowException):
-        return None, True
-    numbers_records = size == len(codes) and bool(np.all(read == np.round(read)))
-    return (None if size < 2 or numbers_records else read[:, None]), True
+        read = np.asarray(to_floats(column), dtype=np.float64)
+    except (ValueError, TypeError, pa.ArrowException):
+        return None
+    numbers_records = _size(codes) == len(codes) and bool(np.all(read == np.round(read)))
+    return None if _size(codes) < 2 or numbers_records else read[:, None]
 
 
 def _is_same(values: NDArray[np.float64], sample: Sample) -> bool:

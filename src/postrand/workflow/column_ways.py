@@ -34,9 +34,6 @@ WAYS: Mapping[Way, str] = {
 IN_CLEAR: tuple[Way, ...] = ("recoded", "as it is", "new numbers")
 """The ways of columns that leave and have no protection of their own."""
 TITLE = "How each column leaves"
-ROLE = "role {}"
-DROPPED = ROLE.format("drop")
-"""What stands in detail of a column that is left out, and does not number records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
     def way(name: str) -> ColumnWay:
         if name in only:
             return ColumnWay(name, "not released", "", f"only recoded, as {few(only[name])}")
-        role = ROLE.format(book[name].role)
+        role = f"role {book[name].role}"
         if name not in released:
             return ColumnWay(name, "not released", "", role)
         before = f"{made[name]}, then " if name in made else ""

@@ -44,7 +44,7 @@ from postrand.risk.merged import said_of
 from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
-from postrand.workflow.column_ways import DROPPED, ColumnWay, beside_keys, ways_of
+from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
 from postrand.workflow.comparison_risk import (
     AS_IS,
     RiskFigure,
@@ -95,7 +95,7 @@ class PlanFigures:
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
-    what the release does not tell of how the records were drawn.
+    what the release does not tell of how the records were drawn. ``dropped``: columns with the role ``drop``.
     ``ways`` says how each column of the file leaves; of them, ``unperturbed`` leave with the values of the file,
     recoded or not.
     ``levels``: the ε of a record, and what several of a household or person have together, in words.
@@ -152,6 +152,7 @@ class PlanFigures:
     in_part: Pairs = ()
     small: str = ""
     lacking: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     ways: tuple[ColumnWay, ...] = ()
     levels: tuple[str, ...] = ()
     series: Series | None = None
@@ -185,9 +186,8 @@ class PlanFigures:
         left += [several_of(self.person)] if self.person and any(one.before is not None for one in self.risks) else []
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
-        gone = [one.name for one in self.ways if one.how == DROPPED]
-        if gone and (self.as_is or self.before_is == AS_IS):
-            left.append(f"{NOT_BEFORE}: {few(gone)}. Who knows these, too, finds more there")
+        if self.dropped and (self.as_is or self.before_is == AS_IS):
+            left.append(f"{NOT_BEFORE}: {few(self.dropped)}. Who knows these, too, finds more there")
         register = self.risk("register_matches")
         is_known = register is not None and register.before is not None
         left += [NO_REGISTER] if self.as_is and is_known and "register_matches" not in self.as_is else []
@@ -448,6 +448,7 @@ def computed(
         findings=() if told is None else told.inside,
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
+        dropped=tuple(one.name for one in plan.codebook.with_role("drop")),
         lacking=() if plan.codebook.survey is None else plan.codebook.survey.lacking,
         in_part=() if told is None else in_part(told, keys),
         means={} if told is None else {one.about[0]: one.sentence for one in told.found if one.code == "means"},

@@ -1,4 +1,4 @@
-"""Means that a recode changes, of bands of a skewed amount or of numbers with a limit: who recodes has both."""
+"""Means that a recode changes, of bands of a skewed amount or of numbers with a limit; and recodes with one result."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ class OneResult:
 
 def in_short(warnings: Iterable[str]) -> str:
     """Return warnings in one line: how each mean differs, and what can be done once."""
-    return f"{'; '.join(text.partition(LIKEWISE)[0] for text in warnings)}. Next: {FIX}"
+    told = (text.partition(LIKEWISE)[0].partition(". Next: ")[0] for text in warnings)
+    return f"{'; '.join(told)}. Next: {FIX}"
 
 
 def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, RecodedMean | OneResult]:
