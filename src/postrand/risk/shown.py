@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.sample import Sampled
@@ -18,6 +20,12 @@ MOST_RECORDS = 100_000
 """No file of more records is weighed: every record can be a cell of its own."""
 MOST_CLASSES, MOST_CELLS = 1_000, 1 << 20
 RECORDS_A_CELL, SURE = 20, 6.0
+COLUMNS_A_KEY = 3
+"""Columns at most that are weighed for what they say of one key: more found a tenth more at most in four surveys."""
+COARSER = (10, 4, 2)
+"""Bins of a number of which the finest classes have too few records."""
+FITTED, MOST_BELIEFS = 20_000, 1 << 23
+"""Records by which columns are pooled at most, and of these and the values of a key together: 64 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +33,8 @@ class Shown:
     """Hold unperturbed columns in classes, each with the keys that it goes with: ``laws[s][x, u] = P(u | x)``.
 
     ``positions[s]`` are the places of the keys, and x numbers their cells; ``codes[s]`` (n,) is the class u of each
-    record, ``laws[s]`` (K, U). Columns are taken as independent given the keys, and a key belongs to one column alone.
+    record, ``laws[s]`` (K, U). Columns are taken as independent given the keys. A key has one column that says most of
+    it, and further ones as far as they say more: the laws of these are powers of ``P(u | x)``.
     """
 
     names: tuple[str, ...]
@@ -41,7 +50,7 @@ class Shown:
     def beside(self, released: KeyCodes) -> KeyCodes:
         """Return released keys with the classes as further columns."""
         sizes = tuple(law.shape[1] for law in self.laws)
-        names = tuple(f"\0{name}" for name in self.names)  # no key has such a name
+        names = tuple(f"\0{s}" for s in range(len(self.names)))  # no key has such a name
         return KeyCodes(released.names + names, released.shape + sizes, released.codes + self.codes)
 
     def likelihoods(self, true: IntArray, classes: Sequence[IntArray]) -> list[FloatArray]:
@@ -50,7 +59,7 @@ class Shown:
         return [law[np.ix_(ravel([true[:, j] for j in at], sizes), own)] for at, sizes, law, own in held]
 
     def pairs(self, keys: KeyCodes) -> tuple[tuple[str, str], ...]:
-        """Return each column with each of its keys, by name."""
+        """Return each column with each of its keys, by name: those that say most first."""
         held = zip(self.names, self.positions, strict=True)
         return tuple((name, keys.names[j]) for name, positions in held for j in positions)
 
@@ -62,7 +71,7 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     explains: ``2nI > d + SURE sqrt(2d)``, the mean of chi-square with d degrees of freedom and its standard deviations.
     Columns that say most come first. A further key of a column is taken where ``RECORDS_A_CELL`` records are left for
     each class that occurs with the keys. The law is that of the file, with one record more for each cell of keys,
-    spread as the whole.
+    spread as the whole. Further columns of a key follow (:func:`_further`).
 
     >>> region, n = np.arange(400) % 2, 400
     >>> found = shown_of(KeyCodes(("region",), (2,), (region,)), {"pay": pa.chunked_array([region * 1.0])}, [])
@@ -71,23 +80,81 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     """
     if not columns or keys.has_wildcards or not 0 < keys.records <= MOST_RECORDS:
         return None
-    held = {name: seen for name, column in columns.items() if (seen := _classes(name, column, name in coded))}
+    held = {name: cut for name, column in columns.items() if (cut := _Cut.of(name, column, name in coded))}
     says: list[tuple[float, str, int]] = []
-    for name, seen in held.items():
+    for name, cut in held.items():
         for j in range(len(keys.names)):
-            counts = table_of(_joint(keys, (j,)), seen)
-            information, free = _information(counts)
-            if 2 * keys.records * information > free + SURE * math.sqrt(2 * free):
+            information, free = _information(table_of(_joint(keys, (j,)), cut.fine))
+            if _is_more(2 * keys.records * information, free):
                 says.append((information, name, j))
+    says.sort(reverse=True)
     of: dict[str, tuple[int, ...]] = {}
-    for _, name, j in sorted(says, reverse=True):
-        more = (*of.get(name, ()), j)
-        taken = any(j in positions for positions in of.values()) or _cells(keys, more) * held[name][1] > MOST_CELLS
-        if not taken and (len(more) == 1 or _is_few(table_of(_joint(keys, more), held[name]))):
+    for _, name, j in says:
+        more, fine = (*of.get(name, ()), j), held[name].fine
+        taken = any(j in positions for positions in of.values()) or _cells(keys, more) * fine[1] > MOST_CELLS
+        if not taken and (len(more) == 1 or _is_few(table_of(_joint(keys, more), fine))):
             of[name] = more
-    sizes = tuple(tuple(keys.shape[j] for j in positions) for positions in of.values())
-    codes, laws = tuple(held[name][0] for name in of), tuple(_law(keys, at, held[name]) for name, at in of.items())
-    return Shown(tuple(of), tuple(of.values()), sizes, codes, laws) if of else None
+    parts = [_Part(name, at, held[name].fine[0], _law(_joint(keys, at), held[name].fine)) for name, at in of.items()]
+    for j in range(len(keys.names)):
+        first = [part for part in parts if j in part.positions]
+        further = [held[name] for _, name, k in says if k == j and j not in of.get(name, ())]
+        parts += _further(keys, j, first, further)
+    sizes = tuple(tuple(keys.shape[j] for j in part.positions) for part in parts)
+    named, codes = tuple(part.name for part in parts), tuple(part.codes for part in parts)
+    at, laws = tuple(part.positions for part in parts), tuple(part.law for part in parts)
+    return Shown(named, at, sizes, codes, laws) if parts else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Hold a column with the keys that it goes with: the class of each record (n,), and ``P(u | x)`` (K, U)."""
+
+    name: str
+    positions: tuple[int, ...]
+    codes: IntArray
+    law: FloatArray
+
+
+def _further(keys: KeyCodes, j: int, first: Sequence[_Part], further: Sequence[_Cut]) -> Iterator[_Part]:
+    """Yield further columns of a key, as far as they say more than those before: ``COLUMNS_A_KEY`` with these.
+
+    Columns can say the same. So the law of a further one is ``P(u | x)^γ``, with the γ of [0, 1] by which the true keys
+    are likeliest, ``max Σ_i log P(x_i | u_i)``, given the columns before (logarithmic pooling; Genest and Zidek, 1986):
+    0 for a copy of one of these. It is taken where that gains more than chance explains. It is cut into so many classes
+    that ``RECORDS_A_CELL`` records are left for each.
+    """
+    key, left = _joint(keys, (j,)), COLUMNS_A_KEY - len(first)
+    some = np.arange(0, keys.records, -(-keys.records // FITTED))
+    if left <= 0 or not further or some.size * key[1] > MOST_BELIEFS:
+        return
+    belief = np.tile(np.log(np.maximum(np.bincount(key[0], minlength=key[1]), 0.5)), (some.size, 1))
+    for part in first:
+        belief += np.log(_law(key, (part.codes, part.law.shape[1]))[:, part.codes[some]].T)
+    for cut in further:
+        held = next((seen for seen in cut.to_coarser() if _is_few(table_of(key, seen))), None)
+        if held is None:
+            continue
+        law, (_, free) = _law(key, held), _information(table_of(key, held))
+        beside = np.log(law[:, held[0][some]].T)
+        share, gain = _pooled(belief, beside, key[0][some])
+        if _is_more(2 * gain, free):
+            belief += share * beside
+            left -= 1
+            yield _Part(cut.name, (j,), held[0], law**share)
+        if not left:
+            return
+
+
+def _pooled(belief: FloatArray, beside: FloatArray, true: IntArray) -> tuple[float, float]:
+    """Return the γ of [0, 1] by which ``belief + γ beside`` (n, K) tells true keys best, and what it gains in nats."""
+    own = np.arange(true.size), true
+
+    def loss(share: float) -> float:
+        both = belief + share * beside
+        return float((logsumexp(both, axis=1) - both[own]).sum())
+
+    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    return float(found.x), loss(0.0) - float(found.fun)
 
 
 def _joint(keys: KeyCodes, positions: tuple[int, ...]) -> Codes:
@@ -105,20 +172,43 @@ def _is_few(counts: IntArray) -> bool:
     return bool(np.count_nonzero(counts) * RECORDS_A_CELL <= counts.sum())
 
 
-def _law(keys: KeyCodes, positions: tuple[int, ...], seen: Codes) -> FloatArray:
+def _law(key: Codes, seen: Codes) -> FloatArray:
     """Return ``P(u | x)``, shape (K, U)."""
-    counts = table_of(_joint(keys, positions), seen)
+    counts = table_of(key, seen)
     law = counts + counts.sum(axis=0) / counts.sum()
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-def _classes(name: str, column: pa.ChunkedArray, is_coded: bool) -> Codes | None:
-    """Return the classes of a column: values that many records have, and the others in bins; None of other texts."""
-    sample = Sampled(pa.table({name: column}), len(column), {})
-    bins = usable({name: classes(sample, name, is_coded, bins_of(sample))}).get(name)
-    exact = sample.codes(name)
-    seen = frequent(exact, (np.zeros_like(exact[0]), 1) if bins is None else bins) or bins
-    return seen if seen is not None and 1 < seen[1] <= MOST_CLASSES else None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cut:
+    """Hold a column cut into classes: ``fine`` are values that many records have, and the others in bins."""
+
+    name: str
+    fine: Codes
+    _sample: Sampled
+    _is_coded: bool
+
+    @classmethod
+    def of(cls, name: str, column: pa.ChunkedArray, is_coded: bool) -> _Cut | None:
+        """Return the column in classes; None of other texts, and of a column with one class or too many."""
+        sample = Sampled(pa.table({name: column}), len(column), {})
+        bins = usable({name: classes(sample, name, is_coded, bins_of(sample))}).get(name)
+        exact = sample.codes(name)
+        fine = frequent(exact, (np.zeros_like(exact[0]), 1) if bins is None else bins) or bins
+        return cls(name, fine, sample, is_coded) if fine is not None and 1 < fine[1] <= MOST_CLASSES else None
+
+    def to_coarser(self) -> Iterator[Codes]:
+        """Yield the fine classes, then a number in fewer and fewer bins."""
+        yield self.fine
+        for bins in COARSER:
+            found = classes(self._sample, self.name, self._is_coded, bins)
+            if found is not None and found[1] < self.fine[1]:
+                yield found
+
+
+def _is_more(information: float, free: int) -> bool:
+    """Whether ``2nI`` is more than chance explains, with so many degrees of freedom."""
+    return information > free + SURE * math.sqrt(2 * free)
 
 
 def _information(counts: IntArray) -> tuple[float, int]:

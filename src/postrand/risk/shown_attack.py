@@ -1,7 +1,7 @@
 """The attack of one who weighs released records by what they show unperturbed, and knows that of nobody.
 
 A record with a weight that is usual in a region is more likely from there, whatever region it is released in. The
-attacker knows how such a column goes with a key in this file: 5 to 10% more than who learns it from the release.
+attacker knows how such columns go with keys in this file: more than who learns it from the release (docs/risk.md).
 """
 
 from __future__ import annotations
