@@ -82,6 +82,40 @@ def test_a_run_reads_its_file_at_most_three_times(survey_folder, readings, tmp_p
     assert len(readings) == {"local": 2, "duckdb": 3}[engine], readings
 
 
+def test_a_table_is_known_in_any_order_of_its_variables(survey_folder, monkeypatch):
+    """The mechanism of a split orders variables by its subsets, not by the plan: a pass for each table was made."""
+    known = Known.of(load_plan(survey_folder / "plan.toml"), dossier=True)
+    turned = known.plan.perturbed[1::-1]
+    wanted = LocalEngine().count(known.source, known.plan.codebook, turned)
+    monkeypatch.setattr(LocalEngine, "count", lambda *_: pytest.fail("a pass for one table"))
+    found = known.table(turned)
+    assert found.variables == turned
+    np.testing.assert_array_equal(found.dense(), wanted.dense())
+
+
+def test_a_sheet_is_parsed_once_for_all_passes(tmp_path, monkeypatch):
+    from postrand.formats import _sheet
+
+    demo.survey().slice(0, 50).select(["region", "educ"]).to_pandas().to_excel(tmp_path / "gss.xlsx", index=False)
+    source, parsed = formats.read(tmp_path / "gss.xlsx"), []
+    inner = _sheet._records
+
+    def noted(*of):
+        parsed.append(of)
+        return inner(*of)
+
+    monkeypatch.setattr(_sheet, "_records", noted)
+    first, second = ([*source.batches(names, 7)] for names in (["educ", "region"], ["educ"]))
+    assert len(parsed) == 1
+    assert [batch.num_rows for batch in first] == [batch.num_rows for batch in second]
+    assert [batch["educ"] for batch in first] == [batch["educ"] for batch in second]
+    monkeypatch.setattr(_sheet, "_KEPT", 99)
+    anew = formats.read(tmp_path / "gss.xlsx")
+    for _ in range(2):
+        assert [*anew.batches(["educ"], 7)] == second
+    assert len(parsed) == 1 + 1 + 2  # the first is that which finds the types
+
+
 def test_a_slow_text_file_is_read_twice(survey_folder, readings, tmp_path):
     pacsv.write_csv(pq.read_table(survey_folder / "gss.parquet"), tmp_path / "gss.csv")
     for name in ("codebook.toml", "plan.toml"):

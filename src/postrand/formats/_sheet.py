@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _ROWS = 1 << 14
 """Records that are converted at a time."""
+_KEPT = 1 << 24
+"""Cells that are kept in memory between passes at most: 128 MB of numbers."""
 _UNPACKED, _RATIO = 1 << 26, 100
 """A part of a workbook of more bytes than this and so many times its packed size is made to fill the memory."""
 _LAST_ROW = 1 << 20
@@ -47,22 +49,33 @@ _CELL = re.compile(r"([A-Z]+)([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class SheetSource:
-    """The records of a sheet, read anew on each pass; see :class:`postrand.formats.base.Source`."""
+    """The records of a sheet; see :class:`postrand.formats.base.Source`.
+
+    The library takes a second for 100,000 cells, so that a sheet of up to ``_KEPT`` cells is read once, and kept in
+    Arrow's columns for further passes.
+    """
 
     path: Path
     schema: pa.Schema
     num_rows: int
     sheet: str
+    _kept: list[pa.RecordBatch] = field(default_factory=list, compare=False, repr=False)
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the records; see :class:`postrand.formats.base.Source`."""
         names = select(self.schema, columns, self.path)
+        if not self._kept and self.num_rows * len(self.schema) <= _KEPT:
+            self._kept.extend([*self._read(self.schema.names)])
+        for batch in self._kept or self._read(names):
+            yield from bounded(batch.select(names), batch_size)
+
+    def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         places = [self.schema.get_field_index(name) for name in names]
         with _opened(self.path) as book:
             rows = _records(_sized(book[self.sheet]), len(self.schema))
             while held := [row for _, row in zip(range(_ROWS), rows, strict=False)]:
                 arrays = [_array([row[at] for row in held], self.schema.field(at), self.path) for at in places]
-                yield from bounded(pa.RecordBatch.from_arrays(arrays, names=names), batch_size)
+                yield pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
 def read(path: Path, codebook: Codebook | None, settings: ReadSettings = USUAL) -> SheetSource:

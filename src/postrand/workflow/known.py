@@ -129,11 +129,12 @@ class Known:
 
     def table(self, names: Sequence[str]) -> ContingencyTable:
         """Return the counts of these variables together; raises as :meth:`postrand.engines.base.Engine.count`."""
-        want = Count(tuple(names))
-        if want not in self.answers:
+        counts = (want for want in self.answers.held if isinstance(want, Count) and want.weight is None)
+        want = next((one for one in counts if {*one.variables} == {*names}), None)  # a split has an order of its own
+        if want is None:
             return self.engine.count(self.source, self.plan.codebook, names)
         found: ContingencyTable = self.answers[want]
-        return found
+        return found if found.variables == tuple(names) else found.project(names)
 
     def household_sizes(self, records: int) -> dict[int, int] | None:
         """Return how many households of a file of so many records have each size; None where they were not asked.
