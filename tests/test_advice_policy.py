@@ -173,7 +173,7 @@ def test_a_level_that_is_named_for_a_rule_is_tried_on_the_others(folder: Path, m
     rules = next(one for one in higher if one["way"] == own[1])["policy"]["rules"]
     (has,) = (one["after"] for one in rules if one["limit"] == "at most 1")
     name = "Expected correct matches, informed attacker, all persons"
-    assert found[3] == f"not met there: {name} (has: {has}; limit: at most 1)"
+    assert found[3] == f"not met there: {name} (after the plan {has}; limit: at most 1)"
 
 
 def test_a_column_that_is_not_released_is_no_reason_for_a_larger_epsilon(folder: Path) -> None:

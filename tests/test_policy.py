@@ -219,7 +219,7 @@ def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
     gone = dataclasses.replace(known, after=None, shares=((bound, share, None),))
     risks = tuple(gone if one is known else one for one in figures.risks)
     found = verdict(dataclasses.replace(figures, risks=risks), measure="individual_risk", at_most=bound)
-    assert found.before.endswith("% above the limit")
+    assert found.before.endswith("% have more than 0.1%")
     assert found.after == "not known"
 
 
@@ -706,7 +706,7 @@ def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(fi
     assert page.to_dict()["rules"][0]["why"] == found.why
     (told,) = unmet_in_words(page)
     assert told.startswith(
-        "Risk of a person, informed attacker: has 0.04% above the limit; limit: at most 20% for all; "
+        "Risk of a person, informed attacker: after the plan 0.04% have more than 20%; limit: at most 20% for all; "
     )
     (message,) = page.problems()
     assert "record" not in message

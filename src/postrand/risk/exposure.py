@@ -17,6 +17,7 @@ from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
+from postrand.risk.one_more import known_too
 from postrand.risk.populations import ByModel, Inverse
 from postrand.risk.shown_columns import Columns
 from postrand.risk.split_law import Law, SplitLaw, law_of
@@ -136,6 +137,18 @@ class TrueFile:
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
         found = Exposure(file, None, None, None, None, both)
         return found if self.weights is None else self._registers(found, register_joint, law)
+
+    def known_too(self, mechanism: Mechanism) -> tuple[tuple[str, float], ...]:
+        """Return the right links of attackers who know one unperturbed column too; raises as :meth:`exposure`.
+
+        See :func:`postrand.risk.one_more.known_too`.
+        """
+        columns = {} if self.columns is None else self.columns.values(self.keys, mechanism)
+        if not columns or self.columns is None:
+            return ()
+        law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
+        seen = self.columns.shown(self.keys, mechanism)
+        return known_too(self.keys, law, columns, household=self.household, shown=seen)
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
         """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.sample import Sampled
@@ -46,6 +44,15 @@ class Shown:
     def take(self, records: IntArray) -> Shown:
         """Return what some records show; the laws stay those of the file."""
         return replace(self, codes=tuple(column[records] for column in self.codes))
+
+    def without(self, name: str) -> Shown | None:
+        """Return what the other columns show; None where there are none."""
+        at = [s for s, own in enumerate(self.names) if own != name]
+        if not at:
+            return None
+        names, positions = tuple(self.names[s] for s in at), tuple(self.positions[s] for s in at)
+        sizes, codes = tuple(self.sizes[s] for s in at), tuple(self.codes[s] for s in at)
+        return Shown(names, positions, sizes, codes, tuple(self.laws[s] for s in at))
 
     def beside(self, released: KeyCodes) -> KeyCodes:
         """Return released keys with the classes as further columns."""
@@ -147,6 +154,9 @@ def _further(keys: KeyCodes, j: int, first: Sequence[_Part], further: Sequence[_
 
 def _pooled(belief: FloatArray, beside: FloatArray, true: IntArray) -> tuple[float, float]:
     """Return the γ of [0, 1] by which ``belief + γ beside`` (n, K) tells true keys best, and what it gains in nats."""
+    from scipy.optimize import minimize_scalar  # heavy, and of no use where one column tells of a key
+    from scipy.special import logsumexp
+
     own = np.arange(true.size), true
 
     def loss(share: float) -> float:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import KeyCodes
 from postrand.risk.data import columns_in, read_columns
+from postrand.risk.sample import Sampled
 from postrand.risk.shown import MOST_RECORDS, Shown, shown_of
+from postrand.risk.singled import Codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,17 +32,32 @@ class Columns:
 
     def shown(self, keys: KeyCodes, mechanism: Mechanism) -> Shown | None:
         """Return what the columns that a mechanism leaves unperturbed show of the keys; None where nothing."""
+        if keys.records > MOST_RECORDS:
+            return None
+        beside = self._beside(keys, mechanism)
+        names = tuple(v.name for v in beside)
+        if names not in self._found:
+            coded = {v.name for v in beside if v.is_categorical}
+            self._found[names] = shown_of(keys, self._columns(beside), coded)
+        return self._found[names]
+
+    def values(self, keys: KeyCodes, mechanism: Mechanism) -> dict[str, Codes]:
+        """Return the class of each value of the columns that a mechanism leaves unperturbed, but of weights."""
+        if keys.records > MOST_RECORDS:
+            return {}
+        beside = [v for v in self._beside(keys, mechanism) if v.role != "weight"]
+        columns = self._columns(beside)
+        return {name: Sampled(pa.table({name: held}), len(held), {}).codes(name) for name, held in columns.items()}
+
+    def _beside(self, keys: KeyCodes, mechanism: Mechanism) -> list[Variable]:
         changed = {*mechanism.variables, *(column.variable for column in mechanism.numerical), *keys.names}
         out = [v for v in self.codebook.with_role(*RELEASED_ROLES) if v.role != "household"]
         there = columns_in(self.data)
-        beside = [v for v in out if v.name in there and v.name not in changed]
-        names = tuple(v.name for v in beside)
-        if keys.records > MOST_RECORDS:
-            return None
-        if names not in self._found:
-            if new := [v for v in beside if v.name not in self._read]:
-                numbers = [v.name for v in new if not v.is_categorical]
-                self._read.update(read_columns(self.data, [v.name for v in new], numbers))
-            coded = {v.name for v in beside if v.is_categorical}
-            self._found[names] = shown_of(keys, {name: self._read[name] for name in names}, coded)
-        return self._found[names]
+        return [v for v in out if v.name in there and v.name not in changed]
+
+    def _columns(self, wanted: Sequence[Variable]) -> dict[str, pa.ChunkedArray]:
+        """Return these columns, of which those that were not are read."""
+        if new := [v for v in wanted if v.name not in self._read]:
+            numbers = [v.name for v in new if not v.is_categorical]
+            self._read.update(read_columns(self.data, [v.name for v in new], numbers))
+        return {v.name: self._read[v.name] for v in wanted}

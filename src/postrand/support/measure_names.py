@@ -137,6 +137,28 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)
 
 
+def knows_more(found: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """Return what attackers find who know one released column besides the keys, in a sentence; () without any.
+
+    >>> knows_more([("pay", 344.2), ("town", 45.6)])
+    ('Who knows pay besides the keys finds about 340 right links after the plan; town: about 46.',)
+    """
+    if not found:
+        return ()
+    (name, links), *others = found
+    more = "".join(f"; {other}: about {about(own)}" for other, own in others)
+    return (f"Who knows {name} besides the keys finds about {about(links)} right links after the plan{more}.",)
+
+
+def about(links: float) -> str:
+    """Return an expected number of links with two digits that count.
+
+    >>> about(3456.7), about(4.56)
+    ('3,500', '4.6')
+    """
+    return f"{float(f'{links:.2g}'):,g}"
+
+
 def records_on(records: int, keys: Sequence[str], recoded: Sequence[str] = ()) -> str:
     """Return the head of figures of risk: how many records, on which keys, and which of these are ``recoded``.
 

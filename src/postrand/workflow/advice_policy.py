@@ -42,14 +42,14 @@ def rules_met(checked: PolicyCheck) -> str:
 
 
 def _missed(one: Verdict) -> str:
-    return f"{one.rule} (has: {one.after}; limit: {one.limit})"
+    return f"{one.rule} (after the plan {one.after}; limit: {one.limit})"
 
 
 def unmet_in_words(checked: PolicyCheck) -> Iterator[str]:
     """Yield each rule that a plan does not meet, with the reason and the next step."""
     for one in checked.failed:
         step = f". Next: {one.step}" if one.step else ""
-        told = [f"has {one.after}; limit: {one.limit}"] * (not one.why or one.why.startswith(MISSED))
+        told = [f"after the plan {one.after}; limit: {one.limit}"] * (not one.why or one.why.startswith(MISSED))
         yield f"{one.rule}: {'; '.join(filter(None, (*told, one.why)))}{step}"
 
 

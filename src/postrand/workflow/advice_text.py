@@ -236,7 +236,7 @@ def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
     """
     said: dict[str, list[str]] = {}
     for number, plan in enumerate(plans, 1):
-        for text in plan.figures.attackers:
+        for text in (*plan.figures.only_keys, *plan.figures.knowledge):
             said.setdefault(text, []).append(str(number))
     for text, numbers in said.items():
         which = f"Plan{'s' * (len(numbers) > 1)} {', '.join(numbers)}: " if len(numbers) < len(plans) else ""
@@ -288,7 +288,7 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
             yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
     if figures.uncounted:
         yield f"  Risk: not known: {keys_not_counted(figures.uncounted)}"
-    yield from (f"  Risk: {text}" for text in figures.warnings)
+    yield from (f"  Risk: {text}" for text in (*figures.known_too, *figures.warnings))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))

@@ -41,7 +41,7 @@ from postrand.report.table_worth import (
 )
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, several_of
+from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, knows_more, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
 from postrand.workflow.column_ways import ColumnWay, beside_keys, ways_of
@@ -51,6 +51,7 @@ from postrand.workflow.comparison_risk import (
     attackers,
     before_of,
     counted_in,
+    known_too_in,
     not_counted,
     shared_draws,
 )
@@ -201,7 +202,12 @@ class PlanFigures:
     @property
     def attackers(self) -> tuple[str, ...]:
         """What a reader of the figures must know of the attackers: what they know, and which side they are on."""
-        return (*self.only_keys, *self.knowledge)
+        return (*self.only_keys, *self.known_too, *self.knowledge)
+
+    @property
+    def known_too(self) -> tuple[str, ...]:
+        """What attackers find who know one released column besides the keys."""
+        return knows_more(known_too_in(self.risks))
 
     @property
     def knowledge(self) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class RiskFigure:
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
     ``counted``: unperturbed columns, each with a key that it goes with, by which the informed attacker weighs records.
     ``error``: the standard error of after, a mean over simulated links; 0 where it is none, or its error is not known.
+    ``known_too``: unperturbed columns, each with after for who knows it besides.
     """
 
     code: str
@@ -89,6 +90,7 @@ class RiskFigure:
     bound: RiskFigure | None = field(default=None, repr=False)
     error: float = field(default=0.0, repr=False)
     counted: Pairs = field(default=(), repr=False)
+    known_too: tuple[tuple[str, float], ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -129,6 +131,13 @@ def is_everybody(risks: Sequence[RiskFigure]) -> bool:
     return (one.before, one.after) == (two.before, two.after) and one.after < one.before
 
 
+def known_too_in(risks: Sequence[RiskFigure]) -> tuple[tuple[str, float], ...]:
+    """Return what attackers find who know an unperturbed column too, where that is more by a fifth: three at most."""
+    links = next((one for one in risks if one.code == "correct_matches"), None)
+    least = 1.2 * (links.after or 0.0) if links is not None else 0.0
+    return tuple(one for one in links.known_too if one[1] > max(least, 1.0))[:3] if links is not None else ()
+
+
 def counted_in(risks: Sequence[RiskFigure]) -> Pairs:
     """Return the unperturbed columns, each with a key, by which the informed attacker weighs records."""
     return next((one.counted for one in risks if one.code == "correct_matches"), ())
@@ -151,6 +160,7 @@ class Exposures:
     law: Law | None
     why: str = ""
     most: Exposure | None = None
+    known_too: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:
@@ -162,7 +172,8 @@ class Exposures:
             with hushed(SharedDrawsWarning):  # said beside the figures: see shared_draws
                 law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
                 after, is_doubted = truth.exposure(mechanism), truth.weights is not None and many_alone(truth.keys)
-                return cls(before, after, law, most=truth.at_most(after, mechanism) if is_doubted else None)
+                most = truth.at_most(after, mechanism) if is_doubted else None
+                return cls(before, after, law, most=most, known_too=truth.known_too(mechanism))
         except PostrandError as error:
             return cls(before, None, None, str(error))
 
@@ -212,7 +223,8 @@ def risk_figures(
         return (RiskFigure("correct_matches", _MATCHES, None, None, "records", why),)
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     many = 0 if truth.household is None else int(np.unique(truth.household).size)
-    exposed = exposure_figures(attacks.before, attacks.after, attacks.why, truth.note or NO_SHARE)
+    links, *others = exposure_figures(attacks.before, attacks.after, attacks.why, truth.note or NO_SHARE)
+    exposed = (replace(links, known_too=attacks.known_too), *others)
     most = () if attacks.most is None else exposure_figures(attacks.before, attacks.most, "")
     bounds = {one.code: one for one in most if one.code.startswith("register")}
     return (

@@ -186,6 +186,7 @@ def risk_warnings(figures: PlanFigures) -> Iterator[str]:
     """Yield what the officer must know of the figures, what to give on first."""
     if figures.series is not None and figures.series.number > 1 and not figures.series.disjoint:
         yield RISK_ALONE
+    yield from figures.known_too
     yield from (text.replace(HOW_MUCH, "") for text in figures.only_keys)  # a page to sign names no command
     yield from (_sentence(text) for text in reversed(figures.warnings))
     yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)

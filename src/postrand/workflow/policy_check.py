@@ -15,10 +15,11 @@ from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import beside_limit
 from postrand.risk.finding import listed
 from postrand.support.exact import upper_level
+from postrand.support.measure_names import about
 from postrand.support.showing import capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers, known_too_in
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
 from postrand.workflow.near_misses import near_mean, near_share
@@ -29,7 +30,6 @@ from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
 FOUND = "Besides the rules, found in what leaves"
-ABOVE = "above the limit"
 AT_MOST = " at most"
 BOTH = ", which both worths must reach"
 """What follows the limit of a rule on worth where it is told under equal frequencies and under those of the file."""
@@ -201,7 +201,7 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
     ruled = {_FROM.get(rule.measure, rule.measure) for rule in policy.rules}
     about = attackers([one for one in figures.risks if one.code in ruled])
     about = (*(figures.found_by_size if figures.is_perturbed else ()), *about)
-    about = (*(figures.only_keys if any(figures.risk(name) for name in ruled) else ()), *about)
+    about = (*((*figures.only_keys, *figures.known_too) if any(figures.risk(name) for name in ruled) else ()), *about)
     about = (*[f"{'; '.join(figures.levels)}."] * ("epsilon" in ruled and bool(figures.levels)), *about)
     notes = (*about, *larger, *figures.moves, *figures.unmoved, *figures.merged, *figures.swallowed)
     page = PolicyCheck(figures.name, policy.title, verdicts, policy.enforce, notes, figures.before_is, figures.ledger)
@@ -211,13 +211,23 @@ def check_policy(figures: PlanFigures, policy: Policy) -> PolicyCheck:
 
 
 def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
-    """Return the verdict on a rule that is met with a word where its figure leaves out what goes with keys in part."""
+    """Return the verdict on a rule that is met with a word on what its figure leaves out, and who breaks it."""
     is_link = figures.risk(_FROM.get(rule.measure, rule.measure)) is not None and rule.kind != "class"
     left = [one for one in figures.in_part if not (is_informed(rule.measure) and one in figures.counted)]
-    if not (verdict.is_met and is_link and left):
+    if not (verdict.is_met and is_link):
         return verdict
-    told = f"{few(list(dict.fromkeys(name for name, _ in left)))}{TOO_LOW}"
-    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, told))))
+    told = [f"{few(list(dict.fromkeys(name for name, _ in left)))}{TOO_LOW}"] * bool(left)
+    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, *told, _broken(rule, figures)))))
+
+
+def _broken(rule: Rule, figures: PlanFigures) -> str:
+    """Return who breaks a rule on right links that is met: an attacker who knows an unperturbed column too."""
+    whole = {"correct_matches": 1, "correct_matches_share": max(figures.records, 1)}.get(rule.measure)
+    found = [] if whole is None else [one for one in known_too_in(figures.risks) if one[1] / whole > rule.limit]
+    if not found:
+        return ""
+    name, links = found[0]
+    return f"for who knows the keys alone; who knows {name} too finds about {about(links)} right links"
 
 
 TOO_LOW = " is not counted, so that the figure is too low"
@@ -341,7 +351,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at {'least' if below else 'most'} {_bound(rule)}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    word = "of the records below the limit" if below else ABOVE
+    word = "of the records below the limit" if below else f"have more than {_bound(rule)}"
     if found is None or held is None or held[2] is None or figures.leaves_out(rule.measure):
         before = "not known" if held is None else f"{outward_percent(held[1])} {word}"
         return _not_known(rule, limit, found, figures, before)
@@ -351,9 +361,17 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
         return _not_known(rule, limit, dataclasses.replace(found, why=DOUBTED), figures, sides[0])
     if decides > held[2]:
         sides[-1] = f"{beside_limit(100 * decides, 100 * rule.share)}% {word}{AT_MOST}"
+    if largest := figures.risk(f"{rule.measure}_largest"):
+        told = (largest.before, largest.after)
+        sides = [f"{text}{_largest(value)}" for text, value in zip(sides, told, strict=True)]
     name = found.measure.partition(":")[0]
     near = near_share(rule, found, decides, figures)
     return Verdict(name, limit, sides[0], sides[-1], decides <= rule.share, near)
+
+
+def _largest(value: float | None) -> str:
+    """Return the largest risk in words, behind the share of those above a limit, which does not tell it."""
+    return "" if value is None else f"; largest {outward_percent(value)}"
 
 
 def _worth(rule: Rule, figures: PlanFigures) -> Verdict:

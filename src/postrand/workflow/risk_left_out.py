@@ -91,8 +91,8 @@ def in_part_words(pairs: Pairs, counted: Pairs) -> str:
     left = [one for one in pairs if one not in counted]
     said = []
     if counted:
-        more = "Figures of the informed attacker count that how they go together can be learnt from the release"
-        said.append(f"{going(counted)}. {more}; all others leave it out, and can be too low.")
+        more = "Figures of the informed attacker count what this tells of a record"
+        said.append(f"{going(counted)}. {more}; those of other attackers do not, and can be too low.")
     if left:
         learnt = "who learns from the release how they go together finds more than is said"
         said.append(

@@ -1,0 +1,108 @@
+"""What an attacker finds who knows one thing more than the keys: the exact value of an unperturbed column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postrand.risk.attack import link
+from postrand.risk.by_size import members
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.risk.law import releases, together
+from postrand.risk.shown import Shown
+from postrand.risk.shown_attack import link_shown
+from postrand.risk.singled import Codes
+from postrand.risk.split_law import Law, SplitLaw
+
+RELEASES = 3
+COLUMNS = 4
+"""Columns that are tried at most: those whose values say most of who is who."""
+GROUPS, PAIRS = 1_000, 10_000_000
+"""Groups of records with one value, and pairs of records within them, that are compared at most in one release."""
+
+
+def known_too(
+    truth: KeyCodes,
+    law: Law,
+    columns: Mapping[str, Codes],
+    *,
+    household: IntArray | None = None,
+    shown: Shown | None = None,
+    seed: int = 0,
+) -> tuple[tuple[str, float], ...]:
+    """Return the expected right links of who knows each column too, largest first: ``(name, links)``.
+
+    ``columns`` are released unperturbed, with the class of each value. The attacker compares a person with the records
+    that have the same value, and as many members of the household, alone: there the attack is that of :func:`link`
+    with the keys of all persons known, or of :func:`link_shown` by what the other columns have ``shown``. A person
+    whose value nobody else has is found for certain. Of many groups some are compared, at random, and of large
+    groups some persons. The ``COLUMNS`` with the largest entropy are tried.
+
+    >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
+    >>> from postrand.risk.law import KeyLaw
+    >>> same = KeyLaw.of(None, keys.names, keys.shape)
+    >>> known_too(keys, same, {"pay": (np.arange(400), 400), "town": (np.arange(400) // 200, 2)})
+    (('pay', 400.0), ('town', 4.0))
+    """
+    held = sorted(columns, key=lambda name: (-_entropy(columns[name]), name))[:COLUMNS]
+    if not held or not truth.records:
+        return ()
+    rng = np.random.default_rng([seed, 2])
+    seeds = rng.integers(2**31, size=RELEASES).tolist()
+    groups = {name: _Groups.of(columns[name], household, rng) for name in held}
+    found, shared = dict.fromkeys(held, 0.0), together(household)
+    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
+        for name in held:
+            beside = None if shown is None else shown.without(name)
+            found[name] += groups[name].right(truth, drawn, law, beside) / RELEASES
+    return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _entropy(codes: Codes) -> float:
+    share = np.bincount(codes[0]) / codes[0].size
+    return float(-(share[share > 0] * np.log(share[share > 0])).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """Hold the records (m,) of groups that are compared, with their ``targets`` (t,) as places of each.
+
+    ``alone`` persons are groups of their own, ``others`` are all in groups of several.
+    """
+
+    records: Sequence[IntArray]
+    targets: Sequence[IntArray]
+    alone: int
+    others: int
+
+    @classmethod
+    def of(cls, codes: Codes, household: IntArray | None, rng: np.random.Generator) -> _Groups:
+        sizes = members(household)
+        label = codes[0] if sizes is None else codes[0] * (int(sizes.max()) + 1) + sizes
+        _, group = np.unique(label, return_inverse=True)
+        counts = np.bincount(group)
+        split = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
+        several = [records for records in split if records.size > 1]
+        if len(several) > GROUPS:
+            several = [several[k] for k in rng.choice(len(several), GROUPS, replace=False)]
+        share = min(1.0, PAIRS / max(sum(records.size**2 for records in several), 1))
+        targets = [rng.permutation(records.size)[: int(np.ceil(share * records.size))] for records in several]
+        alone = int((counts == 1).sum())
+        return cls(several, targets, alone, int(counts.sum()) - alone)
+
+    def right(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> float:
+        """Return how many links are right in one release, of all persons."""
+        right, size = 0.0, 0
+        for records, targets in zip(self.records, self.targets, strict=True):
+            own, released = truth.take(records), drawn.take(records)
+            inside = law.among(records) if isinstance(law, SplitLaw) else law
+            found: FloatArray
+            if shown is None:
+                found = link(own, released, inside, "keys", targets=targets).correct
+            else:
+                found = link_shown(own, released, inside, shown.take(records), targets).correct
+            right += float(found.mean()) * records.size
+            size += records.size
+        return self.alone + (right * self.others / size if size else 0.0)

@@ -1,0 +1,144 @@
+"""What attackers find who know one unperturbed column besides the keys: brute force, closed form, simulations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from postrand.codebook import Codebook, Variable
+from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism.matrix import randomised_response
+from postrand.risk import one_more
+from postrand.risk.cells import KeyCodes
+from postrand.risk.exposure import TrueFile
+from postrand.risk.law import KeyLaw, releases
+from postrand.risk.one_more import known_too
+from postrand.risk.split_law import law_of
+from postrand.support.measure_names import knows_more
+
+N = 240
+BOOK = Codebook(
+    (
+        Variable("area", "key", tuple(range(6)), type="int64"),
+        Variable("sex", "key", (0, 1), type="int64"),
+        Variable("town", "other", tuple(range(9)), type="int64"),
+        Variable("pay", "other", type="int64"),
+        Variable("w", "weight"),
+    )
+)
+
+
+def people(seed=1):
+    rng = np.random.default_rng(seed)
+    names = {"area": 6, "sex": 2, "town": 9, "pay": 60}
+    held = {name: rng.integers(0, size, N) for name, size in names.items()}
+    return held | {"w": 10.0 + rng.random(N)}
+
+
+def keys_of(held):
+    return KeyCodes(("area", "sex"), (6, 2), (held["area"], held["sex"]))
+
+
+def blocks(epsilon=1.5):
+    return [Block((name,), randomised_response(size, epsilon)) for name, size in (("area", 6), ("sex", 2))]
+
+
+def by_hand(keys, drawn, value):
+    """Return the right links of one release, person by person, among the records with the same value alone."""
+    matrices = [block.matrix.array for block in blocks()]
+    right = 0.0
+    for i in range(N):
+        same = np.flatnonzero(value == value[i])
+        p = np.prod([M[keys.codes[j][same]][:, drawn.codes[j][same]] for j, M in enumerate(matrices)], axis=0)
+        w = p[same == i][0] / p.mean(axis=0)
+        best = w >= w.max() * (1 - 1e-9)
+        right += best[same == i][0] / best.sum()
+    return right
+
+
+def test_right_links_are_those_among_records_with_the_same_value(monkeypatch):
+    monkeypatch.setattr(one_more, "RELEASES", 1)
+    held = people()
+    keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks()), ("area", "sex"), (6, 2))
+    columns = {name: (held[name], int(held[name].max()) + 1) for name in ("town", "pay")}
+    seed = np.random.default_rng([0, 2]).integers(2**31, size=1).tolist()
+    drawn = next(releases(law, keys, seed))
+    found = known_too(keys, law, columns)
+    assert [name for name, _ in found] == ["pay", "town"]
+    for name, links in found:
+        assert links == pytest.approx(by_hand(keys, drawn, held[name]), rel=1e-9)
+
+
+def test_a_value_that_nobody_else_has_is_found_for_certain_and_one_that_all_have_tells_nothing():
+    held = people()
+    keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks(0.001)), ("area", "sex"), (6, 2))
+    one, all_ = (np.arange(N), N), (np.zeros(N, dtype=np.int64), 1)
+    found = dict(known_too(keys, law, {"number": one, "same": all_}))
+    assert found["number"] == N
+    assert found["same"] < 10
+
+
+def test_households_of_one_size_are_compared_with_their_like():
+    """Persons who are alone with their value and number of members are found, though others have the value."""
+    held = people()
+    keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks(0.001)), ("area", "sex"), (6, 2))
+    household = np.r_[np.zeros(3), np.arange(1, N - 2)].astype(np.int64)
+    value = np.arange(N)
+    value[:6] = np.repeat([0, 1, 2], 2)[[0, 2, 4, 1, 3, 5]]  # one of three members and one alone have each
+    alone = dict(known_too(keys, law, {"v": (value, N)}))["v"]
+    assert alone == pytest.approx(N - 6 + 3, abs=2.5)
+    assert dict(known_too(keys, law, {"v": (value, N)}, household=household))["v"] == N
+
+
+def test_of_many_groups_and_large_ones_a_part_stands_for_all(monkeypatch):
+    held = people(4)
+    keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks()), ("area", "sex"), (6, 2))
+    columns = {"pay": (held["pay"], 60)}
+    whole = known_too(keys, law, columns)[0][1]
+    for name, least in (("GROUPS", 20), ("PAIRS", 300)):
+        with monkeypatch.context() as patched:
+            patched.setattr(one_more, name, least)
+            parts = [known_too(keys, law, columns, seed=seed)[0][1] for seed in range(30)]
+        assert np.mean(parts) == pytest.approx(whole, abs=4 * np.std(parts, ddof=1) / np.sqrt(30) + 0.05 * whole)
+        assert np.std(parts) > 0
+
+
+def test_after_a_split_what_a_record_shows_counts(monkeypatch):
+    held = people(5)
+    book = BOOK.select(["area", "sex"])
+    both = Block(("area", "sex"), randomised_response(12, 2.0))
+    split = Split.of([0.7, 0.3], [both, Block(("sex",), randomised_response(2, 2.0))])
+    keys = keys_of(held)
+    law = law_of(Mechanism([], book, split=split), keys.names, keys.shape)
+    monkeypatch.setattr(one_more, "RELEASES", 1)
+    ((_, links),) = known_too(keys, law, {"pay": (held["pay"], 60)})
+    drawn = next(law.drawn(keys, np.random.default_rng([0, 2]).integers(2**31, size=1).tolist()))
+    (joint, alone), z = (block.matrix.array for block in split.blocks), drawn.codes
+    x, right = keys.codes[0] * 2 + keys.codes[1], 0.0
+    for value in np.unique(held["pay"]):
+        same = np.flatnonzero(held["pay"] == value)
+        shows, area, sex = z[0][same] < 6, np.minimum(z[0][same], 5), z[1][same]  # area 6: not shown
+        p = np.where(shows, joint[x[same]][:, area * 2 + sex], alone[keys.codes[1][same]][:, sex])
+        w = p / p.mean(axis=0)
+        best = w >= w.max(axis=1, keepdims=True) * (1 - 1e-9)
+        right += (np.diagonal(best) / best.sum(axis=1)).sum()
+    assert links == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
+    held = people(6)
+    truth = TrueFile.read(pa.table(held), BOOK)
+    assert truth is not None
+    found = truth.known_too(Mechanism(blocks(), BOOK))
+    assert {name for name, _ in found} == {"town", "pay"}
+    perturbed = Mechanism([*blocks(), Block(("town",), randomised_response(9, 1.0))], BOOK)
+    assert {name for name, _ in truth.known_too(perturbed)} == {"pay"}
+
+
+def test_the_words_name_the_column_that_tells_most():
+    assert knows_more([]) == ()
+    assert knows_more([("pay", 12.34)]) == (
+        "Who knows pay besides the keys finds about 12 right links after the plan.",
+    )
