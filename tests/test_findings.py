@@ -339,7 +339,7 @@ def test_a_column_that_tells_only_with_one_more_is_not_said_to_tell_by_itself():
     (told,) = telling(alone, [(tuple(found.clear.split(", ")), found) for found in both], ())
     start = "two unperturbed variables together reveal true values of born, which is perturbed: weight and car; of 100"
     assert told.sentence.startswith(start)
-    assert "for about 1 of 100 records weight and car make one value likely" in told.sentence
+    assert "for about 1 of 100 records weight and car make one value far likelier" in told.sentence
     assert "guess from weight is" not in told.sentence
     assert told.sentence.endswith("; drop weight, or perturb it too")
     assert told.brief == (

@@ -82,11 +82,22 @@ def test_a_value_that_all_but_settles_another_counts_as_one_that_does():
     assert told(np.array([[150, 240], [50, 300], [0, 260]])).settled == 0
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_value_that_most_have_is_told_where_others_become_a_fifth_as_rare(turned):
+    """Of 400 of 4,000 records 96% have what 55% of all have: as much said as 96% with what 45% have."""
+    table = np.array([[384, 1816], [16, 1784]]) if turned else np.array([[16, 2184], [384, 1416]])
+    found = told(table, "sex", "tag")
+    assert found.settled == pytest.approx(0.1)
+    assert "for about 10 of 100 records tag makes one value far likelier (at least 80%" in found.in_words
+    assert told(np.array([[350, 1850], [50, 1750]])).settled == 0  # 87.5%: others are a third as rare
+    assert told(np.array([[384, 2816], [16, 784]])).settled == 0  # 96% where 80% are: no surprise
+
+
 def test_a_guess_that_is_right_no_more_often_tells_only_the_records_that_it_settles():
     few = PairReveal("urbrur", "water", 0.02, 0.04, 0.3, right=0.861, blind=0.858)
     assert few.in_words == (
         "of 100 records, the best guess from water is right in about 86, without in about 86; for about 4 of 100 "
-        "records water makes one value likely (at least 80%; for most of them the most common value, "
+        "records water makes one value far likelier (at least 80%; for most of them the most common value, "
         "which is guessed without it too), more than chance explains"
     )
     much = PairReveal("urbrur", "water", 0.5, 0.6, 0.3, right=0.9, blind=0.6)  # of this the plan must decide

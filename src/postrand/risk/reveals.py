@@ -23,8 +23,8 @@ MOSTLY = 0.75
 """Of what two variables together add to the best guess: with so much from one of them alone, that one is named."""
 LIKELY = 0.8
 """A value in clear all but settles another: it is that likely given the value, and at most half as likely without."""
-SURE, RARER = 0.99, 5
-"""Or it is that likely, and other values are so many times as rare as without it."""
+SURE, RARER, OFTEN = 0.99, 5, 2 / 3
+"""Or other values are so many times as rare as without it; a value that more records have must be ``SURE`` then."""
 COMMON = 0.3
 """Where the guess gains less than this part of the settled records, most of them have the most common value.
 
@@ -49,10 +49,11 @@ class PairReveal:
         most common value guesses wrongly, and the most common one given c does not (1954, §5.2).
     ``settled``
         The share of records whose c occurs with one true value i only, or nearly: ``n_ic / n_c >= 0.8`` and
-        ``n_i / n <= n_ic / (2 n_c)``, or ``n_ic / n_c >= 0.99`` where others are at least 5 times as frequent without
-        c: ``1 - n_ic / n_c <= (1 - n_i / n) / 5``. Values c of so few records that this is by chance do not count, nor
-        do common values alone: ``exp(-n_c KL(n_ic / n_c, n_i / n)) > 0.001 / C`` with C values that occur, Chernoff's
-        bound of ``P[Bin(n_c, n_i / n) >= n_ic]``.
+        ``n_i / n <= n_ic / (2 n_c)``, or others are at least 5 times as frequent without c,
+        ``1 - n_ic / n_c <= (1 - n_i / n) / 5``, and ``n_i / n <= 2/3`` or ``n_ic / n_c >= 0.99``. Values c of so few
+        records that this is by chance do not count, nor do common values alone:
+        ``exp(-n_c KL(n_ic / n_c, n_i / n)) > 0.001 / C`` with C values that occur, Chernoff's bound of
+        ``P[Bin(n_c, n_i / n) >= n_ic]``.
     ``same``
         The largest correlation, of either sign, of an indicator of i with one of c: 1 where "c" says "i", and no
         other value does, -1 where all but "c" say it.
@@ -138,7 +139,7 @@ class PairReveal:
             many += f" all but {'settle' if ', ' in self.clear else 'settles'} the {value}"
             likely = f"one is {likely} likely"
         else:
-            many += f" {'make' if ', ' in self.clear else 'makes'} one {value} likely"
+            many += f" {'make' if ', ' in self.clear else 'makes'} one {value} far likelier"
         if self.right - self.blind < COMMON * self.settled:
             likely += f"; for most of them the most common {value}, which is guessed without it too"
         return f"{text}; {many} ({likely}), more than chance explains{f'; {self.where}' if self.where else ''}"
@@ -203,7 +204,8 @@ def _settling(counts: NDArray[np.float64]) -> NDArray[np.bool_]:
     base, sure = rows[top] / counts.sum(), most / columns
     by_chance = -columns * _divergence(sure, base) > math.log(CHANCE / columns.size)
     nearly = (most == columns) | ((sure >= LIKELY) & (base <= sure / 2))
-    nearly |= (sure >= SURE) & (1 - sure <= (1 - base) / RARER)
+    is_far = (1 - sure <= (1 - base) / RARER) & ((base <= OFTEN) | (sure >= SURE))
+    nearly |= (sure >= LIKELY) & is_far
     return np.asarray(nearly & ~by_chance)
 
 
