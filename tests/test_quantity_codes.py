@@ -49,6 +49,8 @@ COLD, MILD = RNG.normal(8, 8, 3000), RNG.normal(11, 5, 3000)
         (MILD.round(), {}),  # its few values below 0 are all between -9 and -1
         (np.r_[COLD.round(), [-99] * 20, [999] * 30], {-99: True, 999: True}),
         (INCOMES, {}),
+        (np.r_[INCOMES, [-9] * 267, [-10_125, -2_000, -3_114]], {-9: False}),  # some true values are below 0
+        (np.r_[INCOMES, [-9, -8, -2, -1, -2_000, -3_114]], {}),
         (np.r_[INCOMES, [9999] * 4], {}),
         (np.r_[INCOMES, [9_999_999] * 100, [-8] * 50], {-8: True, 9_999_999: True}),
         (np.r_[INCOMES, [99_999] * 100], {99_999: False}),

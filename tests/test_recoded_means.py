@@ -57,6 +57,17 @@ def test_a_limit_lowers_a_mean_and_codes_for_no_answer_do_not_count():
     assert told.change == pytest.approx(found(PAYS, BANDS)["band"].change)
 
 
+def test_bands_behind_a_limit_are_compared_as_bands_alone():
+    steps = {
+        "variable": "band",
+        "from": "pay",
+        "steps": [{"bottom": 0}, {name: BANDS[name] for name in ("bands", "labels")}],
+    }
+    assert found(PAYS, steps)["band"].text == found(PAYS, BANDS)["band"].text
+    limited = {**steps, "steps": [{"bottom": 0}, {"top": 2000}]}
+    assert found(PAYS, limited)["band"].text.startswith("the mean of band is more than 50% below that")
+
+
 def test_a_mean_near_zero_is_compared_with_the_size_of_the_values():
     values = [*(-1000.0, 1000.0) * 50, 1.0]
     entry = {"variable": "pay", "bands": [-2000, 0], "labels": ["-999", "1000"]}

@@ -229,10 +229,18 @@ def _found(held: _Counted) -> dict[float, bool]:
     if not (below & ~is_code).any():
         above = held.where(~below)
         return dict(_negative(held.where(below), above)) | dict(_beyond(above, is_code[~below]))
-    low, high = is_code & (held.values < -9), is_code & ~below  # -9 can be a true value among others below 0
+    low, high = is_code & (held.values < -9), is_code & ~below  # others can be true values among those below 0
     mirrored = _Counted(-held.values[::-1], held.records[::-1])
     found = {-value: sure for value, sure in _beyond(mirrored.where(~high[::-1]), low[::-1][~high[::-1]], 2)}
-    return found | dict(_beyond(held.where(~low), high[~low]))
+    return found | dict(_beyond(held.where(~low), high[~low])) | dict(_spikes(held, is_code & below & ~low))
+
+
+def _spikes(held: _Counted, is_code: NDArray[np.bool_]) -> Iterator[tuple[float, bool]]:
+    """Yield codes among true values that far more records have than the values near them: none is sure."""
+    others, total = held.where(~is_code), int(held.records.sum())
+    for value, records in zip(held.values[is_code], held.records[is_code], strict=True):
+        if records >= max(LEAST, _SPIKE * others.near(value), _SHARE * total):
+            yield value, False
 
 
 def _negative(codes: _Counted, others: _Counted) -> Iterator[tuple[float, bool]]:

@@ -16,7 +16,8 @@ from postrand.estimate.nominal import number_of
 from postrand.formats import Source
 from postrand.recoding import Recode
 from postrand.recoding.bands import Bands
-from postrand.recoding.base import is_settled, key_of
+from postrand.recoding.base import Recoding, is_settled, key_of
+from postrand.recoding.steps import Steps
 from postrand.support.arrow import to_floats
 from postrand.workflow.swallowed import MAX_RECORDS, first_values
 
@@ -118,16 +119,21 @@ def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, R
     if not recodes:
         source, recodes = unrecoded(source)
     settled = [recode for recode in recodes if is_settled(recode.kind)]
-    asked = [recode for recode in settled if _has_amounts(recode) or isinstance(recode.kind, Bands)]
+    asked = [recode for recode in settled if _has_amounts(recode) or isinstance(_last(recode), Bands)]
     values = first_values(source, sorted({recode.source for recode in asked}))
     found = {recode.variable: _compared(recode, values[recode.source]) for recode in asked}
     return {name: one for name, one in found.items() if one is not None and one.is_told}
 
 
+def _last(recode: Recode) -> Recoding:
+    """Return what makes the results: of several steps the last one."""
+    return recode.kind.steps[-1] if isinstance(recode.kind, Steps) else recode.kind
+
+
 def _has_amounts(recode: Recode) -> bool:
     """Whether the results of a recode of numbers are amounts: numbers without categories, or within their bands."""
-    kind = recode.kind
-    if kind.reads != "numbers":
+    kind = _last(recode)
+    if recode.kind.reads != "numbers" or kind.reads != "numbers":
         return False
     names = kind.categories()
     if not names:
