@@ -101,7 +101,7 @@ def test_what_cannot_be_known_is_refused_all_at_once(plan):
     assert "3 problems" in told
     for words in ("no variable 'trad' in the codebook (did you mean 'trade'?)", "'note' is not released"):
         assert words in told
-    assert "'pay' has no categories, and who knows exact values is not modelled" in told
+    assert "'pay' is a number without categories; who knows its exact value is told without this option" in told
 
 
 def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):

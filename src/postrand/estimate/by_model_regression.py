@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.regression_intervals import Pivot
 from postrand.estimate.regression_result import Regression
 from postrand.mechanism import Mechanism
+from postrand.support.showing import few
 
 
 def regression_by_model(
@@ -41,8 +43,10 @@ def regression_by_model(
         raise EstimationError(sentence(what, got=got, fix="merge rare categories, or use fewer variables")) from error
     first = found[0]
     if any(one.names != first.names for one in found):
-        what = "the copies have different coefficients"
-        raise EstimationError(sentence(what, where=asked["formula"], fix="merge the rare categories"))
+        some = Counter(name for one in found for name in one.names)
+        lacking = [f"{name} in {times} of {len(found)}" for name, times in some.items() if times < len(found)]
+        what, fix = "the copies have different coefficients", "leave these variables out, or ask without --method model"
+        raise EstimationError(sentence(what, where=asked["formula"], got=few(lacking), fix=fix))
     values = np.array([one.value for one in found])
     freedom = np.min([one.pivot.freedom for one in found], axis=0)
     rules = combine(values, np.array([np.diag(one.covariance) for one in found]), freedom)

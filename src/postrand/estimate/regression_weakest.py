@@ -70,8 +70,8 @@ def without_absent(data: Data) -> Data:
 def absent_covariates(data: Data) -> tuple[str, ...]:
     """Return a sentence for each covariate of which categories are left out."""
     return tuple(
-        f"Who has no answer of {name} ({few([data.book[name].code_labels[code] for code in codes])}) is left out: this "
-        "model has hardly any such record.".replace("(missing)", "missing")
+        f"Who has no answer of {name} ({few([data.book[name].code_labels[code] for code in codes])}) is left out: too "
+        "few such records count for a coefficient of their own.".replace("(missing)", "missing")
         for name, codes in data.absent.items()
         if data.book is not None
     )

@@ -150,7 +150,7 @@ def prepared(kind: Recoding, values: pa.Array, where: str) -> pa.Array:
             if kind.name == CODES
             else f"list codes for no answer: missing = [...]; {_dates(values)}".rstrip(";")
         )
-        got = f"{counted(sum(not _is_number(value) for value in values))} of them"
+        got = f"{counted(sum(not _is_number(value) for value in values.unique()))} different ones"
         raise DataError(sentence(what, where=where, got=got, fix=fix)) from None
 
 

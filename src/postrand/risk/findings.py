@@ -200,9 +200,10 @@ class Findings:
         if none and not few:
             text = f"By itself, {none[0]} singles out no record"
             if len(none) > 1:
-                rest = [one.name for one in self.singled if one.name not in none]
-                whole = f"together with {listed(rest)}" if rest else "together"
-                text = f"Looked at one by one, these columns single out no record: {listed(none)}; {whole} they "
+                whole = 1.0 if self.every is None else self.every.share  # more alone: it is not counted there
+                rest = [one.name for one in self.singled if one.name not in none and one.alone <= whole]
+                beside = f"together with {listed(rest)}" if rest else "together"
+                text = f"Looked at one by one, these columns single out no record: {listed(none)}; {beside} they "
                 text += "were not looked at" if self.every is None else self.every.in_words
             told = (f"{text}.",)
         if self.sizes is None or self.sizes.is_much:

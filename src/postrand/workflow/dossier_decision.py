@@ -20,7 +20,7 @@ from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.measure_names import HOW_MUCH, KNOWN_TO_IT, LEARNS, UNKNOWN_TO_IT
 from postrand.support.series_words import together
-from postrand.support.showing import ORDERS, capital, outward
+from postrand.support.showing import ORDERS, capital, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
 from postrand.workflow.column_ways import in_words
@@ -169,7 +169,7 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
         return text
     if 0 < value < _FEW:
         return f"fewer than {_FEW:g}"
-    return f"{text} ({_percent(value / records)})" if value >= 1 else text
+    return f"{text} ({outward_percent(value / records)})" if value >= 1 else text
 
 
 def _found(expected: float) -> str:

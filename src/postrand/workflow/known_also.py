@@ -15,8 +15,8 @@ OPTION = "--known-also"
 def knowing(plan: Plan, names: Sequence[str]) -> Plan:
     """Return the plan with these columns as keys, so that figures of risk are those of attackers who know them too.
 
-    What is released stays the same: a role decides no matrix of a plan. Only a column with categories can be known:
-    who knows an exact amount is not modelled.
+    What is released stays the same: a role decides no matrix of a plan. Only a column with categories can be known; who
+    knows an exact amount is told with every plan (:mod:`postrand.risk.one_more`).
 
     Raises
     ------
@@ -38,6 +38,6 @@ def _problems(plan: Plan, names: Sequence[str]) -> Iterator[str]:
         elif name not in released:
             yield sentence(f"{name!r} is not released", where=OPTION, fix="leave it out: nobody links by it")
         elif not book[name].is_categorical:
-            fix = f"recode {name!r} in bands, or round it, and make it a key"
-            what = f"{name!r} has no categories, and who knows exact values is not modelled"
+            fix = f"recode {name!r} in bands: then it has categories"
+            what = f"{name!r} is a number without categories; who knows its exact value is told without this option"
             yield sentence(what, where=OPTION, fix=fix)
