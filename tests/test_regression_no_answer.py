@@ -18,6 +18,7 @@ from postrand.errors import DataError, EstimationError
 from postrand.estimate.regression_terms import is_measured
 from tests.r_cases import run_r
 
+LEFT_OUT = "too few such records count for a coefficient of their own."
 ILL = Variable("ill", "key", ("refused", "no", "yes"), missing_codes=("refused",))
 KIDS = Variable("kids", "key", (0, 1, 2, 9), type="int64", missing_codes=(9,))
 HOURS = Variable("hours", "key", (10, 20, 40), type="int64", missing="category")

@@ -74,7 +74,7 @@ absent_notes <- function(release) {
   vapply(names(release$absent), function(name) {
     told <- paste(release$variables[[name]]$labels[release$absent[[name]] + 1], collapse = ", ")
     paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", told, fixed = TRUE),
-           ") is left out: this model has hardly any such record.")
+           ") is left out: too few such records count for a coefficient of their own.")
   }, "", USE.NAMES = FALSE)
 }
 
