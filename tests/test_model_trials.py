@@ -176,6 +176,20 @@ def test_a_mean_of_which_a_group_often_has_no_interval_is_not_met_and_the_group_
     assert not [*_named(Estimated(2000, None, [(model, None)]), "tables", drawn)]
 
 
+def test_a_group_of_no_answer_is_not_asked() -> None:
+    """Twenty of 2,000 records have no answer of the ward: their mean has no interval, and nobody asks for it."""
+    wards = np.array(["a"] * 1180 + ["b"] * 800 + ["c"] * 20)
+    ward = Variable("ward", "key", ("a", "b", "c"), missing_codes=("c",))
+    book = Codebook(tuple(ward if one.name == "ward" else one for one in BOOK.variables))
+    columns = {"ward": pa.array(wards).dictionary_encode(), "pay": np.random.default_rng(5).normal(3, 1, 2000)}
+    drawn = pr.Mechanism({"ward": pr.randomised_response(3, 1.0)}, book)
+    mean, cells = Model(("pay", "ward"), "mean"), Model(("ward",), "table")
+    found = simulated(TableSource(pa.table(columns)), drawn, {mean: None, cells: None})
+    for one in found.values():
+        assert (one.fitted, one.is_met, len(one.ratios)) == (10, True, 2)
+        assert "; without groups of no answer" in str(one)
+
+
 def test_named_means_and_tables_are_read_and_typed_again() -> None:
     texts = (
         "mean pay by sex, ward",

@@ -92,7 +92,8 @@ class Advice:
 
     def text(self, *, every: bool = False) -> str:
         """Return the advice as text; ``every``: with the ways that are left out."""
-        lines = ["Asked:", *self.needs.lines(), *self.notes, "", "In short:", *at_a_glance(self.plans)]
+        lines = ["Asked:", *self.needs.lines(), "", "In short:", *at_a_glance(self.plans)]
+        lines += ["", "What these figures count:", *self.notes] if self.notes else []
         lines += plans_lines(self.plans)
         if told := coarser_larger(
             {o.code: o.before for o in p.figures.risks if o.before is not None} for p in self.plans

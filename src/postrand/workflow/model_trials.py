@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, PostrandError
@@ -53,6 +53,7 @@ class Fits:
     are, of each coefficient or group, the standard error in a release over that of the unperturbed file, the median
     over the releases with an estimate; () without one. ``widths`` are the medians of half of the usable 95% intervals,
     of a mean, shares and a table. ``why`` is the last refusal, and ``without`` are the groups that often have none.
+    ``is_part``: groups of no answer are left out.
     """
 
     records: int
@@ -64,6 +65,7 @@ class Fits:
     without: tuple[str, ...] = ()
     none: int = 0
     widths: tuple[float, ...] = ()
+    is_part: bool = False
 
     @property
     def is_met(self) -> bool:
@@ -97,6 +99,7 @@ class Fits:
         has = "has" if self.none == 1 else "have"
         text += f"; {self.none} more {has} none in the unperturbed file" * bool(self.none)
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
+        text += "; without groups of no answer" * self.is_part
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
 
     def _spread(self) -> str:
@@ -113,13 +116,15 @@ class Fits:
 class _Found:
     """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of.
 
-    ``widths``, shape (P,), are half of the intervals; inf where there is none, and of regressions.
+    ``widths``, shape (P,), are half of the intervals; inf where there is none, and of regressions. ``is_part``: groups
+    of no answer are left out.
     """
 
     errors: NDArray[np.float64]
     usable: NDArray[np.bool_]
     labels: tuple[str, ...]
     widths: NDArray[np.float64]
+    is_part: bool = False
 
     def of(self, labels: Sequence[str]) -> _Found:
         """Return what is found of these labels: nothing usable of others, such as a category that is left out.
@@ -196,6 +201,7 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
         without,
         int(np.count_nonzero(~base.usable)),
         tuple(widths[np.isfinite(widths)].tolist()),
+        base.is_part,
     )
 
 
@@ -220,17 +226,32 @@ def _estimated(
     first, *rest = model.table
     if model.kind == "share":
         return _shares(frame, law, first, rest, design)
+    book = law.require_codebook()
     if model.kind == "mean":
-        return _found(mean(frame, first, law, rest, design=design))
-    return _found(table_of(frame, model.table, law, design=design))
+        return _found(mean(frame, first, law, rest, design=design), book, rest)
+    return _found(table_of(frame, model.table, law, design=design), book, model.table)
 
 
-def _found(estimate: Estimate, *before: str) -> _Found:
-    """Return the errors and intervals of an estimate; ``before`` stands first in each label."""
+def _found(estimate: Estimate, book: Codebook, groups: Sequence[str], *before: str) -> _Found:
+    """Return the errors and intervals of an estimate in groups that are answers; ``before`` stands first in each label.
+
+    Nobody asks for the mean of who has no answer: where others have one, such a group is left out.
+    """
     low, high = estimate.interval()
-    labels = tuple(" / ".join((*before, *texts)) for texts in itertools.product(*estimate.labels))
+    labels = [" / ".join((*before, *texts)) for texts in itertools.product(*estimate.labels)]
     half = (np.asarray(high) - np.asarray(low)).ravel() / 2
-    return _Found(estimate.standard_error.ravel(), estimate.usable.ravel(), labels, half)
+    answers = np.array([all(one) for one in itertools.product(*(_answers(book[name]) for name in groups))])
+    kept = np.flatnonzero(
+        answers if answers.size == len(labels) and answers.any() else np.ones(len(labels), dtype=bool)
+    )
+    errors, usable = estimate.standard_error.ravel()[kept], estimate.usable.ravel()[kept]
+    return _Found(errors, usable, tuple(labels[k] for k in kept), half[kept], is_part=kept.size < len(labels))
+
+
+def _answers(variable: Variable) -> list[bool]:
+    """Return which codes of a variable are answers; all where none is."""
+    found = [bool(one) for one in answered(variable)]
+    return found if any(found) else [True] * len(found)
 
 
 def _shares(frame: pa.Table, law: Mechanism, first: str, by: Sequence[str], design: SurveyDesign | None) -> _Found:
@@ -238,12 +259,14 @@ def _shares(frame: pa.Table, law: Mechanism, first: str, by: Sequence[str], desi
     variable = law.require_codebook()[first]
     labels = [str(variable.code_labels[code]) for code in np.flatnonzero(answered(variable))]
     asked = labels[:1] if len(labels) == 2 else labels
-    held = [_found(share(frame, first, law, one, by=by, design=design), one) for one in asked]
+    book = law.require_codebook()
+    held = [_found(share(frame, first, law, one, by=by, design=design), book, by, one) for one in asked]
     return _Found(
         np.concatenate([one.errors for one in held]),
         np.concatenate([one.usable for one in held]),
         tuple(label for one in held for label in one.labels),
         np.concatenate([one.widths for one in held]),
+        any(one.is_part for one in held),
     )
 
 
