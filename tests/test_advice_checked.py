@@ -19,7 +19,7 @@ from postrand.workflow.advice import _same_blocks, advise
 from postrand.workflow.advice_codebook import codebook_for
 from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_risk import NARROW, within
-from postrand.workflow.comparison import figures_of
+from postrand.workflow.plan_figures import figures_of
 from tests.test_advice import write
 
 BOUND = 0.2

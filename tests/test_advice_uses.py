@@ -29,9 +29,9 @@ from postrand.workflow.advice_models import unfit
 from postrand.workflow.advice_needs import Model, needs_from
 from postrand.workflow.advice_text import next_steps
 from postrand.workflow.advice_uses import Estimated, verdicts
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import start
 from postrand.workflow.explanation import explain
+from postrand.workflow.plan_figures import figures_of
 from tests.plan_case import written
 from tests.unit_case import KEY
 

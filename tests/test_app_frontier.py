@@ -14,7 +14,7 @@ from postrand.app.designing import Latest
 from postrand.app.frontier import Target
 from postrand.errors import UsageError
 from postrand.estimate.planning import expected_precision
-from postrand.workflow.comparison import figures_of
+from postrand.workflow.plan_figures import figures_of
 
 N = 300
 

@@ -30,9 +30,9 @@ from postrand.errors import PostrandError, UsageError
 from postrand.plan import Plan, load_plan
 from postrand.report.table_worth import EQUAL, table_worth
 from postrand.support.worth_basis import BASES
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.plan_figures import figures_of
 from tests.test_cli import call
 
 N = 600

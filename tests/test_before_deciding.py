@@ -31,8 +31,8 @@ from postrand.risk.tuning import Point, Tuning
 from postrand.support.measure_names import KEYS_ALONE, MORE_KNOWN
 from postrand.support.warned import hushed
 from postrand.workflow.column_ways import WAYS, ways_of
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.policy_check import check_policy
 from tests.test_dossier_pages import figures as some_figures
 from tests.test_report import Page

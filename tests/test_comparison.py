@@ -11,10 +11,10 @@ import pytest
 
 from postrand.plan import load_plan
 from postrand.report.table_worth import TableWorth, little_use, pairs_of, worth_line
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.draft import initialise
 from postrand.workflow.explanation import explain
 from postrand.workflow.known import Known
+from postrand.workflow.plan_figures import figures_of
 
 N = 600
 ROLES = {"key": ["sex", "age", "area"], "sensitive": ["health"], "weight": ["w"], "household": ["h"], "drop": ["note"]}

@@ -15,7 +15,7 @@ from postrand.plan.policy import policy_from_dict
 from postrand.risk.reveals import UnperturbedWarning
 from postrand.risk.sample import Sampled
 from postrand.risk.size_told import told_by_sizes
-from postrand.workflow.comparison import figures_of
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.policy_check import check_policy
 from postrand.workflow.unperturbed import findings
 

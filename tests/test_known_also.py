@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from postrand.cli import main
 from postrand.errors import UsageError
 from postrand.plan import load_plan
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.known_also import knowing
+from postrand.workflow.plan_figures import figures_of
 
 BOOK = """
 [[variables]]

@@ -20,9 +20,9 @@ from postrand.privacy.levels import zcdp
 from postrand.release.ledger import Ledger, LedgerWarning, Terms
 from postrand.release.ledger_report import outlook_lines
 from postrand.release.ledger_terms import left_of
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.policy_check import check_policy
 from tests.test_series import WAVE, entry, ledger_of_three
 from tests.unit_case import KEY, planned, survey

@@ -18,7 +18,7 @@ from postrand.cli import main
 from postrand.errors import ReleaseError, SpecificationError
 from postrand.plan import load_plan
 from postrand.support import wordings
-from postrand.workflow.comparison import figures_of
+from postrand.workflow.plan_figures import figures_of
 from tests.both_verifiers import ALONE
 from tests.release_case import edit, rehash
 

@@ -23,10 +23,10 @@ from postrand.risk.findings import Findings
 from postrand.support.progress import Stage, Step, listening
 from postrand.support.showing import outward
 from postrand.support.warned import heard
-from postrand.workflow.comparison import figures_known
 from postrand.workflow.dossier import _compared
 from postrand.workflow.known import Known
 from postrand.workflow.pipeline import run, run_measured
+from postrand.workflow.plan_figures import figures_known
 from postrand.workflow.plan_risk import Beforehand, PlanRisk
 from tests.test_app_release import ROLES, table, until
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,33 @@ def test_a_plan_is_explained(folder):
     assert found.output.count(OF_TWO) == 1
     data = json.loads(call("explain", folder / "plan.toml", "--json").output)
     assert [section["title"] for section in data["sections"]][-1] == "What remains unprotected"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_to_sign_is_written_of_a_plan_before_anything_is_counted(folder, tmp_path):
+    """It has the figures of the dossier's page, for its owner alone, and says that no release was made."""
+    page, policy = tmp_path / "decision.html", tmp_path / "policy.toml"
+    policy.write_text('[[rules]]\nmeasure = "epsilon"\nat_most = 1\n', encoding="utf-8")
+    asked = ("explain", folder / "plan.toml", "--decision", page, "--policy", policy)
+    assert call(*asked).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "This page is of a plan: no release was made." in text
+    assert "The office's policy" in text.replace("&#39;", "'")
+    assert "dossier.html" not in text
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    made = call(
+        "protect", "--plan", folder / "plan.toml", "--out", tmp_path / "r", "--dossier", tmp_path / "in", "--seed", 1
+    )
+    assert made.exit_code == 0, made.output
+    signed = (tmp_path / "in" / "decision.html").read_text(encoding="utf-8")
+    for told in re.findall(r"(?s)<table class=\"risk\">.*?</table>", text):
+        assert told in signed
+    again = call(*asked)
+    assert (again.exit_code, page.read_text(encoding="utf-8")) == (2, text)
+    assert "the file exists" in again.output
+    inside = call("explain", folder / "plan.toml", "--decision", tmp_path / "r" / "decision.html")
+    assert inside.exit_code == 7
+    assert not (tmp_path / "r" / "decision.html").exists()
 
 
 def test_what_unperturbed_columns_reveal_is_explained(folder, tmp_path):

@@ -24,12 +24,12 @@ from postrand.workflow.advice import advise
 from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_policy import unmet_in_words
 from postrand.workflow.advice_text import at_a_glance
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RECODED
 from postrand.workflow.dossier_decision import _checks
 from postrand.workflow.draft import initialise
 from postrand.workflow.larger import why_larger
 from postrand.workflow.pipeline import run
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.policy_check import PolicyWarning, check_policy
 from postrand.workflow.risk_left_out import keys_left_out
 from postrand.workflow.side_by_side import KEYS_DIFFER, PlanComparison, worth_cell
@@ -219,7 +219,7 @@ def test_before_is_in_the_unit_of_the_limit_where_after_is_not_known(figures):
     gone = dataclasses.replace(known, after=None, shares=((bound, share, None),))
     risks = tuple(gone if one is known else one for one in figures.risks)
     found = verdict(dataclasses.replace(figures, risks=risks), measure="individual_risk", at_most=bound)
-    assert found.before.endswith("% have more than 0.1%")
+    assert found.before.endswith("% have more")
     assert found.after == "not known"
 
 
@@ -706,7 +706,7 @@ def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(fi
     assert page.to_dict()["rules"][0]["why"] == found.why
     (told,) = unmet_in_words(page)
     assert told.startswith(
-        "Risk of a person, informed attacker: after the plan 0.04% have more than 20%; limit: at most 20% for all; "
+        "Risk of a person, informed attacker: after the plan 0.04% have more; limit: at most 20% for all; "
     )
     (message,) = page.problems()
     assert "record" not in message

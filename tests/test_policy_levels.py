@@ -11,7 +11,8 @@ import pytest
 from postrand.plan import load_plan
 from postrand.plan.policy import policy_from_dict
 from postrand.risk.informed import LEVELS, THRESHOLD, Spread
-from postrand.workflow.comparison import PlanFigures, figures_of
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.policy_check import Verdict, check_policy
 
 CODEBOOK = """

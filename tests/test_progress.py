@@ -19,7 +19,7 @@ from postrand.errors import DataError
 from postrand.support import progress
 from postrand.support.progress import Stage, Step, listening, passing, paused, shown, stage, told
 from postrand.workflow import dossier, draft
-from postrand.workflow.comparison import figures_of
+from postrand.workflow.plan_figures import figures_of
 
 RECORDS = 70_000  # more than one batch
 

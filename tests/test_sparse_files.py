@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from postrand.cli import main
 from postrand.plan import load_plan
 from postrand.workflow.as_is import NO_REGISTER
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.comparison_risk import RiskFigure
 from postrand.workflow.doubted import certain_share
 from postrand.workflow.larger import by_weights, weights_smaller
+from postrand.workflow.plan_figures import figures_of
 
 RECODE = "age=born:bands:1940,1960,1980,1990;unit=year;format=%d/%m/%Y"
 KEYS = ("--keys", "sex,area,age", "--recode", RECODE, "--drop", "*")

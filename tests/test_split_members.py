@@ -37,10 +37,10 @@ from postrand.mechanism.matrix_storage import UNIT
 from postrand.report.split_values import split_view
 from postrand.report.table_worth import EQUAL, table_worth
 from postrand.testing import engines as testing
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.design_split import design_split
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.plan_figures import figures_of
 from tests.conftest import ROOT
 from tests.release_case import edit, rehash
 from tests.sampling_reference import draw_one

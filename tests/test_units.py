@@ -54,10 +54,10 @@ from postrand.report.values import page_values
 from postrand.risk import assess
 from postrand.support.randomness import content_keys, derive, derive_unit
 from postrand.testing import engines as testing
-from postrand.workflow.comparison import figures_of
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.explanation import explain
 from postrand.workflow.pipeline import run
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.tuning import scaled, tune_plan
 from postrand.workflow.unit_budget import divided

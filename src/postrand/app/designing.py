@@ -24,12 +24,13 @@ from postrand.risk.findings import Findings
 from postrand.support.progress import Stage, stage
 from postrand.support.warned import heard, warn
 from postrand.support.worth_basis import BASES
-from postrand.workflow.comparison import PlanFigures, certified, computed
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.design_blocks import DesignedBlock, check_sizes, design_blocks
 from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
 from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known, state_of
+from postrand.workflow.plan_figures import certified, computed
 from postrand.workflow.plan_risk import Beforehand, PlanRisk, require_state
 from postrand.workflow.planned import claims_of, mechanism_of
 from postrand.workflow.unperturbed import findings as measured

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from postrand.cli.frame import FILE, PLACE, Result, command, names
+from postrand.cli.frame import FILE, FOLDER, PLACE, Result, command, names
 from postrand.errors import UsageError, sentence
 
 _FRACTION = click.option(
@@ -46,16 +46,33 @@ def compare(plans: tuple[Path, ...], fraction: float | None, known_also: str | N
 @click.argument("plan", type=FILE)
 @_FRACTION
 @_ALSO
-def explain(plan: Path, fraction: float | None, known_also: str | None) -> Result:
+@click.option(
+    "--decision",
+    type=FOLDER,
+    help="Write the page to decide on and sign into this HTML file: before a release is made, and counted.",
+)
+@click.option("--policy", type=FILE, help="policy.toml for that page; without it, the one that the plan names.")
+def explain(
+    plan: Path, fraction: float | None, known_also: str | None, decision: Path | None, policy: Path | None
+) -> Result:
     """Say in sentences what a plan releases, protects, is good for, and leaves unprotected.
 
     One page for a board, in plain words. Nothing is released. The answer is computed from the confidential file: keep
     it internal.
     """
+    from postrand.plan.plan import ruled_by
     from postrand.workflow.explanation import explain as explained
+    from postrand.workflow.plan_figures import measured
 
-    loaded = _loaded(plan, known_also)
-    found = explained(loaded, _figures(loaded, fraction, plan.name))
+    if decision is not None:
+        from postrand.workflow.plan_decision import require_new, write_decision
+
+        require_new(decision)
+    loaded = ruled_by(_loaded(plan, known_also), policy)
+    figures, certificate, told = measured(loaded, fraction=fraction, name=plan.name)
+    if decision is not None:
+        write_decision(decision, loaded, figures, certificate, told)
+    found = explained(loaded, figures)
     return found.to_dict(), str(found)
 
 
@@ -90,7 +107,7 @@ def _loaded(path: Path, known_also: str | None) -> Any:
 
 
 def _figures(plan: Any, fraction: float | None, name: str) -> Any:
-    from postrand.workflow.comparison import figures_of
+    from postrand.workflow.plan_figures import figures_of
 
     return figures_of(plan, fraction=fraction, name=name)
 

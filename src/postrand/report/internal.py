@@ -27,7 +27,7 @@ _CHECKS = 5
 _SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 7, 8
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth, which it leaves to the others where it needs less."""
-_CELLS, _RULES, _HEAD = (37, 26, 12, 22), 12, 2
+_CELLS, _RULES, _HEAD = (34, 23, 18, 20), 12, 2
 """Characters of a line of each cell of a rule but its result; lines that rules have at least; lines of their two
 headings."""
 

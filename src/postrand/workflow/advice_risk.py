@@ -16,12 +16,13 @@ from postrand.support.progress import Stage, stage
 from postrand.workflow.advice_choice import Trial
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.as_is import risks_as_is
-from postrand.workflow.comparison import PlanFigures, certified, computed
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure, many_alone, risk_figures
 from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.dossier_risk import assess
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.known import Known
+from postrand.workflow.plan_figures import certified, computed
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.unperturbed import findings
 
@@ -91,7 +92,7 @@ class Risks:
         return all(limit.meets(values(limit, found)[1]) for limit in limits)
 
     def figures(self, plan: Plan, trial: Trial, name: str) -> tuple[PlanFigures, tuple[tuple[str, str], ...]]:
-        """Return a plan's figures, as ``comparison.figures_of``, and the findings, each a heading and a sentence."""
+        """Return a plan's figures, as ``plan_figures.figures_of``, and the findings, each a heading and a sentence."""
         known = Known.of(plan, dossier=True, before=self._known.get(plan.codebook))
         known.check_units()  # the trial was designed from the codebook alone: protect would refuse what the file breaks
         self._known[plan.codebook] = known

@@ -27,6 +27,7 @@ from postrand.report.table_worth import (
 from postrand.report.text import beside_limit
 from postrand.support.exact import upper_level
 from postrand.support.guesses import guesses_in_words
+from postrand.support.measure_names import about
 from postrand.support.showing import ORDERS, few
 from postrand.support.worth_basis import BASES, HARMONIC
 from postrand.workflow.advice_choice import Trial
@@ -36,6 +37,7 @@ from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import known_too_in
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
 from postrand.workflow.risk_left_out import keys_not_counted, left_out_briefly
 
@@ -178,7 +180,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
     yield _basis(trial)
     shared = trial.mechanism.shared or (trial.plan.split is not None and trial.plan.split.of_members)
     if "models" in needs.uses and trial.plan.split is not None and not shared:
-        yield "For regressions with more variables than a record shows, add completed = 20 to [release]."
+        text = "For regressions with more variables than a record shows, add completed = 20 to [release]"
+        yield f"{text}: the copies come with tests, which name the variables of which results are not to be relied on."
 
 
 def _basis(trial: Trial) -> str:
@@ -208,7 +211,9 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
             told.append(f"right links: not known{f': {why}' if at == number else f', as of plan {at}'}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
-            told.append(f"right links of the informed attacker: {', '.join(sides)}")
+            found = known_too_in(figures.risks)[:1]
+            more = "".join(f"; about {about(one)} for who knows {name} too" for name, one in found)
+            told.append(f"right links of the informed attacker: {', '.join(sides)}{more}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)

@@ -19,10 +19,11 @@ from postrand.risk.cells import FloatArray, KeyCodes
 from postrand.risk.exposure import TrueFile
 from postrand.workflow.alternative_files import WORDS, checked
 from postrand.workflow.beside_columns import claims_beside, ways_beside
-from postrand.workflow.comparison import PlanFigures, figures_of
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
+from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 

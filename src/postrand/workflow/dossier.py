@@ -33,7 +33,7 @@ from postrand.support.progress import Stage, stage
 from postrand.support.showing import ORDERS, capital
 from postrand.support.worth_basis import PRIORS
 from postrand.workflow.column_ways import TITLE as HOW
-from postrand.workflow.comparison import PlanFigures, computed
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.design_blocks import DesignedBlock
 from postrand.workflow.dossier_decision import decision_of
 from postrand.workflow.dossier_risk import (
@@ -48,6 +48,7 @@ from postrand.workflow.dossier_risk import (
 from postrand.workflow.dossier_split import CAPTIONS as SPLIT_CAPTIONS
 from postrand.workflow.dossier_split import OF_MEMBERS, RISK_NOTE, split_sections
 from postrand.workflow.known import Known
+from postrand.workflow.plan_figures import computed
 from postrand.workflow.plan_risk import PlanRisk
 from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.series import limits_of

@@ -66,7 +66,7 @@ class Explanation:
 
 
 def explain(plan: Plan, figures: PlanFigures) -> Explanation:
-    """Return a plan in sentences; ``figures`` are those of :func:`postrand.workflow.comparison.figures_of`."""
+    """Return a plan in sentences; ``figures`` are those of :func:`postrand.workflow.plan_figures.figures_of`."""
     return Explanation(
         figures.name,
         (

@@ -220,7 +220,7 @@ def policy_of(
         return None
     if inside is not None and (checked := inside().policy) is not None:
         return checked
-    from postrand.workflow.comparison import figures_known  # only for a policy
+    from postrand.workflow.plan_figures import figures_known  # only for a policy
     from postrand.workflow.policy_check import check_policy
 
     return check_policy(figures_known(known, mechanism, certificate, found, fraction), known.plan.policy)

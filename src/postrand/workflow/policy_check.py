@@ -351,7 +351,7 @@ def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at {'least' if below else 'most'} {_bound(rule)}"
     limit += f" for all but {100 * rule.share:g}%" if rule.share else " for all"
     held = None if found is None else next((s for s in found.shares if s[0] == rule.limit), None)
-    word = "of the records below the limit" if below else f"have more than {_bound(rule)}"
+    word = "of the records below the limit" if below else "have more"
     if found is None or held is None or held[2] is None or figures.leaves_out(rule.measure):
         before = "not known" if held is None else f"{outward_percent(held[1])} {word}"
         return _not_known(rule, limit, found, figures, before)
