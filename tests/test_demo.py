@@ -83,7 +83,7 @@ def test_the_dossier_is_printed_with_internal_on_every_page_and_the_risk_on_the_
         for number, page in enumerate(pages, 1):
             assert page.startswith("INTERNAL–notforrelease")
             assert f"{number}/{len(pages)}" in page
-    assert "647(3.8%)" in sheet[0]  # the same number as in the long dossier
+    assert "682(3.98%)" in sheet[0]  # the same number as in the long dossier
     for words in ("Whatisguaranteed", "Whatisnotguaranteed", "Place,dateandsignature", "SHA-256"):
         assert words in sheet[1]
     assert "Place,dateandsignature" in long[1]  # whatever the plan
