@@ -188,8 +188,8 @@ class Diagnostics:
         return [
             f"Means of unperturbed numbers by category in the copies differ from what the release says (p "
             f"{_p(self.relations.p_means)}, {len(failed)} of {len(self.relations.means)} means): "
-            f"{_several([str(one) for one in failed], 3)}. Results about these categories are biased. "
-            f"{self._instead(failed)}"
+            f"{_several([str(one) for one in failed], 3)}. Results about these categories are biased, "
+            f"and means of the same numbers by other variables can be. {self._instead(failed)}"
         ]
 
     def _instead(self, failed: Sequence[Relation | CategoryMean]) -> str:

@@ -261,7 +261,7 @@ def formulas_said(found: Sequence[str]) -> str:
     if not found:
         return ""
     what = f"cells of {', '.join(map(repr, found))} begin like a formula, and spreadsheets would run them"
-    return sentence(what, fix="correct these cells, or release as .parquet, which marks them as text")
+    return sentence(what, fix="correct these cells, label such bands, or release as .parquet, which marks them as text")
 
 
 def _runs(text: str) -> bool:

@@ -18,7 +18,8 @@ _HEAD = f"""\
 Codebook: a description of each column of the file. Please check every variable before you protect the file.
 
 role        write one of: {", ".join(ROLES)}
-              key         key variable: others know it, and it could single out a person
+              key         key variable: somebody can know it, and it could single out a person; also where it is
+                          released unperturbed: only then do figures of risk and rules count that it is known
               sensitive   others would like to know it; no protection by itself: released as it is, unless a
                           block of the plan names it
               other       any other variable; released as it is, unless a block of the plan names it
