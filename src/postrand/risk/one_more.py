@@ -16,7 +16,8 @@ from postrand.risk.shown_attack import link_shown
 from postrand.risk.singled import Codes
 from postrand.risk.split_law import Law, SplitLaw
 
-RELEASES = 3
+RELEASES, DRAWN = 3, 50_000
+"""Releases that are drawn at most, and records of all of them, but of one."""
 COLUMNS = 4
 """Columns that are tried at most: those whose values say most of who is who."""
 GROUPS, PAIRS = 1_000, 10_000_000
@@ -50,13 +51,13 @@ def known_too(
     if not held or not truth.records:
         return ()
     rng = np.random.default_rng([seed, 2])
-    seeds = rng.integers(2**31, size=RELEASES).tolist()
+    seeds = rng.integers(2**31, size=max(min(RELEASES, DRAWN // truth.records), 1)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
     found, shared = dict.fromkeys(held, 0.0), together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
         for name in held:
             beside = None if shown is None else shown.without(name)
-            found[name] += groups[name].right(truth, drawn, law, beside) / RELEASES
+            found[name] += groups[name].right(truth, drawn, law, beside) / len(seeds)
     return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
