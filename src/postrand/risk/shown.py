@@ -88,28 +88,13 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     if not columns or keys.has_wildcards or not 0 < keys.records <= MOST_RECORDS:
         return None
     held = {name: cut for name, column in columns.items() if (cut := _Cut.of(name, column, name in coded))}
-    says: list[tuple[float, str, int]] = []
-    for name, cut in held.items():
-        for j in range(len(keys.names)):
-            information, free = _information(table_of(_joint(keys, (j,)), cut.fine))
-            if _is_more(2 * keys.records * information, free):
-                says.append((information, name, j))
-    says.sort(reverse=True)
-    of: dict[str, tuple[int, ...]] = {}
-    for _, name, j in says:
-        more, fine = (*of.get(name, ()), j), held[name].fine
-        taken = any(j in positions for positions in of.values()) or _cells(keys, more) * fine[1] > MOST_CELLS
-        if not taken and (len(more) == 1 or _is_few(table_of(_joint(keys, more), fine))):
-            of[name] = more
-    parts = [_Part(name, at, held[name].fine[0], _law(_joint(keys, at), held[name].fine)) for name, at in of.items()]
+    says = _says(keys, held)
+    parts = list(_first(keys, held, says))
     for j in range(len(keys.names)):
         first = [part for part in parts if j in part.positions]
-        further = [held[name] for _, name, k in says if k == j and j not in of.get(name, ())]
-        parts += _further(keys, j, first, further)
-    sizes = tuple(tuple(keys.shape[j] for j in part.positions) for part in parts)
-    named, codes = tuple(part.name for part in parts), tuple(part.codes for part in parts)
-    at, laws = tuple(part.positions for part in parts), tuple(part.law for part in parts)
-    return Shown(named, at, sizes, codes, laws) if parts else None
+        own = {part.name for part in first}
+        parts += _further(keys, j, first, [held[name] for name, k in says if k == j and name not in own])
+    return _shown(keys, parts) if parts else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +105,35 @@ class _Part:
     positions: tuple[int, ...]
     codes: IntArray
     law: FloatArray
+
+
+def _shown(keys: KeyCodes, parts: Sequence[_Part]) -> Shown:
+    names, positions = tuple(part.name for part in parts), tuple(part.positions for part in parts)
+    sizes = tuple(tuple(keys.shape[j] for j in at) for at in positions)
+    return Shown(names, positions, sizes, tuple(part.codes for part in parts), tuple(part.law for part in parts))
+
+
+def _says(keys: KeyCodes, held: Mapping[str, _Cut]) -> list[tuple[str, int]]:
+    """Return each column with each key that it says something of, by its place: what says most first."""
+    found: list[tuple[float, str, int]] = []
+    for name, cut in held.items():
+        for j in range(len(keys.names)):
+            information, free = _information(table_of(_joint(keys, (j,)), cut.fine))
+            if _is_more(2 * keys.records * information, free):
+                found.append((information, name, j))
+    return [(name, j) for _, name, j in sorted(found, reverse=True)]
+
+
+def _first(keys: KeyCodes, held: Mapping[str, _Cut], says: Sequence[tuple[str, int]]) -> Iterator[_Part]:
+    """Yield for each key the column that says most of it, with all keys of which it is that, as far as records go."""
+    of: dict[str, tuple[int, ...]] = {}
+    for name, j in says:
+        more, fine = (*of.get(name, ()), j), held[name].fine
+        taken = any(j in positions for positions in of.values()) or _cells(keys, more) * fine[1] > MOST_CELLS
+        if not taken and (len(more) == 1 or _is_few(table_of(_joint(keys, more), fine))):
+            of[name] = more
+    for name, at in of.items():
+        yield _Part(name, at, held[name].fine[0], _law(_joint(keys, at), held[name].fine))
 
 
 def _further(keys: KeyCodes, j: int, first: Sequence[_Part], further: Sequence[_Cut]) -> Iterator[_Part]:
