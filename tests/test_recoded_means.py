@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
+from postrand.columns.recoded import RecodedSource
 from postrand.data.frames import TableSource
 from postrand.plan import load_plan
 from postrand.recoding import Recode
-from postrand.workflow.recoded_means import recoded_means
+from postrand.workflow.recoded_means import changed_in_groups, recoded_means
 from postrand.workflow.unperturbed import findings
 
 PAYS = [*(100, 200) * 40, *(1500,) * 18, 20_000, 400_000]
@@ -66,6 +67,22 @@ def test_bands_behind_a_limit_are_compared_as_bands_alone():
     assert found(PAYS, steps)["band"].text == found(PAYS, BANDS)["band"].text
     limited = {**steps, "steps": [{"bottom": 0}, {"top": 2000}]}
     assert found(PAYS, limited)["band"].text.startswith("the mean of band is more than 50% below that")
+
+
+def test_a_group_whose_mean_bands_change_is_told_where_the_whole_mean_stays():
+    """By hand: the ill have 10 and count as 4, the healthy 1 and count as 2; as many visits are lost as are gained."""
+    visits, ill = [1] * 600 + [10] * 100, ["no"] * 600 + ["yes"] * 100
+    steps = {"variable": "visits", "bands": [0, 3], "labels": ["2", "4"]}
+    frame = TableSource(pa.table({"visits": visits, "ill": ill, "sex": ["f", "m"] * 350}))
+    recode = Recode.from_dict(steps)
+    assert recoded_means(frame, [recode]) == {}
+    told = changed_in_groups(RecodedSource(frame, (recode,)), "visits", ["ill"])
+    assert told.startswith("where ill is no, the mean of visits is more than 50% above that of the values of visits")
+    assert "; 1 other group is off, too" in told
+    assert changed_in_groups(RecodedSource(frame, (recode,)), "visits", ["sex"]) == ""
+    assert changed_in_groups(frame, "visits", ["ill"]) == ""
+    few = TableSource(pa.table({"visits": visits[:600] + [10] * 19, "ill": ill[:600] + ["yes"] * 19}))
+    assert "other group" not in changed_in_groups(RecodedSource(few, (recode,)), "visits", ["ill"])
 
 
 def test_a_mean_near_zero_is_compared_with_the_size_of_the_values():

@@ -12,8 +12,9 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk import one_more
 from postrand.risk.cells import KeyCodes
 from postrand.risk.exposure import TrueFile
+from postrand.risk.informed import informed
 from postrand.risk.law import KeyLaw, releases
-from postrand.risk.one_more import known_too
+from postrand.risk.one_more import known_too, right_links
 from postrand.risk.split_law import law_of
 from postrand.support.measure_names import knows_more
 
@@ -126,6 +127,21 @@ def test_after_a_split_what_a_record_shows_counts(monkeypatch):
     assert links == pytest.approx(right, rel=1e-9)
 
 
+def test_a_key_that_a_split_leaves_as_it_is_is_no_error():
+    """There the attacker who knows all keys is not defined: that of the matrices is taken."""
+    held = people(7)
+    names, shape = ("area", "sex", "town"), (6, 2, 9)
+    keys = KeyCodes(names, shape, tuple(held[name] for name in names))
+    book = BOOK.select(names)
+    split = Split.of(
+        [0.6, 0.4], [Block((name,), randomised_response(size, 2.0)) for name, size in (("area", 6), ("sex", 2))]
+    )
+    law = law_of(Mechanism([], book, split=split), names, shape)
+    assert not law.alone
+    ((_, links),) = known_too(keys, law, {"pay": (held["pay"], 60)})
+    assert links > right_links(keys, law) > 0
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
     held = people(6)
@@ -134,7 +150,11 @@ def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
     found = truth.known_too(Mechanism(blocks(), BOOK))
     assert {name for name, _ in found} == {"town", "pay"}
     perturbed = Mechanism([*blocks(), Block(("town",), randomised_response(9, 1.0))], BOOK)
-    assert {name for name, _ in truth.known_too(perturbed)} == {"pay"}
+    also = dict(truth.known_too(perturbed))
+    assert set(also) == {"pay", "town"}  # what is true of a perturbed one can be known, too
+    both = KeyCodes(("area", "sex", "town"), (6, 2, 9), (held["area"], held["sex"], held["town"]))
+    full = informed(both, law_of(perturbed, both.names, both.shape), seed=5).anyone
+    assert also["town"] == pytest.approx(full.expected, abs=4 * full.error * 2)
 
 
 def test_the_words_name_the_column_that_tells_most():

@@ -17,7 +17,7 @@ from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
-from postrand.risk.one_more import known_too
+from postrand.risk.one_more import known_too, most_varied, right_links
 from postrand.risk.populations import ByModel, Inverse
 from postrand.risk.shown_columns import Columns
 from postrand.risk.split_law import Law, SplitLaw, law_of
@@ -139,16 +139,20 @@ class TrueFile:
         return found if self.weights is None else self._registers(found, register_joint, law)
 
     def known_too(self, mechanism: Mechanism) -> tuple[tuple[str, float], ...]:
-        """Return the right links of attackers who know one unperturbed column too; raises as :meth:`exposure`.
+        """Return the right links of attackers who know one released column too, most first; raises as :meth:`exposure`.
 
-        See :func:`postrand.risk.one_more.known_too`.
+        What is true of it, where it is perturbed. See :func:`postrand.risk.one_more.known_too`.
         """
-        columns = {} if self.columns is None else self.columns.values(self.keys, mechanism)
-        if not columns or self.columns is None:
+        if self.columns is None:
             return ()
-        law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
-        seen = self.columns.shown(self.keys, mechanism)
-        return known_too(self.keys, law, columns, household=self.household, shown=seen)
+        law, house = law_of(mechanism, self.keys.names, self.keys.shape, self.household), self.household
+        seen, values = self.columns.shown(self.keys, mechanism), self.columns.values(self.keys, mechanism)
+        found = known_too(self.keys, law, values, household=house, shown=seen)
+        for name, both in most_varied(self.columns.perturbed(self.keys, mechanism)).items():
+            beside = self.columns.shown(both, mechanism)
+            links = right_links(both, law_of(mechanism, both.names, both.shape, house), household=house, shown=beside)
+            found = (*found, (name, links))
+        return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
         """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.

@@ -1,4 +1,4 @@
-"""What an attacker finds who knows one thing more than the keys: the exact value of an unperturbed column."""
+"""What an attacker finds who knows one thing more than the keys: the true value of another released column."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from postrand.risk.attack import link
-from postrand.risk.by_size import members
+from postrand.risk.by_size import linked, members, strata
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.risk.informed import knowledges
 from postrand.risk.law import releases, together
 from postrand.risk.shown import Shown
-from postrand.risk.shown_attack import link_shown
+from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
 from postrand.risk.split_law import Law, SplitLaw
 
@@ -37,21 +38,21 @@ def known_too(
 
     ``columns`` are released unperturbed, with the class of each value. The attacker compares a person with the records
     that have the same value, and as many members of the household, alone: there the attack is that of :func:`link`
-    with the keys of all persons known, or of :func:`link_shown` by what the other columns have ``shown``. A person
-    whose value nobody else has is found for certain. Of many groups some are compared, at random, and of large
-    groups some persons. The ``COLUMNS`` with the largest entropy are tried.
+    with the keys of all persons known, where that is tried (:func:`postrand.risk.informed.knowledges`), or of
+    :func:`link_shown` by what the other columns have ``shown``. A person whose value nobody else has is found for
+    certain. Of many groups some are compared, at random, and of large groups some persons. The ``COLUMNS`` with the
+    largest entropy are tried.
 
-    >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
     >>> from postrand.risk.law import KeyLaw
     >>> same = KeyLaw.of(None, keys.names, keys.shape)
     >>> known_too(keys, same, {"pay": (np.arange(400), 400), "town": (np.arange(400) // 200, 2)})
     (('pay', 400.0), ('town', 4.0))
     """
-    held = sorted(columns, key=lambda name: (-_entropy(columns[name]), name))[:COLUMNS]
+    held = sorted(columns, key=lambda name: (-_entropy(columns[name][0]), name))[:COLUMNS]
     if not held or not truth.records:
         return ()
     rng = np.random.default_rng([seed, 2])
-    seeds = rng.integers(2**31, size=max(min(RELEASES, DRAWN // truth.records), 1)).tolist()
+    seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
     found, shared = dict.fromkeys(held, 0.0), together(household)
     for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
@@ -61,8 +62,39 @@ def known_too(
     return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
-def _entropy(codes: Codes) -> float:
-    share = np.bincount(codes[0]) / codes[0].size
+def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
+    """Return the ``COLUMNS`` of these, each the last of its keys, whose values say most of who is who."""
+    held = sorted(columns, key=lambda name: (-_entropy(columns[name].codes[-1]), name))[:COLUMNS]
+    return {name: columns[name] for name in held}
+
+
+def right_links(
+    truth: KeyCodes, law: Law, *, household: IntArray | None = None, shown: Shown | None = None, seed: int = 0
+) -> float:
+    """Return the expected right links of who knows the keys of all persons, one of which may be known to few others.
+
+    Of so many persons at random that ``PAIRS`` allow.
+
+    >>> from postrand.risk.law import KeyLaw
+    >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
+    >>> right_links(keys, KeyLaw.of(None, keys.names, keys.shape))
+    2.0
+    """
+    rng = np.random.default_rng([seed, 3])
+    seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
+    some = np.sort(rng.permutation(truth.records)[: max(FEWEST, PAIRS // truth.records)])
+    attacked, shared = strata(truth, law, household, some), together(household)
+    drawn = law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared)
+    knowledge = knowledges(law, 0)[-1]
+    return truth.records * float(np.mean([linked(attacked, one, knowledge, shown).correct.mean() for one in drawn]))
+
+
+def _releases(records: int) -> int:
+    return max(min(RELEASES, DRAWN // records), 1)
+
+
+def _entropy(codes: IntArray) -> float:
+    share = np.bincount(codes) / codes.size
     return float(-(share[share > 0] * np.log(share[share > 0])).sum())
 
 
@@ -101,7 +133,7 @@ class _Groups:
             inside = law.among(records) if isinstance(law, SplitLaw) else law
             found: FloatArray
             if shown is None:
-                found = link(own, released, inside, "keys", targets=targets).correct
+                found = link(own, released, inside, knowledges(inside, 0)[-1], targets=targets).correct
             else:
                 found = link_shown(own, released, inside, shown.take(records), targets).correct
             right += float(found.mean()) * records.size

@@ -12,7 +12,7 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import KeyCodes
-from postrand.risk.data import columns_in, read_columns
+from postrand.risk.data import code_data, columns_in, key_codes, read_columns
 from postrand.risk.sample import Sampled
 from postrand.risk.shown import MOST_RECORDS, Shown, shown_of
 from postrand.risk.singled import Codes
@@ -28,18 +28,18 @@ class Columns:
     data: Any
     codebook: Codebook
     _read: dict[str, pa.ChunkedArray] = field(default_factory=dict, repr=False)
-    _found: dict[tuple[str, ...], Shown | None] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[tuple[str, ...], tuple[str, ...]], Shown | None] = field(default_factory=dict, repr=False)
 
     def shown(self, keys: KeyCodes, mechanism: Mechanism) -> Shown | None:
         """Return what the columns that a mechanism leaves unperturbed show of the keys; None where nothing."""
         if keys.records > MOST_RECORDS:
             return None
         beside = self._beside(keys, mechanism)
-        names = tuple(v.name for v in beside)
-        if names not in self._found:
+        place = keys.names, tuple(v.name for v in beside)
+        if place not in self._found:
             coded = {v.name for v in beside if v.is_categorical}
-            self._found[names] = shown_of(keys, self._columns(beside), coded)
-        return self._found[names]
+            self._found[place] = shown_of(keys, self._columns(beside), coded)
+        return self._found[place]
 
     def values(self, keys: KeyCodes, mechanism: Mechanism) -> dict[str, Codes]:
         """Return the class of each value of the columns that a mechanism leaves unperturbed, but of weights."""
@@ -48,6 +48,17 @@ class Columns:
         beside = [v for v in self._beside(keys, mechanism) if v.role != "weight"]
         columns = self._columns(beside)
         return {name: Sampled(pa.table({name: held}), len(held), {}).codes(name) for name, held in columns.items()}
+
+    def perturbed(self, keys: KeyCodes, mechanism: Mechanism) -> dict[str, KeyCodes]:
+        """Return the keys with each other perturbed variable beside them, of a file that is not too large."""
+        book, there = self.codebook, columns_in(self.data)
+        other = [name for name in mechanism.variables if name in there and name not in keys.names]
+        asked = other if keys.records <= MOST_RECORDS else []
+        read = {name: key_codes(code_data(self.data, [name], book), [name], "category") for name in asked}
+        return {
+            name: KeyCodes((*keys.names, name), keys.shape + one.shape, keys.codes + one.codes)
+            for name, one in read.items()
+        }
 
     def _beside(self, keys: KeyCodes, mechanism: Mechanism) -> list[Variable]:
         changed = {*mechanism.variables, *(column.variable for column in mechanism.numerical), *keys.names}

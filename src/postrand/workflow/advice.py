@@ -66,6 +66,7 @@ from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
 from postrand.workflow.model_trials import Fits, simulated
 from postrand.workflow.policy_check import check_policy
+from postrand.workflow.recoded_means import changed_in_groups
 from postrand.workflow.risk_left_out import left_out
 
 MANY_SPLIT = 22
@@ -275,12 +276,13 @@ class _Maker:
         asked, moved = dict[Model, FamilyName | None](), [n for one in trial.plan.numerical for n in one.variables]
         for model in self.needs.models:
             is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
-            if model.kind == "model":
-                place = (book, model, is_perturbed)
-                if place not in self.unfit:
-                    source = open_records(self.place, book)
-                    self.unfit[place] = unfit(source, book, model, is_perturbed=is_perturbed)
-                found[str(model)] = self.unfit[place]
+            place = (book, model, is_perturbed)
+            if place not in self.unfit and model.kind in ("model", "mean") and not {*model.table} & {*moved}:
+                source, (first, *rest) = open_records(self.place, book), model.table
+                is_mean = model.kind == "mean"
+                off = changed_in_groups(source, first, rest) if is_mean else ""
+                self.unfit[place] = off if is_mean else unfit(source, book, model, is_perturbed=is_perturbed)
+            found[str(model)] = self.unfit.get(place, "")
             if is_perturbed and not found.get(str(model)) and not {*model.table} & {*moved}:
                 asked[model] = family_of(book, model)
         if simulate and asked:

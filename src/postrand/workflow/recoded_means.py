@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.columns.recoded import unrecoded
+from postrand.columns.recoded import needed_for, recoded_batch, unrecoded
 from postrand.errors import DataError, sentence
 from postrand.estimate.nominal import number_of
 from postrand.formats import Source
@@ -23,6 +24,8 @@ from postrand.workflow.swallowed import MAX_RECORDS, first_values
 
 STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """How much a mean differs is told by these steps, and not at all below the first."""
+LEAST = 20
+"""Groups of fewer records are not looked at."""
 MOST = 0.5
 """A result that makes a larger share of the difference is named."""
 FIX = "make bands narrower where values differ most, or label each by a number nearer to its values (a public table's)"
@@ -123,6 +126,55 @@ def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, R
     values = first_values(source, sorted({recode.source for recode in asked}))
     found = {recode.variable: _compared(recode, values[recode.source]) for recode in asked}
     return {name: one for name, one in found.items() if one is not None and one.is_told}
+
+
+def changed_in_groups(source: Source, response: str, groups: Sequence[str]) -> str:
+    """Return in which group a recode changes the mean of a variable most, and what to do; "" where none by much.
+
+    The mean over all records can stay where those of groups do not: of bands of visits, the healthy gain what the ill
+    lose. Groups of ``LEAST`` records or more count, of the first ``MAX_RECORDS``.
+    """
+    plain, recodes = unrecoded(source)
+    recode = next((one for one in recodes if one.variable == response and is_settled(one.kind)), None)
+    if recode is None or not groups or not _has_amounts(recode):
+        return ""
+    wanted = [one for one in recodes if one.variable in (response, *groups)]
+    before, after, keys = list[NDArray[np.float64]](), list[NDArray[np.float64]](), list[tuple[Any, ...]]()
+    for batch in plain.batches(needed_for([response, *groups], recodes)):
+        raw, made = batch.column(recode.source), recoded_batch(batch, wanted)
+        if not (pa.types.is_integer(raw.type) or pa.types.is_floating(raw.type)):
+            return ""
+        before.append(to_floats(raw))
+        after.append(_numbers(made.column(response).dictionary_encode()))
+        keys += zip(*(made.column(name).to_pylist() for name in groups), strict=True)
+        if len(keys) >= MAX_RECORDS:
+            break
+    first, second = np.concatenate(before), np.concatenate(after)
+    worst, more = _worst_group(first, second, keys)
+    if worst is None:
+        return ""
+    step = max(step for step in STEPS if abs(worst[0]) > step)
+    where = " and ".join(f"{name} is {key_of(value)}" for name, value in zip(groups, worst[1], strict=True))
+    text = f"where {where}, the mean of {response} is more than {step:.0%} {'below' if worst[0] < 0 else 'above'} "
+    others = f"; {more} other group{'s are' if more > 1 else ' is'} off, too" * (more > 0)
+    return f"{text}that of the values of {recode.source}{others}. Next: {FIX}"
+
+
+def _worst_group(
+    before: NDArray[np.float64], after: NDArray[np.float64], keys: Sequence[tuple[Any, ...]]
+) -> tuple[tuple[float, tuple[Any, ...]] | None, int]:
+    """Return the largest change of a mean with its group, None where none is told; and how many others are."""
+    place: dict[tuple[Any, ...], int] = {}
+    group = np.array([place.setdefault(key, len(place)) for key in keys])
+    held = np.isfinite(before) & np.isfinite(after) & np.array([None not in key for key in keys])
+    asked = (None, (after - before)[held], np.abs(before)[held])
+    many, off, size = (np.bincount(group[held], weights, len(place)) for weights in asked)
+    change = np.divide(off, size, out=np.zeros(len(place)), where=(size > 0) & (many >= LEAST))
+    told = np.flatnonzero(np.abs(change) > STEPS[0])
+    if not told.size:
+        return None, 0
+    best = int(told[np.argmax(np.abs(change[told]))])
+    return (float(change[best]), list(place)[best]), told.size - 1
 
 
 def _last(recode: Recode) -> Recoding:
