@@ -107,7 +107,7 @@ def test_the_page_is_whole_and_says_what_it_must(html: str) -> None:
         "ε <= 4.5",
         "What is not guaranteed",
         "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: weight.",
-        "tuned on the confidential frequencies",
+        "chosen with the confidential records",
         "jointly with hours",
         "pr.estimate.proportions(frame,",
         "postrand_table(data,",

@@ -3,11 +3,17 @@
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from postrand.codebook import Codebook, Variable
+from postrand.data.frames import TableSource
+from postrand.mechanism import Mechanism
+from postrand.mechanism.matrix import randomised_response
+from postrand.risk.findings import find
 from postrand.risk.reveals import CHANCE, LIKELY, RARER, PairReveal, told
 
 PAIRS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
@@ -25,7 +31,8 @@ def by_hand(records):
     held = {c: inside[c][top[c]] for c in seen}
     near = {c: held[c] >= LIKELY * seen[c] and 2 * true[top[c]] / n <= held[c] / seen[c] for c in seen}
     rest = {c: (1 - held[c] / seen[c], 1 - true[top[c]] / n) for c in seen}
-    rarer = {c: rest[c][0] <= 0.01 + 1e-12 and RARER * rest[c][0] <= rest[c][1] + 1e-12 for c in seen}
+    far = {c: rest[c][0] <= 0.01 + 1e-12 or rest[c][1] >= 1 / 3 - 1e-12 for c in seen}
+    rarer = {c: far[c] and held[c] >= LIKELY * seen[c] and RARER * rest[c][0] <= rest[c][1] + 1e-12 for c in seen}
     certain = [c for c in seen if len(inside[c]) == 1 or near[c] or rarer[c]]
     chance = {c: binom.sf(held[c] - 1, seen[c], true[top[c]] / n) for c in seen}
     shown = [c for c in certain if chance[c] <= CHANCE / len(seen)]
@@ -91,6 +98,21 @@ def test_a_value_that_most_have_is_told_where_others_become_a_fifth_as_rare(turn
     assert "for about 10 of 100 records tag makes one value far likelier (at least 80%" in found.in_words
     assert told(np.array([[350, 1850], [50, 1750]])).settled == 0  # 87.5%: others are a third as rare
     assert told(np.array([[384, 2816], [16, 784]])).settled == 0  # 96% where 80% are: no surprise
+
+
+def test_the_true_value_that_is_settled_most_often_is_named_by_its_label():
+    """Of 200 with area c, 120 have a tag that nobody else has; of 800 others, none is settled."""
+    area = np.array(["a"] * 400 + ["b"] * 400 + ["c"] * 200)
+    tag = np.array([f"t{k % 2}" for k in range(800)] + ["t2"] * 120 + ["t0", "t1"] * 40)
+    areas = Variable("area", "key", ("a", "b", "c"), ("north", "south", "east"))
+    book = Codebook((areas, Variable("tag", "other", ("t0", "t1", "t2"))))
+    mechanism = Mechanism({"area": randomised_response(3, 1.0)}, book)
+    measured = find(TableSource(pa.table({"area": area, "tag": tag})), book, mechanism, ["tag"])
+    found = next(one for one in measured.found if one.code == "tells")
+    assert "for about 12 of 100 records tag makes one value far likelier" in found.sentence
+    assert "; of those whose area is east, for about 60 of 100" in found.sentence
+    assert "; of those whose area is east, for about 60 of 100" in found.brief
+    assert "for about 12 of 100 records one value is" in found.brief
 
 
 def test_a_guess_that_is_right_no_more_often_tells_only_the_records_that_it_settles():

@@ -76,7 +76,7 @@ def test_a_rule_that_is_met_is_told_with_what_its_figure_leaves_out(folder):
 
 def test_init_warns_of_sensitive_columns_that_leave_with_the_values_of_the_file(folder, tmp_path):
     said = call("init", folder / "s.parquet", "--keys", "area,sex", "--sensitive", "ill", "--out", tmp_path / "one")
-    assert "warning: sensitive, and released with the values of the file: ill; the role alone protects nothing" in said
+    assert "warning: sensitive, and released unperturbed: ill; the role alone protects nothing" in said
     asked = ("--perturb-also", "ill")
     said = call("init", folder / "s.parquet", "--keys", "area,sex", *asked, "--out", tmp_path / "two")
     assert ("role alone" in said) is ('"ill"' not in (tmp_path / "two" / "plan.toml").read_text(encoding="utf-8"))

@@ -50,7 +50,7 @@ MAX_MAPS = 20
 PRIORS = {
     "public": ("public", "chosen from public figures, or without figures"),
     "dp": ("differentially private", "tuned on frequencies that were released with their own guarantee"),
-    "confidential": ("confidential", "tuned on the confidential frequencies; that choice is outside the guarantee"),
+    "confidential": ("confidential", "chosen with the confidential records; that choice is outside the guarantee"),
     "unstated": ("not stated", "of unknown origin; that choice is outside the guarantee"),
 }
 

@@ -13,6 +13,8 @@ PLAN_STATES = "the plan states"
 """How a finding says that a decision is made."""
 WHERE = "where "
 """How a part of a finding begins that names the value which gives away another."""
+WHOSE = "of those whose "
+"""How a part of a finding begins that names the true value which is given away most often."""
 NAMING = "unperturbed columns seem to name or number persons or households, or hold free text"
 PUBLISHED = "perturbed variables hold free text or remarks, and a release lists their values in its codebook"
 PUBLISHED_FIX = (
@@ -103,9 +105,11 @@ class Finding:
             verb = "gives" if self.code == "tells" and len(self.variables) == 1 else "give"
             text = f"{by}, not perturbed, {verb} away true values of {about}{' (the range)' * best[2]}: of 100 guesses "
             text += f"about {100 * best[0]:.0f} are right, without the release about {100 * best[1]:.0f}"
-            text += self._settled(MUCH if f"{100 * best[0]:.0f}" != f"{100 * best[1]:.0f}" else SETTLED)
+            kept = [part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE, WHOSE))]
+            is_better = f"{100 * best[0]:.0f}" != f"{100 * best[1]:.0f}"
+            is_whose = any(part.startswith(WHOSE) for part in kept)  # says of whom the same is told
+            text += self._settled(MUCH if is_better and not is_whose else SETTLED)
             text += self._ruled()
-            kept = (part for part in self.sentence.split("; ") if part.startswith((PLAN_STATES, WHERE)))
             return "; ".join([text, *kept])
         if self.code == "household-size":
             alone, every = (share_text(figures[name]) for name in ("alone", "every"))

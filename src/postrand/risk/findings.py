@@ -316,7 +316,8 @@ def find_in(
     clear = list(sample.alone)
     singled = singled_out(sample, clear)
     larger = _larger(sample, singled)
-    coded = [v.name for v in codebook.variables if v.is_categorical]
+    codes = [v for v in codebook.variables if v.is_categorical]
+    coded = {v.name: dict(zip(map(str, v.categories), v.code_labels, strict=False)) for v in codes}
     weights = weights_of(codebook, clear)
     pairs, joint, left = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled], weights)
     columns = columns_in(sample, mechanism, clear)
@@ -348,7 +349,9 @@ def find_in(
     largest = sample.largest_household if sample.is_whole else 0
     ranged = [name for name in in_ranges(sample, clear, coded) if name not in weights]
     left_out = (*_not_tried(sample, singled, larger, left), *_not_told(codebook, mechanism, clear, ranged))
-    most = told_most(sample, coded, perturbed_of(mechanism), [one.name for one in singled], (*pairs, *of_size))
+    told = {(key, name) for one in found for name in one.variables for key in one.about}
+    rest = [one for one in (*pairs, *of_size) if one.is_much or (one.perturbed, one.clear) not in told]
+    most = told_most(sample, coded, perturbed_of(mechanism), [one.name for one in singled], rest)
     looked = (singled, (*pairs, *by_size), shared, left_out, largest, sizes, every, words, most)
     return Findings(tuple(found), *looked, tuple(as_is))
 

@@ -44,6 +44,7 @@ def known_too(
     largest entropy are tried.
 
     >>> from postrand.risk.law import KeyLaw
+    >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
     >>> same = KeyLaw.of(None, keys.names, keys.shape)
     >>> known_too(keys, same, {"pay": (np.arange(400), 400), "town": (np.arange(400) // 200, 2)})
     (('pay', 400.0), ('town', 4.0))

@@ -30,6 +30,8 @@ COMMON = 0.3
 
 A settled record of another value gains ``(n_ic - n_bc) / n_c >= 2 LIKELY - 1 = 0.6``, b being the most common value.
 """
+MANY, TWICE = 20, 2
+"""Settled records of a true value that it is named for, and how much more often than others it is."""
 CHANCE = 1e-3
 """A value in clear settles another where the same would come about by chance with at most this probability."""
 
@@ -70,7 +72,8 @@ class PairReveal:
 
     All but these two are 0 where the true values, or those in clear, do not differ. ``ranges``: the true values are
     so many ranges of a number, cut at its tenths (equal values are in one); 0 where they are its values. ``where``:
-    which one value in clear settles most of what is settled, in words; "" where there are several.
+    which one value in clear settles most of what is settled, and whose true value is settled most often, in words; ""
+    where there is neither.
     """
 
     perturbed: str
@@ -195,6 +198,24 @@ def one_value(table: NDArray[Any]) -> tuple[int, int] | None:
     place = int(settled.argmax())
     is_one = settled[place] > 0 and settled[place] >= MOSTLY * settled.sum()
     return (int(counts[:, place].argmax()), place) if is_one else None
+
+
+def hit_most(table: NDArray[np.float64] | NDArray[np.int64]) -> tuple[int, float]:
+    """Return the true value whose records are settled most often, as a place in a table (I, C), and how often.
+
+    >>> place, share = hit_most(np.array([[60, 55, 0], [0, 5, 0], [40, 40, 90]]))
+    >>> place, round(share, 3)
+    (2, 0.529)
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    there = np.flatnonzero(counts.any(axis=0))
+    if there.size < 2 or counts.any(axis=1).sum() < 2:
+        return 0, 0.0
+    settled = there[_settling(counts[:, there])]
+    own, rows = counts[:, settled].argmax(axis=0), counts.sum(axis=1)
+    right = np.bincount(own, counts[own, settled], counts.shape[0])
+    share = np.divide(right, rows, out=np.zeros_like(rows), where=right >= MANY)
+    return int(share.argmax()), float(share.max())
 
 
 def _settling(counts: NDArray[np.float64]) -> NDArray[np.bool_]:

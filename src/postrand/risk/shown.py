@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.sample import Sampled
@@ -168,16 +169,13 @@ def _further(keys: KeyCodes, j: int, first: Sequence[_Part], further: Sequence[_
 
 def _pooled(belief: FloatArray, beside: FloatArray, true: IntArray) -> tuple[float, float]:
     """Return the γ of [0, 1] by which ``belief + γ beside`` (n, K) tells true keys best, and what it gains in nats."""
-    from scipy.optimize import minimize_scalar  # heavy, and of no use where one column tells of a key
-    from scipy.special import logsumexp
-
     own = np.arange(true.size), true
 
     def loss(share: float) -> float:
         both = belief + share * beside
-        return float((logsumexp(both, axis=1) - both[own]).sum())
+        return float((scipy.special.logsumexp(both, axis=1) - both[own]).sum())
 
-    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
     return float(found.x), loss(0.0) - float(found.fun)
 
 

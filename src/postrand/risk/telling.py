@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from postrand.risk.finding import WHERE
-from postrand.risk.reveals import SETTLED, PairReveal, one_value, told
+from postrand.risk.finding import WHERE, WHOSE
+from postrand.risk.reveals import SETTLED, TWICE, PairReveal, hit_most, one_value, told
 from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
 
@@ -78,26 +78,48 @@ def told_pairs(
 def _located(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> PairReveal:
     """Return a pair with the words for the one value in clear that settles most, where it can be named.
 
-    Missing and categories are named, of ``FREQUENT`` records or more that have both values; no other value is.
+    And for the true value whose records are settled more often than ``TWICE`` the share of all. Missing and categories
+    are named, of ``FREQUENT`` records or more; no other value is.
     """
-    found = one_value(table_of(true, seen)) if pair.is_much and pair.settled >= SETTLED and not pair.ranges else None
-    if found is None:
+    if not pair.is_much or pair.settled < SETTLED or pair.ranges:
         return pair
+    told = _where(pair, sample, coded, true, seen), _whose(pair, sample, coded, true, seen)
+    return replace(pair, where="; ".join(filter(None, told)))
+
+
+def _whose(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> str:
+    place, share = hit_most(table_of(true, seen))
+    name = _name_of(sample, pair.perturbed, coded, true[0] == place)
+    if name is None or share < TWICE * pair.settled:
+        return ""
+    return f"{WHOSE}{pair.perturbed} is {name}, for about {100 * share:.0f} of 100"
+
+
+def _where(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> str:
+    found = one_value(table_of(true, seen))
+    if found is None:
+        return ""
     has, both = seen[0] == found[1], (seen[0] == found[1]) & (true[0] == found[0])
     said = _name_of(sample, pair.clear, coded, has), _name_of(sample, pair.perturbed, coded, both)
     if both.sum() < FREQUENT or None in said:
-        return pair
+        return ""
     is_ = "is" if both.sum() == has.sum() else "is mostly"
-    return replace(pair, where=f"{WHERE}{pair.clear} is {said[0]}, {pair.perturbed} {is_} {said[1]}")
+    return f"{WHERE}{pair.clear} is {said[0]}, {pair.perturbed} {is_} {said[1]}"
 
 
 def _name_of(sample: Sampled, name: str, coded: Collection[str], records: NDArray[np.bool_]) -> str | None:
-    """Return the one value of these records, ``missing`` or a category; None of several, and of what is no category."""
+    """Return the one value of these records, ``missing`` or a category; None of several, and of what is no category.
+
+    ``coded`` can have the labels of the categories of each column.
+    """
     values = sample.table.column(name).filter(pa.array(records)).unique()
     if len(values) != 1:
         return None
     value = values[0].as_py()
-    return "missing" if value is None else str(value) if name in coded else None
+    if value is None or name not in coded:
+        return "missing" if value is None else None
+    labels = coded[name] if isinstance(coded, Mapping) else {}
+    return str(labels.get(str(value), value))
 
 
 def frequent(exact: Codes, bins: Codes) -> Codes | None:

@@ -277,17 +277,22 @@ class _Maker:
         for model in self.needs.models:
             is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
             place = (book, model, is_perturbed)
-            if place not in self.unfit and model.kind in ("model", "mean") and not {*model.table} & {*moved}:
-                source, (first, *rest) = open_records(self.place, book), model.table
-                is_mean = model.kind == "mean"
-                off = changed_in_groups(source, first, rest) if is_mean else ""
-                self.unfit[place] = off if is_mean else unfit(source, book, model, is_perturbed=is_perturbed)
-            found[str(model)] = self.unfit.get(place, "")
+            if place not in self.unfit:
+                self.unfit[place] = self._unfit(book, model, is_perturbed=is_perturbed, moves={*model.table} & {*moved})
+            found[str(model)] = self.unfit[place]
             if is_perturbed and not found.get(str(model)) and not {*model.table} & {*moved}:
                 asked[model] = family_of(book, model)
         if simulate and asked:
             fits = simulated(open_records(self.place, book), trial.mechanism, asked)
         return trial.estimated._replace(unfit=found, fits={str(model): one for model, one in fits.items()})
+
+    def _unfit(self, book: Codebook, model: Model, *, is_perturbed: bool, moves: Collection[str]) -> str:
+        """Return why a regression cannot be fitted, or where a recode changes a mean; "" where neither is so."""
+        if model.kind == "model":
+            return unfit(open_records(self.place, book), book, model, is_perturbed=is_perturbed)
+        if model.kind != "mean" or moves or not any(one.variable == model.table[0] for one in book.recodes):
+            return ""
+        return changed_in_groups(open_records(self.place, book), model.table[0], model.groups)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

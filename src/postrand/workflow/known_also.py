@@ -37,6 +37,11 @@ def _problems(plan: Plan, names: Sequence[str]) -> Iterator[str]:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, usable)}", where=OPTION)
         elif name not in released:
             yield sentence(f"{name!r} is not released", where=OPTION, fix="leave it out: nobody links by it")
+        elif book[name].role == "key":
+            yield sentence(f"{name!r} is a key, which attackers know anyway", where=OPTION, fix="leave it out")
+        elif book[name].role == "weight":
+            what = f"{name!r} is a weight, which nobody outside is taken to know"
+            yield sentence(what, where=OPTION, fix="leave it out: pages say what it reveals of other variables")
         elif not book[name].is_categorical:
             fix = f"recode {name!r} in bands: then it has categories"
             what = f"{name!r} is a number without categories; who knows its exact value is told without this option"

@@ -35,6 +35,7 @@ from postrand.workflow.advice_needs import Kind, Model
 TRIALS, FEWEST = 10, 3
 """Releases that are simulated; fewer of a large file, so that ``MOST_RECORDS`` are in all of them together."""
 MOST_RECORDS = 1_000_000
+NORMAL = 1.96
 ENOUGH = 0.9
 """What is named is promised where this share of the simulated releases has an estimate."""
 NAMED = 5
@@ -52,7 +53,7 @@ class Fits:
     group, and of a table every combination: all but the ``none`` that have none in the unperturbed file. ``ratios``
     are, of each coefficient or group, the standard error in a release over that of the unperturbed file, the median
     over the releases with an estimate; () without one. ``widths`` are the medians of half of the usable 95% intervals,
-    of a mean, shares and a table. ``why`` is the last refusal, and ``without`` are the groups that often have none.
+    of a regression by the normal law. ``why`` is the last refusal, and ``without`` are the groups that often have none.
     ``is_part``: groups of no answer are left out.
     """
 
@@ -103,10 +104,10 @@ class Fits:
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
 
     def _spread(self) -> str:
-        """Return how long intervals are, in brackets: of tables and shares in points, of a mean in its unit."""
+        """Return how long intervals are, in brackets: of tables and shares in points, of others in their own unit."""
         if not self.widths:
             return ""
-        points = self.kind != "mean"
+        points = self.kind in ("table", "share")
         ends = ((100 if points else 1) * one for one in (min(self.widths), max(self.widths)))
         low, high = (f"{float(f'{one:.2g}'):,.15g}" for one in ends)
         return f" (95% intervals of ± {low if low == high else f'{low} to {high}'}{' points' * points})"
@@ -116,8 +117,7 @@ class Fits:
 class _Found:
     """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of.
 
-    ``widths``, shape (P,), are half of the intervals; inf where there is none, and of regressions. ``is_part``: groups
-    of no answer are left out.
+    ``widths``, shape (P,), are half of the intervals; inf where there is none. ``is_part``: no answers are left out.
     """
 
     errors: NDArray[np.float64]
@@ -221,8 +221,8 @@ def _estimated(
     """Return the standard errors of what is named."""
     if family is not None and model.kind == "model":
         fit = regression(str(model).removeprefix("model "), frame, law, family, design=design)
-        size = fit.standard_error.size
-        return _Found(fit.standard_error.ravel(), np.ones(size, dtype=bool), fit.names, np.full(size, np.inf))
+        errors = fit.standard_error.ravel()
+        return _Found(errors, np.ones(errors.size, dtype=bool), fit.names, NORMAL * errors)
     first, *rest = model.table
     if model.kind == "share":
         return _shares(frame, law, first, rest, design)

@@ -227,7 +227,7 @@ def _broken(rule: Rule, figures: PlanFigures) -> str:
     if not found:
         return ""
     name, links = found[0]
-    return f"for who knows the keys alone; who knows {name} too finds about {about(links)} right links"
+    return f"who knows {name} too finds about {about(links)} right links"
 
 
 TOO_LOW = " is not counted, so that the figure is too low"

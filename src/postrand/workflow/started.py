@@ -210,7 +210,7 @@ def _sensitive(plan: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) ->
     names = [one["name"] for one in columns if one.get("role") == "sensitive" and one["name"] not in perturbed]
     if not names:
         return []
-    what = f"sensitive, and released with the values of the file: {few(names, NAMES)}; the role alone protects nothing"
+    what = f"sensitive, and released unperturbed: {few(names, NAMES)}; the role alone protects nothing"
     return [f"warning: {sentence(what, fix=_PERTURB_TOO)}"]
 
 
