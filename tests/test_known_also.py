@@ -96,12 +96,39 @@ def test_who_knows_an_unperturbed_column_links_within_its_values(plan):
 
 def test_what_cannot_be_known_is_refused_all_at_once(plan):
     with pytest.raises(UsageError) as error:
-        knowing(load_plan(plan), ["trad", "note", "pay"])
+        knowing(load_plan(plan), ["trad", "note", "pay", "sex"])
     told = str(error.value)
-    assert "3 problems" in told
+    assert "4 problems" in told
+    assert "'sex' is a key, which attackers know anyway" in told
     for words in ("no variable 'trad' in the codebook (did you mean 'trade'?)", "'note' is not released"):
         assert words in told
     assert "'pay' is a number without categories; who knows its exact value is told without this option" in told
+
+
+def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_keys(plan, tmp_path):
+    """Nobody has the pay of another: who knows it finds all. Trade is perturbed, school is not.
+
+    The figures are those of plans with these as keys, within the errors of simulated releases.
+    """
+    figures = figures_of(load_plan(plan))
+    links = figures.risk("correct_matches")
+    held = dict(links.known_too)
+    assert held["pay"] == 300
+    for name in ("trade", "school"):
+        full = figures_of(knowing(load_plan(plan), [name])).risk("correct_matches")
+        assert held[name] == pytest.approx(full.after, abs=6 * full.error)
+    told = "Who knows pay besides the keys finds about 300 right links after the plan"
+    (plan.parent / "policy.toml").write_text(
+        f'[[rules]]\nmeasure = "correct_matches"\nat_most = {(links.after or 0) + 1}\n', encoding="utf-8"
+    )
+    check = ("check", "--plan", str(plan), "--policy", str(plan.parent / "policy.toml"))
+    for words in (("explain", str(plan)), ("compare", str(plan), str(plan)), check):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        assert told in done.output
+    assert "pass: who knows pay too finds about 300 right links" in CliRunner().invoke(main, check).output
+    CliRunner().invoke(main, ["explain", str(plan), "--decision", str(tmp_path / "page.html")])
+    assert told in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):
