@@ -257,7 +257,7 @@ class _Maker:
         figures, told = self.risks.figures(load_plan(path), trial, path.stem)
         path.unlink()
         asked = tuple(self._asked(trial, figures))
-        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures)))
+        why = tuple(reasons(trial, chosen, self.needs, self._checked(trial, figures), figures.counted))
         checked = None if self.needs.policy is None else check_policy(figures, self.needs.policy)
         of, worths = self._estimated(trial, simulate=bool(chosen)), (figures.one_way, figures.pairs)
         answers = tuple(
@@ -292,7 +292,7 @@ class _Maker:
             return unfit(open_records(self.place, book), book, model, is_perturbed=is_perturbed)
         if model.kind != "mean" or moves or not any(one.variable == model.table[0] for one in book.recodes):
             return ""
-        return changed_in_groups(open_records(self.place, book), model.table[0], model.groups)
+        return changed_in_groups(open_records(self.place, book), model.table[0], model.groups, book)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

@@ -39,7 +39,7 @@ from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import known_too_in
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
-from postrand.workflow.risk_left_out import keys_not_counted, left_out_briefly
+from postrand.workflow.risk_left_out import Pairs, going, keys_not_counted, left_out_briefly
 
 BOTH = 2
 WITH_FILE = (
@@ -82,6 +82,7 @@ _CHECKED: dict[Checked | None, str] = {
         "the limits on risk is not known: give the other keys bands with [[recodes]], or drop them."
     ),
 }
+WITHOUT_THEM = "Without such a column, or with it in coarser groups or rounded, a larger epsilon may keep them."
 _REGISTER = ("register_matches", "register_risk", "register_risk_largest", "register_household_risk_largest")
 _RISKS = (
     *(*_REGISTER, "correct_matches", "individual_risk", "individual_risk_largest", "household_risk_largest"),
@@ -135,8 +136,13 @@ def record_claim(plan: Plan) -> str:
     return in_plain_words(plan.privacy, names, math.prod(plan.codebook[name].size for name in names))
 
 
-def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None) -> Iterator[str]:
-    """Yield why a plan is shown among the others, and what was chosen with the file; ``met`` where it was searched."""
+def reasons(
+    trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | None, counted: Pairs = ()
+) -> Iterator[str]:
+    """Yield why a plan is shown among the others, and what was chosen with the file; ``met`` where it was searched.
+
+    ``counted`` are unperturbed columns by which the informed attacker weighs records, each with a key.
+    """
     others = [one for one in chosen if one is not trial]
     own = trial.plan.codebook.in_order(needs.household_variables) if trial.candidate.of_members else ()
     without = f", without those of {few(own)}, of which other ways know no worth" if own else ""
@@ -172,6 +178,8 @@ def reasons(trial: Trial, chosen: Sequence[Trial], needs: Needs, met: Checked | 
         yield f"Warning: {little}"
     if met in _CHECKED:
         yield _CHECKED[met]
+    if met in ("kept", "broken") and counted:
+        yield f"Limits on the informed attacker count this: {going(counted)}. {WITHOUT_THEM}"
     if met == "broken":
         same = [one.epsilon for one in others if one.candidate.name == trial.candidate.name]
         is_least = trial.candidate.has_epsilon and trial.epsilon <= min([LEVELS[0], *same])

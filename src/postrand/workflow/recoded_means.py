@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from postrand.codebook import Codebook
 from postrand.columns.recoded import needed_for, recoded_batch, unrecoded
 from postrand.errors import DataError, sentence
 from postrand.estimate.nominal import number_of
@@ -75,8 +76,7 @@ class RecodedMean:
     @property
     def sentence(self) -> str:
         """The warning, with what to do."""
-        fix = FIX if self.recode.kind.categories() else "choose limits that fewer values are beyond"
-        return sentence(f"{self.text}{LIKEWISE}", fix=fix)
+        return sentence(f"{self.text}{LIKEWISE}", fix=_fix(self.recode))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, R
     return {name: one for name, one in found.items() if one is not None and one.is_told}
 
 
-def changed_in_groups(source: Source, response: str, groups: Sequence[str]) -> str:
+def changed_in_groups(source: Source, response: str, groups: Sequence[str], book: Codebook | None = None) -> str:
     """Return in which group a recode changes the mean of a variable most, and what to do; "" where none by much.
 
     The mean over all records can stay where those of groups do not: of bands of visits, the healthy gain what the ill
-    lose. Groups of ``LEAST`` records or more count, of the first ``MAX_RECORDS``.
+    lose. Groups of ``LEAST`` records or more count, of the first ``MAX_RECORDS``; ``book`` has their labels.
     """
     plain, recodes = unrecoded(source)
     recode = next((one for one in recodes if one.variable == response and is_settled(one.kind)), None)
@@ -154,10 +154,20 @@ def changed_in_groups(source: Source, response: str, groups: Sequence[str]) -> s
     if worst is None:
         return ""
     step = max(step for step in STEPS if abs(worst[0]) > step)
-    where = " and ".join(f"{name} is {key_of(value)}" for name, value in zip(groups, worst[1], strict=True))
+    where = " and ".join(f"{name} is {_label(book, name, value)}" for name, value in zip(groups, worst[1], strict=True))
     text = f"where {where}, the mean of {response} is more than {step:.0%} {'below' if worst[0] < 0 else 'above'} "
     others = f"; {more} other group{'s are' if more > 1 else ' is'} off, too" * (more > 0)
-    return f"{text}that of the values of {recode.source}{others}. Next: {FIX}"
+    return f"{text}that of the values of {recode.source}{others}. Next: {_fix(recode)}"
+
+
+def _fix(recode: Recode) -> str:
+    return FIX if recode.kind.categories() else "choose limits that fewer values are beyond"
+
+
+def _label(book: Codebook | None, name: str, value: Any) -> str:
+    variable = None if book is None else book[name]
+    codes = {} if variable is None else dict(zip(map(key_of, variable.categories), variable.code_labels, strict=False))
+    return str(codes.get(key_of(value), key_of(value)))
 
 
 def _worst_group(
