@@ -344,7 +344,7 @@ def test_a_column_that_tells_only_with_one_more_is_not_said_to_tell_by_itself():
     assert told.sentence.endswith("; drop weight, or perturb it too")
     assert told.brief == (
         "weight, car, not perturbed, give away true values of born: of 100 guesses about 86 are right, without the "
-        "release about 86; for about 1 of 100 records one value is at least 80% likely"
+        "release about 86; for about 1 of 100 records one value is far likelier (at least 80%)"
     )
 
 
@@ -617,4 +617,4 @@ def test_the_page_to_sign_does_not_give_what_a_pair_settles_as_what_one_column_d
         "without the release about 34"
     )
     both = Finding("tells", ("erwerb", "umzug"), ("alter",), "", more)
-    assert both.brief.endswith("for about 22 of 100 records one value is at least 80% likely")
+    assert both.brief.endswith("for about 22 of 100 records one value is far likelier (at least 80%)")

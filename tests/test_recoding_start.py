@@ -328,10 +328,13 @@ def test_no_small_count_is_shown(file, tmp_path):
         ("age", "the recode has another form, 'age' alone"),
         (
             "low=age:missing=-8",
-            "the part 'missing=-8' was not understood: behind 'missing' stands '=', not ':'; write ",
+            "the part 'missing=-8' was not understood: behind 'missing' must stand ':', and there is '='; write ",
         ),
         ("sex=groups:woman=1;man=2", "groups have | between them"),
-        ("low=age:missing", "the part 'missing' was not understood: behind 'missing' stands nothing, not ':'"),
+        (
+            "low=age:missing",
+            "the part 'missing' was not understood: behind 'missing' must stand ':', and nothing follows",
+        ),
         ("age: round 10 missing=keep", "the part 'age: round 10 missing' was not understood: before the first '='"),
         (
             "low=age:rounding 10",

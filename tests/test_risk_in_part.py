@@ -33,9 +33,7 @@ def test_columns_that_go_with_keys_in_part_are_named_and_no_others():
 
 def test_what_the_informed_attacker_weighs_by_is_told_as_counted():
     said = in_part_words((("w", "area"), ("u", "sex")), (("w", "area"), ("v", "area")))
-    assert said.startswith(
-        "w, v, released unperturbed, go with area. Figures of the informed attacker count what this tells "
-    )
+    assert said.startswith("w, v, released unperturbed, go with area. The informed attacker does not know them ")
     assert "u, released unperturbed, goes in part with sex, which no figure counts" in said
 
 
@@ -71,7 +69,7 @@ def test_a_rule_that_is_met_is_told_with_what_its_figure_leaves_out(folder):
     rows = [line for line in found.splitlines() if "pass" in line]
     assert [line.endswith("w is not counted, so that the figure is too low") for line in rows] == [False, True]
     for said in (found, call("explain", folder / "plan.toml"), call("compare", *[folder / "plan.toml"] * 2)):
-        assert "w, released unperturbed, goes with area. Figures of the informed attacker count what this tells" in said
+        assert "w, released unperturbed, goes with area. The informed attacker does not know it" in said
 
 
 def test_init_warns_of_sensitive_columns_that_leave_with_the_values_of_the_file(folder, tmp_path):

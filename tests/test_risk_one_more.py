@@ -148,9 +148,11 @@ def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
     truth = TrueFile.read(pa.table(held), BOOK)
     assert truth is not None
     found = truth.known_too(Mechanism(blocks(), BOOK))
-    assert {name for name, _ in found} == {"town", "pay"}
+    assert {name for name, *_ in found} == {"town", "pay"}
+    cells = {name: len({*zip(held["area"], held["sex"], held[name], strict=True)}) for name in ("town", "pay")}
+    assert {name: before for name, _, before in found} == pytest.approx(cells)
     perturbed = Mechanism([*blocks(), Block(("town",), randomised_response(9, 1.0))], BOOK)
-    also = dict(truth.known_too(perturbed))
+    also = {name: links for name, links, _ in truth.known_too(perturbed)}
     assert set(also) == {"pay", "town"}  # what is true of a perturbed one can be known, too
     both = KeyCodes(("area", "sex", "town"), (6, 2, 9), (held["area"], held["sex"], held["town"]))
     full = informed(both, law_of(perturbed, both.names, both.shape), seed=5).anyone
@@ -159,6 +161,7 @@ def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
 
 def test_the_words_name_the_column_that_tells_most():
     assert knows_more([]) == ()
-    assert knows_more([("pay", 12.34)]) == (
-        "Who knows pay besides the keys finds about 12 right links after the plan.",
-    )
+    said = "Who knows pay besides the keys finds about 12 right links after the plan (before: 340)"
+    assert knows_more([("pay", 12.34, 344.0)]) == (f"{said}.",)
+    four = [("pay", 12.34, 344.0), ("a", 9.0, 20.0), ("b", 8.0, 19.0), ("c", 7.0, 18.0)]
+    assert knows_more(four) == (f"{said}; a: about 9 (20); b: about 8 (19); others: fewer.",)

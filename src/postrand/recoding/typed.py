@@ -75,8 +75,8 @@ def _misread(result: str, rest: str, marks: Sequence[str]) -> str:
     for part in parts:
         kind, sign, value = (text.strip() for text in part.partition("="))
         if kind in marks:
-            has = "'='" if sign else "nothing"
-            what = f"the part {part!r} was not understood: behind {kind!r} stands {has}, not ':'"
+            has = "there is '='" if sign else "nothing follows"
+            what = f"the part {part!r} was not understood: behind {kind!r} must stand ':', and {has}"
             return f"{what}; write {kind}:{value or 'VALUE'}"
     words = [word for word in parts[:-1][:2] if word.isidentifier()]
     close = [f"{word!r}{near}" for word in words if (near := nearest(word, marks))]

@@ -63,6 +63,10 @@ class KeyCodes:
                 )
         raise_all(DataError, problems)
 
+    def with_column(self, name: str, codes: IntArray, size: int) -> KeyCodes:
+        """Return the keys with one more."""
+        return KeyCodes((*self.names, name), (*self.shape, size), (*self.codes, codes))
+
     @property
     def records(self) -> int:
         """The number n of records."""

@@ -10,6 +10,7 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
+from postrand.risk.by_size import alike
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
 from postrand.risk.file import household_numbers
@@ -138,21 +139,27 @@ class TrueFile:
         found = Exposure(file, None, None, None, None, both)
         return found if self.weights is None else self._registers(found, register_joint, law)
 
-    def known_too(self, mechanism: Mechanism) -> tuple[tuple[str, float], ...]:
-        """Return the right links of attackers who know one released column too, most first; raises as :meth:`exposure`.
+    def known_too(self, mechanism: Mechanism) -> tuple[tuple[str, float, float], ...]:
+        """Return the right links of attackers who know one released column too, after and before, most first.
 
-        What is true of it, where it is perturbed. See :func:`postrand.risk.one_more.known_too`.
+        What is true of it, where it is perturbed. See :func:`postrand.risk.one_more.known_too`. Raises as
+        :meth:`exposure`.
         """
         if self.columns is None:
             return ()
         law, house = law_of(mechanism, self.keys.names, self.keys.shape, self.household), self.household
         seen, values = self.columns.shown(self.keys, mechanism), self.columns.values(self.keys, mechanism)
-        found = known_too(self.keys, law, values, household=house, shown=seen)
+        after = known_too(self.keys, law, values, household=house, shown=seen)
+        found = [(name, links, self._before(self.keys.with_column(name, *values[name]))) for name, links in after]
         for name, both in most_varied(self.columns.perturbed(self.keys, mechanism)).items():
             beside = self.columns.shown(both, mechanism)
             links = right_links(both, law_of(mechanism, both.names, both.shape, house), household=house, shown=beside)
-            found = (*found, (name, links))
+            found.append((name, links, self._before(both)))
         return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+
+    def _before(self, keys: KeyCodes) -> float:
+        """Return the right links of who knows these keys in the file: each person is one of those who share them."""
+        return float((1 / alike(keys, self.household)).sum())
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
         """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.

@@ -138,7 +138,7 @@ class Finding:
     def _settled(self, least: float) -> str:
         """For how many records one value is likely; "" where these are fewer than the share ``least``."""
         share = max(self._own("settled"), default=0)
-        text = f"; for about {100 * share:.0f} of 100 records one value is at least {100 * LIKELY:.0f}% likely"
+        text = f"; for about {100 * share:.0f} of 100 records one value is far likelier (at least {100 * LIKELY:.0f}%)"
         return text if share >= least else ""
 
     def _ruled(self) -> str:

@@ -55,10 +55,7 @@ class Columns:
         other = [name for name in mechanism.variables if name in there and name not in keys.names]
         asked = other if keys.records <= MOST_RECORDS else []
         read = {name: key_codes(code_data(self.data, [name], book), [name], "category") for name in asked}
-        return {
-            name: KeyCodes((*keys.names, name), keys.shape + one.shape, keys.codes + one.codes)
-            for name, one in read.items()
-        }
+        return {name: keys.with_column(name, one.codes[0], one.shape[0]) for name, one in read.items()}
 
     def _beside(self, keys: KeyCodes, mechanism: Mechanism) -> list[Variable]:
         changed = {*mechanism.variables, *(column.variable for column in mechanism.numerical), *keys.names}

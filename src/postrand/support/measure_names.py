@@ -45,8 +45,8 @@ OF_TWO = (
 )
 """The same where both knowledges were tried."""
 LARGEST = (
-    "A largest risk is that of one record or person in one simulated release: in others it can be much smaller. "
-    "Largest risks vary by chance, and are rather too high: the attacker takes some rare combinations for rarer than "
+    "A largest risk is that of one record or person in simulated releases: in another one it can be much smaller, or "
+    "larger. It is no bound. Often it is rather too high: the attacker takes some rare combinations for rarer than "
     "they are, the more so the fewer records show them, as where one record stands for several."
 )
 """The same of what is the largest of many."""
@@ -137,17 +137,21 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)
 
 
-def knows_more(found: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+def knows_more(found: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
     """Return what attackers find who know one released column besides the keys, in a sentence; () without any.
 
-    >>> knows_more([("pay", 344.2), ("town", 45.6)])
-    ('Who knows pay besides the keys finds about 340 right links after the plan; town: about 46.',)
+    Of each column the right links after the plan, and before; three are told.
+
+    >>> knows_more([("pay", 344.2, 400.0), ("town", 45.6, 60.0)])
+    ('Who knows pay besides the keys finds about 340 right links after the plan (before: 400); town: about 46 (60).',)
     """
     if not found:
         return ()
-    (name, links), *others = found
-    more = "".join(f"; {other}: about {about(own)}" for other, own in others)
-    return (f"Who knows {name} besides the keys finds about {about(links)} right links after the plan{more}.",)
+    (name, links, before), *others = found[:3]
+    text = f"Who knows {name} besides the keys finds about {about(links)} right links after the plan"
+    text += f" (before: {about(before)})"
+    text += "".join(f"; {other}: about {about(own)} ({about(first)})" for other, own, first in others)
+    return (f"{text}{'; others: fewer' * (len(found) > 3)}.",)
 
 
 def about(links: float) -> str:

@@ -12,6 +12,7 @@ from postrand.mechanism.units import words_of
 from postrand.plan import Plan
 from postrand.plan.policy import columns_of
 from postrand.recoding import Recode
+from postrand.recoding.unchanged import CODES
 from postrand.support.exact import format_upper
 from postrand.support.showing import few
 from postrand.workflow.facts import household_of, released_names
@@ -72,6 +73,7 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
     book = plan.codebook
     recodes = {recode.variable: recode for recode in book.recodes}
     made = {n: recoded_from(recode) for n, recode in recodes.items()}
+    whole = {n for n, recode in recodes.items() if recode.kind.name == CODES and recode.source == n}
     only = {n: [r.variable for r in book.recodes if r.source == n] for n in columns_of(book) if n not in book.names}
     released, fresh = {*released_names(plan)}, household_of(plan) if plan.release.renumbers else None
     ranked = {column.variable: column.form for column in mechanism.numerical}
@@ -93,7 +95,8 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
             return ColumnWay(
                 name, "new numbers", "", words_of(mechanism.units)("shows which records are one household")
             )
-        return ColumnWay(name, "recoded" if name in made else "as it is", "", made.get(name, role))
+        is_recoded = name in made and name not in whole  # else all values stay but codes for no answer
+        return ColumnWay(name, "recoded" if is_recoded else "as it is", "", made.get(name, role))
 
     return tuple(map(way, dict.fromkeys((*book.names, *only))))
 

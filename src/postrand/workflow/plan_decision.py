@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from postrand.certification import Certificate
-from postrand.errors import UsageError, sentence
+from postrand.errors import UsageError, sentence, without_fix
 from postrand.plan import Plan
 from postrand.release.internal import require_outside
 from postrand.report.internal import decision_page
@@ -15,6 +16,7 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.dossier_decision import decision_of
 from postrand.workflow.policy_check import check_policy
 
+OPEN = "No release can be made yet, because the plan does not say whether these leave as they are"
 OWNER = 0o600
 """Only its owner may read the page: it has figures of the confidential file."""
 
@@ -35,5 +37,7 @@ def write_decision(path: Path, plan: Plan, figures: PlanFigures, certificate: Ce
         If the file exists, or cannot be written.
     """
     policy = None if plan.policy is None else check_policy(figures, plan.policy)
-    page = decision_page(decision_of(figures, policy, certificate, told))
+    found = decision_of(figures, policy, certificate, told)
+    open_ = (f"{OPEN}: {without_fix(text).removeprefix('plan: ').rstrip('.')}." for text in told.refusals)
+    page = decision_page(dataclasses.replace(found, checks=(*open_, *found.checks)))
     write_whole(path, page.encode(), mode=OWNER)

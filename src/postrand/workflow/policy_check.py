@@ -226,7 +226,7 @@ def _broken(rule: Rule, figures: PlanFigures) -> str:
     found = [] if whole is None else [one for one in known_too_in(figures.risks) if one[1] / whole > rule.limit]
     if not found:
         return ""
-    name, links = found[0]
+    name, links, _ = found[0]
     return f"who knows {name} too finds about {about(links)} right links"
 
 
