@@ -24,7 +24,7 @@ _FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 41, 12, 4, 3
 those that sentences have at least, those that lists which come later keep, and those of a release not private."""
 _CHECKS = 5
 """Lines that rules which are not met have on the first sheet, more where others leave them; all are on the second."""
-_SECOND, _CLAIMS, _LEAST, _WORTH = 21, 7, 7, 8
+_SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 7, 8
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth, which it leaves to the others where it needs less."""
 _CELLS, _RULES, _HEAD = (34, 23, 18, 20), 12, 2
