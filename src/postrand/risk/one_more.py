@@ -17,7 +17,7 @@ from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
 from postrand.risk.split_law import Law, SplitLaw
 
-RELEASES, DRAWN = 3, 50_000
+RELEASES, DRAWN = 3, 25_000
 """Releases that are drawn at most, and records of all of them, but of one."""
 COLUMNS = 4
 """Columns that are tried at most: those whose values say most of who is who."""
