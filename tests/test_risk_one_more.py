@@ -159,6 +159,18 @@ def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
     assert also["town"] == pytest.approx(full.expected, abs=4 * full.error * 2)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_of_a_block_with_more_variables_nothing_is_said_and_all_other_figures_stay():
+    held = people(8) | {"job": np.arange(N) % 3}
+    job = Variable("job", "other", (0, 1, 2), type="int64")
+    book = Codebook((*BOOK.variables, job))
+    truth = TrueFile.read(pa.table(held), book)
+    assert truth is not None
+    joint = Mechanism([*blocks(), Block(("town", "job"), randomised_response(27, 2.0))], book)
+    assert {name for name, *_ in truth.known_too(joint)} == {"pay"}
+    assert truth.exposure(joint).file.anyone.expected > 0
+
+
 def test_the_words_name_the_column_that_tells_most():
     assert knows_more([]) == ()
     said = "Who knows pay besides the keys finds about 12 right links after the plan (before: 340)"

@@ -152,8 +152,11 @@ class TrueFile:
         after = known_too(self.keys, law, values, household=house, shown=seen)
         found = [(name, links, self._before(self.keys.with_column(name, *values[name]))) for name, links in after]
         for name, both in most_varied(self.columns.perturbed(self.keys, mechanism)).items():
-            beside = self.columns.shown(both, mechanism)
-            links = right_links(both, law_of(mechanism, both.names, both.shape, house), household=house, shown=beside)
+            try:
+                own = law_of(mechanism, both.names, both.shape, house)
+            except PostrandError:  # of a block that has more variables no law on these alone is known
+                continue
+            links = right_links(both, own, household=house, shown=self.columns.shown(both, mechanism))
             found.append((name, links, self._before(both)))
         return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
 
