@@ -34,6 +34,8 @@ WAYS: Mapping[Way, str] = {
 """The ways in which columns leave, in words, in the order in which they are told."""
 IN_CLEAR: tuple[Way, ...] = ("recoded", "as it is", "new numbers")
 """The ways of columns that leave and have no protection of their own."""
+NO_ANSWERS = "codes for no answer made missing"
+"""What is done to a column that leaves as in the file otherwise."""
 TITLE = "How each column leaves"
 
 
@@ -41,7 +43,8 @@ TITLE = "How each column leaves"
 class ColumnWay:
     """Say of one column by which way it leaves; ``part`` is the block or split that perturbs it, ``how`` the details.
 
-    ``part`` is "" where a block perturbs the column alone. Nothing here says anything of a record.
+    ``part`` is "" where a block perturbs the column alone; of a column in clear it can be ``NO_ANSWERS``. Nothing here
+    says anything of a record.
     """
 
     name: str
@@ -96,7 +99,8 @@ def ways_of(plan: Plan, mechanism: Mechanism) -> tuple[ColumnWay, ...]:
                 name, "new numbers", "", words_of(mechanism.units)("shows which records are one household")
             )
         is_recoded = name in made and name not in whole  # else all values stay but codes for no answer
-        return ColumnWay(name, "recoded" if is_recoded else "as it is", "", made.get(name, role))
+        part = NO_ANSWERS if name in whole else ""
+        return ColumnWay(name, "recoded" if is_recoded else "as it is", part, made.get(name, role))
 
     return tuple(map(way, dict.fromkeys((*book.names, *only))))
 

@@ -27,7 +27,7 @@ from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
 from postrand.workflow.larger import why_larger
-from postrand.workflow.policy_check import PolicyCheck
+from postrand.workflow.policy_check import NO_MORE, PolicyCheck
 from postrand.workflow.series import limits_of
 
 _FEW = 0.01
@@ -231,7 +231,9 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy.is_met:
         asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
         asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
-        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){asks_nothing}{apart}."
+        part = sum(NO_MORE in one.why for one in policy.verdicts)
+        but = f", {part} of them {NO_MORE}" * bool(part)
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){asks_nothing}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."

@@ -220,6 +220,10 @@ def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, *told, _broken(rule, figures)))))
 
 
+NO_MORE = "only for attackers who know no more"
+"""What a rule that is met is told with, where who knows one more column breaks it."""
+
+
 def _broken(rule: Rule, figures: PlanFigures) -> str:
     """Return who breaks a rule on right links that is met: an attacker who knows an unperturbed column too."""
     whole = {"correct_matches": 1, "correct_matches_share": max(figures.records, 1)}.get(rule.measure)
@@ -227,7 +231,8 @@ def _broken(rule: Rule, figures: PlanFigures) -> str:
     if not found:
         return ""
     name, links, _ = found[0]
-    return f"who knows {name} too finds about {about(links)} right links"
+    share = f" ({about(100 * links / max(figures.records, 1))}% of all)"
+    return f"{NO_MORE}; who knows {name} too finds about {about(links)} right links{share}, more than it allows"
 
 
 TOO_LOW = " is not counted, so that the figure is too low"

@@ -91,9 +91,11 @@ def in_part_words(pairs: Pairs, counted: Pairs) -> str:
     left = [one for one in pairs if one not in counted]
     said = []
     if counted:
-        it, goes = ("it", "it goes") if len({name for name, _ in counted}) == 1 else ("them", "they go")
-        more = f"The informed attacker does not know {it} of a person, but how {goes} with keys: figures count this"
-        said.append(f"{going(counted)}. {more}; those of other attackers do not, and can be too low.")
+        it = "it" if len({name for name, _ in counted}) == 1 else "them"
+        more = f"The informed attacker does not know {it} of a person, but guesses the keys of each record by {it}"
+        said.append(
+            f"{going(counted)}. {more}: figures count this; those of other attackers do not, and can be too low."
+        )
     if left:
         learnt = "who learns from the release how they go together finds more than is said"
         said.append(
