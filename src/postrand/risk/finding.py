@@ -109,7 +109,7 @@ class Finding:
             is_better = f"{100 * best[0]:.0f}" != f"{100 * best[1]:.0f}"
             is_whose = any(part.startswith(WHOSE) for part in kept)  # says of whom the same is told
             text += self._settled(MUCH if is_better and not is_whose else SETTLED)
-            text += self._ruled()
+            text += self._ruled() + "; no epsilon prevents this"
             return "; ".join([text, *kept])
         if self.code == "household-size":
             alone, every = (share_text(figures[name]) for name in ("alone", "every"))

@@ -48,7 +48,7 @@ def size_findings(pairs: Sequence[PairReveal], number: str | None, as_is: Collec
         text += f"{one.perturbed}, which is perturbed: {one.in_words}; no epsilon prevents this: "
         own = f"{one.perturbed} can be {AS_KNOWN}" if is_told(one) else f"give {one.perturbed} the role 'drop'"
         text += f"{own}; or {NO_NUMBERS.format(number=number)}"
-        text += f"; {PLAN_STATES} that {number} is released, whatever the reason" if decided else ""
+        text += f"; {PLAN_STATES} that {number} is released all the same" if decided else ""
         figures = {figure: getattr(one, figure) for figure in TOLD}
         is_open = one.is_certain and not decided
         yield Finding("size", (str(number),), (one.perturbed,), text, figures, is_open, is_exact=is_told(one))

@@ -181,4 +181,4 @@ def _stated(clear: Collection[str], as_is: Collection[str]) -> str:
     """Return that columns which settle true values are released although: a decision for another reason covers it."""
     if not set(clear) <= set(as_is):
         return ""
-    return f"; {PLAN_STATES} that {'it is' if len(clear) == 1 else 'they are'} released, whatever the reason"
+    return f"; {PLAN_STATES} that {'it is' if len(clear) == 1 else 'they are'} released all the same"

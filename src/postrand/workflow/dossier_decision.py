@@ -231,8 +231,7 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy.is_met:
         asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
         asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
-        part = sum(NO_MORE in one.why for one in policy.verdicts)
-        but = f", {part} of them {NO_MORE}" * bool(part)
+        but = f", those on attackers {NO_MORE}" * any(NO_MORE in one.why for one in policy.verdicts)
         yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){asks_nothing}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"

@@ -230,9 +230,12 @@ def _broken(rule: Rule, figures: PlanFigures) -> str:
     found = [] if whole is None else [one for one in known_too_in(figures.risks) if one[1] / whole > rule.limit]
     if not found:
         return ""
-    name, links, _ = found[0]
-    share = f" ({about(100 * links / max(figures.records, 1))}% of all)"
-    return f"{NO_MORE}; who knows {name} too finds about {about(links)} right links{share}, more than it allows"
+    of_all = [(name, about(links), about(100 * links / max(figures.records, 1))) for name, links, _ in found]
+    (name, links, share), *others = of_all
+    more = "".join(f", {other} {own} ({part}%)" for other, own, part in others)
+    return (
+        f"{NO_MORE}; who knows {name} too finds about {links} right links ({share}% of all){more}, more than it allows"
+    )
 
 
 TOO_LOW = " is not counted, so that the figure is too low"
