@@ -11,12 +11,12 @@ import numpy as np
 from postrand.errors import UsageError, sentence
 from postrand.risk.by_size import Stratum, alike, linked, strata
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, releases, together
+from postrand.risk.law import KeyLaw
 from postrand.risk.linkage import Knowledge, Linkage
 from postrand.risk.member_links import claimed_members
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import PAIRS, persons
-from postrand.risk.split_law import Law, SplitLaw
+from postrand.risk.split_law import Law, SplitLaw, drawn_by
 
 THRESHOLD = 0.2
 LEVELS = tuple(k / 1000 for k in range(1, 1000))
@@ -282,8 +282,7 @@ def _attacked(
     seeds = rng.integers(2**31, size=many).tolist()
     attacked = strata(truth, law, household, both)
     attacks = [_Attack(knowledge, household is not None) for knowledge in known]
-    shared = together(household)
-    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
+    for drawn in drawn_by(law, truth, seeds, household):
         for attack in attacks:
             attack.add(linked(attacked, drawn, attack.knowledge, shown), random.size)
         del drawn  # else it stays while the next release is drawn

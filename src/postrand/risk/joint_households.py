@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
-from postrand.risk.law import KeyLaw, releases, together
-from postrand.risk.split_law import Law, Part, SplitLaw
+from postrand.risk.law import KeyLaw
+from postrand.risk.split_law import Law, Part, SplitLaw, drawn_by
 from postrand.risk.weights import expected_inverse
 from postrand.support import loops
 
@@ -132,8 +132,7 @@ def informed_joint_risk(
     sized = list(by_size(cells.record_cell, household))
     found = []
     seeds = rng.integers(2**31, size=RELEASES).tolist()
-    shared = together(household)
-    for drawn in law.drawn(keys, seeds) if isinstance(law, SplitLaw) else releases(law, keys, seeds, shared):
+    for drawn in drawn_by(law, keys, seeds, household):
         shown = table(drawn)
         members, risks = _Members(law, cells.codes, shown.codes), []
         for one in sized:

@@ -11,11 +11,10 @@ from postrand.risk.attack import link
 from postrand.risk.by_size import linked, members, strata
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.informed import knowledges
-from postrand.risk.law import releases, together
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
-from postrand.risk.split_law import Law, SplitLaw
+from postrand.risk.split_law import Law, SplitLaw, drawn_by
 
 RELEASES, DRAWN = 3, 25_000
 """Releases that are drawn at most, and records of all of them, but of one."""
@@ -55,8 +54,8 @@ def known_too(
     rng = np.random.default_rng([seed, 2])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
-    found, shared = dict.fromkeys(held, 0.0), together(household)
-    for drawn in law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared):
+    found = dict.fromkeys(held, 0.0)
+    for drawn in drawn_by(law, truth, seeds, household):
         for name in held:
             beside = None if shown is None else shown.without(name)
             found[name] += groups[name].right(truth, drawn, law, beside) / len(seeds)
@@ -72,9 +71,7 @@ def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
 def right_links(
     truth: KeyCodes, law: Law, *, household: IntArray | None = None, shown: Shown | None = None, seed: int = 0
 ) -> float:
-    """Return the expected right links of who knows the keys of all persons, one of which may be known to few others.
-
-    Of so many persons at random that ``PAIRS`` allow.
+    """Return the expected right links of who knows these keys, by so many persons at random that ``PAIRS`` allow.
 
     >>> from postrand.risk.law import KeyLaw
     >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
@@ -84,8 +81,7 @@ def right_links(
     rng = np.random.default_rng([seed, 3])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     some = np.sort(rng.permutation(truth.records)[: max(FEWEST, PAIRS // truth.records)])
-    attacked, shared = strata(truth, law, household, some), together(household)
-    drawn = law.drawn(truth, seeds) if isinstance(law, SplitLaw) else releases(law, truth, seeds, shared)
+    attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
     knowledge = knowledges(law, 0)[-1]
     return truth.records * float(np.mean([linked(attacked, one, knowledge, shown).correct.mean() for one in drawn]))
 

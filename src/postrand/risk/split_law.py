@@ -20,7 +20,7 @@ from postrand.mechanism import Block, Mechanism, Subset
 from postrand.mechanism.units import warn_shared
 from postrand.risk.blend import Blend
 from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, ravel
-from postrand.risk.law import KeyLaw, LawOf, group_of, releases
+from postrand.risk.law import KeyLaw, LawOf, group_of, releases, together
 from postrand.support.showing import few
 
 MAX_DENSE = 4096
@@ -300,6 +300,11 @@ class SplitLaw:
 
 
 Law = KeyLaw | SplitLaw
+
+
+def drawn_by(law: Law, keys: KeyCodes, seeds: Iterable[int], household: IntArray | None = None) -> Iterator[KeyCodes]:
+    """Return a released version of the true keys for each seed; ``household`` (n,) share the draws that a law says."""
+    return law.drawn(keys, seeds) if isinstance(law, SplitLaw) else releases(law, keys, seeds, together(household))
 
 
 def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], household: IntArray | None = None) -> Law:

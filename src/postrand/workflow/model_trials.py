@@ -240,10 +240,8 @@ def _found(estimate: Estimate, book: Codebook, groups: Sequence[str], *before: s
     low, high = estimate.interval()
     labels = [" / ".join((*before, *texts)) for texts in itertools.product(*estimate.labels)]
     half = (np.asarray(high) - np.asarray(low)).ravel() / 2
-    answers = np.array([all(one) for one in itertools.product(*(_answers(book[name]) for name in groups))])
-    kept = np.flatnonzero(
-        answers if answers.size == len(labels) and answers.any() else np.ones(len(labels), dtype=bool)
-    )
+    answers = [all(one) for one in itertools.product(*(_answers(book[name]) for name in groups))]
+    kept = np.flatnonzero(answers if len(answers) == len(labels) else [True] * len(labels))
     errors, usable = estimate.standard_error.ravel()[kept], estimate.usable.ravel()[kept]
     return _Found(errors, usable, tuple(labels[k] for k in kept), half[kept], is_part=kept.size < len(labels))
 
@@ -256,10 +254,10 @@ def _answers(variable: Variable) -> list[bool]:
 
 def _shares(frame: pa.Table, law: Mechanism, first: str, by: Sequence[str], design: SurveyDesign | None) -> _Found:
     """Return the errors of the shares of each category that is an answer, in each group; of two categories, of one."""
-    variable = law.require_codebook()[first]
+    book = law.require_codebook()
+    variable = book[first]
     labels = [str(variable.code_labels[code]) for code in np.flatnonzero(answered(variable))]
     asked = labels[:1] if len(labels) == 2 else labels
-    book = law.require_codebook()
     held = [_found(share(frame, first, law, one, by=by, design=design), book, by, one) for one in asked]
     return _Found(
         np.concatenate([one.errors for one in held]),
