@@ -405,11 +405,11 @@ def test_a_type_is_said_in_plain_words(decisions: Decisions) -> None:
 
 def test_the_readout_promises_all_variables_together_before_one(decisions: Decisions) -> None:
     found = computations.point(decisions, computations.counts(decisions, (0,)), 1.0)
-    assert "50 are right without the release and at most 74 with it" in str(views.readout(decisions, found, None, ()))
+    assert "50 are right without and at most 74 with the" in str(views.readout(decisions, found, None, ()))
     names = ", ".join(decisions.names[j] for j in decisions.perturbed)
     page = str(views.readout(decisions, found, None, (), 5.0))
     assert len(decisions.perturbed) > 1
     first, _, second = page.partition("One variable by itself: ")
     assert f"{names} together: of 100 guesses" in first
-    assert "at most 99.4 with it" in first
-    assert "at most 74 with it" in second
+    assert "at most 99.4 with the" in first
+    assert "at most 74 with the" in second

@@ -313,8 +313,8 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     assert "Before, recoded" in recoded
     assert "Before: recoded, not perturbed." in recoded
     beside = str(comparison_views.compare_view(None, risks, False, attacks=attacks, together="All single out 75.3%"))
-    assert "Figures of risk count the keys alone, not what other columns add. All single out 75.3%." in beside
-    assert page.count("Figures of risk count the keys alone, not what other columns add.<") == 1
+    assert "Figures of risk are of attackers who know only the keys of a person. All single out 75.3%." in beside
+    assert page.count("Figures of risk are of attackers who know only the keys of a person.<") == 1
     assert "the keys of all persons, and that they are in the file, links" in page
     several = str(comparison_views.compare_view(None, risks, False, attacks=attacks, person="who"))
     assert "the keys of all records, and that they are in the file, links" in several

@@ -185,8 +185,8 @@ def test_the_attackers_are_said_to_know_the_keys_alone_wherever_their_figures_st
             call("assess", tmp_path / "people.parquet", "--keys", "sex,roof"),
             call("assess", tmp_path / "people.parquet", "--keys", "sex,roof", "--measure", "suda"),
         )
-    assert [text.count(f"{said}: the attackers know") for text in shown] == [1] * len(shown)
-    known = "the attackers know age, sex, roof, and nothing of pay, water, hours, weight"
+    assert [text.count(f"{said} (") for text in shown] == [1] * len(shown)
+    known = "only the keys of a person (age, sex, roof), and nothing of pay, water, hours, weight"
     assert f"{known}. {MORE_KNOWN}" in shown[0]
 
 
@@ -209,7 +209,7 @@ def test_the_claim_of_a_household_stands_beside_that_of_a_record(tmp_path):
 
 
 def test_guesses_stand_beside_those_without_the_release():
-    assert "50 are without the release" in members_in_words(1.0, "hid", 3)
+    assert "50 are without the perturbed values" in members_in_words(1.0, "hid", 3)
     rng, house = np.random.default_rng(1), np.repeat(np.arange(500), 3)
     codes = np.repeat((np.arange(500) % 4 == 0).astype(np.int64), 3)
     law = np.array([[0.8, 0.2], [0.2, 0.8]])

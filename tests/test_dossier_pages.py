@@ -90,7 +90,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Released as in the file income Released with new numbers home Not released remark",
         "Order of the records a new random order",
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
-        "the attackers know <b>age</b>, and nothing of job, weight, income. If they "
+        "only the keys of a person (<b>age</b>), and nothing of job, weight, income. If they "
         "also know these, figures are too low.",
         "Informed attacker, who knows the keys of each person, and looks for one at a time "
         "Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
@@ -121,7 +121,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
     assert claims.index("A household with up to 5 records") < claims.rindex("of 100 guesses")
-    assert "50 are right without the release and at most 99.4 with it" in claims
+    assert "50 are right without and at most 99.4 with the perturbed values" in claims
     assert any("46% of the records are alone" in note for note in risk_notes(figures()))
     assert "What would be released, in full" not in text  # there is room for all names
 

@@ -125,7 +125,7 @@ def test_claims_on_single_variables_are_said_together():
     assert "among 12 equally likely combinations" in told[0]
     assert told[0].endswith("an epsilon this large is little protection.")
     assert told[1].startswith("sex, own, area, each by itself: ")
-    area = "; area: of 100 guesses among 3 equally likely values, 33 without the release and at most 58 with it."
+    area = "; area: of 100 guesses among 3 equally likely values, 33 without and at most 58 with them."
     assert told[1].endswith(area)
     within = alike_in_plain_words(DifferentialPrivacy(1.0), {"a": 9, "b": 9}, within=True)
     assert "among 9" not in within
@@ -133,7 +133,7 @@ def test_claims_on_single_variables_are_said_together():
 
 
 def test_the_file_is_said_in_guesses_too():
-    assert "at most 63 with it" in file_in_plain_words(0.5, 1e-6)
+    assert "at most 63 with the perturbed" in file_in_plain_words(0.5, 1e-6)
 
 
 def test_variables_whose_guesses_are_not_told_are_counted():

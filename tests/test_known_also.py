@@ -143,10 +143,12 @@ def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):
 
     said = run("explain", str(plan))
     assert (
-        "the attackers know sex, area, trade, school, and nothing of pay. If they also know these, figures are too low"
-        in said
+        "only the keys of a person (sex, area, trade, school), and nothing of pay. "
+        "If they also know these, figures are too low" in said
     )
     assert "Keys that the attackers know: sex, area, trade, school" in run("compare", str(plan), str(plan))
     policy = str(plan.parent / "policy.toml")
-    assert "the attackers know sex, area, trade, school" in run("check", "--plan", str(plan), "--policy", policy)
+    assert "only the keys of a person (sex, area, trade, school)" in run(
+        "check", "--plan", str(plan), "--policy", policy
+    )
     assert "(see 'postrand explain --known-also')" in CliRunner().invoke(main, ["explain", str(plan)]).output

@@ -188,7 +188,7 @@ def test_a_finding_says_its_level_and_a_promise_is_worse_for_a_larger_one(model,
     found = model(**{name: wide}, **others).check([matrix])
     assert format_upper(found.level) in found.sentence
     words = [model(**{name: level}, **others).promise(4) for level in (0.01, 0.5)]
-    numbers = [float(text.partition(" right without the release and at most ")[2].split()[0]) for text in words]
+    numbers = [float(text.partition(" are right without and at most ")[2].split()[0]) for text in words]
     assert 50 < numbers[0] < numbers[1] <= 100
 
 

@@ -89,9 +89,10 @@ def test_a_plan_is_explained(folder):
         "Released as in the file, with no protection of their own: income, w.",
         "Released with new numbers, with no protection of their own: h.",
         "records, in a new random order.",
-        "the attackers know sex, age, area, and nothing of income, w. "
+        "only the keys of a person (sex, age, area), and nothing of income, w. "
         "If they also know these, figures are too low (see 'postrand explain --known-also').",
-        "of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it",
+        "of 100 guesses between two equally likely values, "
+        "50 are right without and at most 74 with the perturbed values",
         "persons (in the file as it is) and about",
         "Of 100 households",
         "h shows which records are one household, and how many; its members add up: 2 members have epsilon = 6 (",
@@ -202,7 +203,7 @@ def test_design_and_protect_say_what_claims_and_tables_mean(folder, tmp_path):
     assert release.plain_claims[0] in made.output
     report = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "Tables of two perturbed variables" in report
-    assert "50 are right without the release" in report
+    assert "50 are right without and at most" in report
     assert call("verify", tmp_path / "out").exit_code == 0
 
 

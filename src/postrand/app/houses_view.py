@@ -56,7 +56,7 @@ def levels_view(levels: Sequence[tuple[int, float]]) -> TagList:
     """Return a table of the ε of households by their size, with what it means in guesses; nothing without levels."""
     if not levels:
         return TagList()
-    heads = ("Members", "ε together, at most", "Right guesses out of 100 (50 without the release)")
+    heads = ("Members", "ε together, at most", "Right guesses out of 100 (50 without the perturbed values)")
     rows = [
         tags.tr(tags.th(f"{members:,}", scope="row"), tags.td(format_upper(epsilon)), tags.td(_right(epsilon)))
         for members, epsilon in levels
@@ -64,8 +64,8 @@ def levels_view(levels: Sequence[tuple[int, float]]) -> TagList:
     head = tags.tr(*(tags.th(words, scope="col") for words in heads))
     words = (
         "The members of a household add up, because the release shows who lives together. Guesses are between two "
-        "equally likely descriptions of the whole household: 50 of 100 are right without the release, and at most so "
-        "many with it."
+        "equally likely descriptions of the whole household: 50 of 100 are right without the perturbed values, and at "
+        "most so many with them."
     )
     return TagList(
         tags.p(tags.strong("Households, by their size")),

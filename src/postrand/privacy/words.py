@@ -35,14 +35,14 @@ def of_combinations(text: str) -> str:
 
 
 def in_plain_words(model: Any, variables: Sequence[str], size: int, *, within: bool = False) -> str:
-    """Return one sentence: whose values, how many guesses are right without the release and at most with it.
+    """Return one sentence: whose values, how many guesses are right without the perturbed values, at most with them.
 
     Every variable is named: the last of a list can be the most sensitive one. ``size`` is the number of values; of
     several variables, of the combinations that a guess is about. ``within``: among true values of one class.
 
     >>> from postrand.privacy import DifferentialPrivacy
-    >>> in_plain_words(DifferentialPrivacy(1.0), ("sex",), 2)
-    'sex: of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it.'
+    >>> in_plain_words(DifferentialPrivacy(1.0), ("sex",), 2).partition("values, ")[2]
+    '50 are right without and at most 74 with the perturbed values.'
     """
     several = len(variables) > 1
     text = promise(model, 2 if within else size)
@@ -56,7 +56,7 @@ def alike_in_plain_words(model: Any, sizes: Mapping[str, int], *, within: bool =
 
     >>> from postrand.privacy import DifferentialPrivacy
     >>> alike_in_plain_words(DifferentialPrivacy(1.0), {"sex": 2, "own": 2, "age": 12}).partition("; ")[2]
-    'age: of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it.'
+    'age: of 100 guesses among 12 equally likely values, 8.3 without and at most 20 with them.'
     """
     base, texts = promise(model), {name: promise(model, 2 if within else size) for name, size in sizes.items()}
     shared = all(text == base or text.startswith(f"{base}; ") for text in texts.values())
@@ -112,7 +112,7 @@ def members_in_words(epsilon: float, household: str | None, largest: int = 0) ->
     more = f"{largest} is the largest household of the file" if largest else "k members have k times epsilon"
     between = "“Right” counts, of 100 guesses between two equally likely descriptions of all members, those that can be"
     bound = f"This is an upper bound{NONE * ('100' in right)}."
-    return f"{together}: {levels}; {more}. {between} right; 50 are without the release. {bound}"
+    return f"{together}: {levels}; {more}. {between} right; 50 are without the perturbed values. {bound}"
 
 
 def member_sizes(largest: int = 0) -> list[int]:

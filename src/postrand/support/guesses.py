@@ -1,7 +1,8 @@
 """How many guesses of an attacker are right at most: one formula for each kind of level, and how the number is said.
 
-``prior`` is the share of guesses that are right without the release: 1/S for S values that are equally likely, 1/2 for
-two. Every figure is a bound for all attackers with that prior, and is rounded up where it is said.
+``prior`` is the share of guesses that are right without the perturbed values, by all else that is known or released:
+1/S for S values that are equally likely, 1/2 for two. Every figure is a bound for all attackers with that prior, and
+is rounded up where it is said.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ LEAST = 0.1
 """Of fewer guesses than this out of 100 no number is said alone."""
 _AS_MANY = 1.1
 """Shares that are said by the same words are told apart where one is more than so many times the other."""
-TWO = "of 100 guesses between two equally likely {of}, 50 are right without the release and at most {most} with it"
+TWO = (
+    "of 100 guesses between two equally likely {of}, 50 are right without and at most {most} with the perturbed values"
+)
 
 
 def right_guesses(epsilon: float, prior: float, delta: float = 0.0) -> float:
@@ -96,13 +99,13 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
     """Return what (ε, δ) means for guesses between two values, and among ``size`` values, all equally likely before.
 
     >>> guesses_in_words(1.0)
-    'of 100 guesses between two equally likely values, 50 are right without the release and at most 74 with it'
+    'of 100 guesses between two equally likely values, 50 are right without and at most 74 with the perturbed values'
     >>> guesses_in_words(6.0, 403_200).partition("values, ")[2].partition("values, ")[2]
-    '0.00025 without the release and at most 0.1 with it'
+    '0.00025 without and at most 0.1 with them'
     >>> guesses_in_words(4.0, 326_592_000).partition("values, ")[2].partition("values, ")[2]
-    '0.00000031 without the release and at most 0.000017 with it'
+    '0.00000031 without and at most 0.000017 with them'
     >>> guesses_in_words(1.0, 12).partition("; ")[2]
-    'of 100 guesses among 12 equally likely values, 8.3 without the release and at most 20 with it'
+    'of 100 guesses among 12 equally likely values, 8.3 without and at most 20 with them'
     """
     two = of_hundred(right_guesses(epsilon, 0.5, delta), most=True)
     text = TWO.format(of=of, most=two)
@@ -115,11 +118,12 @@ def guesses_in_words(epsilon: float, size: int = 2, delta: float = 0.0, *, of: s
             _two_digits(100 / size),
             format_upper(100 * share, 2) if share < 0.01 else many,
         )
-    counts = f"{few} without the release and at most {many} with it"
+    counts = f"{few} without and at most {many} with them"
     if few == many:
-        counts = f"{few} {'is' if few == '1' else 'are'} right, with the release as without it"
+        counts = f"{few} {'is' if few == '1' else 'are'} right, with the perturbed values as without them"
         if share * size > _AS_MANY:
-            counts = f"{few} are right with the release, but up to {math.ceil(share * size):,} times as many as without"
+            times = math.ceil(share * size)
+            counts = f"{few} are right with the perturbed values, but up to {times:,} times as many as without them"
     return f"{text}; of 100 guesses among {size:,} equally likely {of}, {counts}"
 
 
@@ -136,7 +140,7 @@ def divergence_in_words(divergence: float) -> str:
     """Return what a Rényi level or ρ means for guesses between two values.
 
     >>> divergence_in_words(0.02)
-    'of 100 guesses between two equally likely values, 50 are right without the release and at most 55 with it'
+    'of 100 guesses between two equally likely values, 50 are right without and at most 55 with the perturbed values'
     """
     return TWO.format(of="values", most=of_hundred(right_guesses_by_divergence(divergence), most=True))
 
@@ -145,9 +149,9 @@ def bits_in_words(beta: float, size: int) -> str:
     """Return what a share β of bits that stay hidden means for guesses among ``size`` equally likely values.
 
     >>> bits_in_words(0.839941, 4)
-    'of 100 guesses among 4 equally likely values, 25 are right without the release and at most 57 with it'
+    'of 100 guesses among 4 equally likely values, 25 are right without and at most 57 with the perturbed values'
     """
     most = of_hundred(right_guesses_by_bits(beta, size), most=True)
     number = "between two" if size == 2 else f"among {size:,}"
-    right = f"{of_hundred(1 / size)} are right without the release and at most {most} with it"
+    right = f"{of_hundred(1 / size)} are right without and at most {most} with the perturbed values"
     return f"of 100 guesses {number} equally likely values, {right}"

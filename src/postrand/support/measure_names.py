@@ -92,7 +92,7 @@ ONLY_FOUND = (
 """What is left to a household that is found by its size, and that a curator may accept it."""
 MAX_ALONE = 0.01
 """A column that singles out more of the records alone needs a decision; a convention."""
-KEYS_ALONE = "figures of risk count the keys alone, not what other columns add"
+KEYS_ALONE = "figures of risk are of attackers who know only the keys of a person"
 """What a reader of figures of risk must know where other columns are released too."""
 
 
@@ -124,14 +124,14 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
 
     None: which columns leave is not decided, as before a plan.
 
-    >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(": ")[2].partition(". ")[0]
-    'the attackers know sex, and nothing of pay, weight'
+    >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(". ")[0]
+    'Figures of risk are of attackers who know only the keys of a person (sex), and nothing of pay, weight'
     >>> keys_alone(["sex"], []), len(keys_alone(["sex"]))
     ((), 1)
     """
     if others is not None and not others:
         return ()
-    known = f"{capital(KEYS_ALONE)}: the attackers know {', '.join(keys)}"
+    known = f"{capital(KEYS_ALONE)} ({', '.join(keys)})"
     if others is None:
         return (f"{known}. Where other columns are released too, and they know those, figures are too low.",)
     return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)

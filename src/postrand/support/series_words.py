@@ -49,7 +49,7 @@ def beside_others(entry: Mapping[str, Any] | None) -> tuple[str, ...]:
 
     >>> total = {"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 6.0}}
     >>> beside_others(total)[1].partition(" together, ")[2]
-    'of 100 guesses between two equally likely values, 50 are right without the release and at most 99.8 with it.'
+    'of 100 guesses between two equally likely values, 50 are right without and at most 99.8 with the perturbed values.'
     >>> beside_others(None)
     ()
     """
@@ -71,7 +71,7 @@ def total_first(entry: Mapping[str, Any] | None, size: int = 2) -> tuple[str, ..
 
     >>> total = {"number": 2, "population": "p", "kind": "wave", "total": {"epsilon": 10.0}}
     >>> total_first(total, 2160)[0].rpartition("; ")[2]
-    'of 100 guesses among 2,160 equally likely values, 0.046 without the release and at most 91.1 with it.'
+    'of 100 guesses among 2,160 equally likely values, 0.046 without and at most 91.1 with them.'
     >>> total_first(total)[1].rpartition(". ")[2]
     'How many can be linked is not measured.'
     >>> total_first({**total, "number": 1})

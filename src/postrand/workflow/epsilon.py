@@ -35,7 +35,7 @@ def meaning(epsilon: float) -> str:
     """Return what the ε of a record means for an attacker's guesses, and where to read on.
 
     >>> meaning(1.0).partition(": ")[2].partition("; see")[0]
-    'of 100 guesses between two equally likely records, 50 are right without the release and at most 74 with it'
+    'of 100 guesses between two equally likely records, 50 are right without and at most 74 with the perturbed values'
     """
     if not math.isfinite(epsilon):
         return f"no bound on an attacker's guesses; see {GUIDE}"
