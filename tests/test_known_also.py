@@ -112,21 +112,25 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
     """
     figures = figures_of(load_plan(plan))
     links = figures.risk("correct_matches")
-    held = {name: after for name, after, _ in links.known_too}
+    held = {one.name: one.links for one in links.known_too}
     assert held["pay"] == 300
     for name in ("trade", "school"):
         full = figures_of(knowing(load_plan(plan), [name])).risk("correct_matches")
         assert held[name] == pytest.approx(full.after, abs=6 * full.error)
     told = "Who knows pay besides the keys finds about 300 right links after the plan (before: 300)"
     (plan.parent / "policy.toml").write_text(
-        f'[[rules]]\nmeasure = "correct_matches"\nat_most = {(links.after or 0) + 1}\n', encoding="utf-8"
+        f'[[rules]]\nmeasure = "correct_matches"\nat_most = {(links.after or 0) + 1}\n'
+        '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.5\nshare_above = 0.01\n',
+        encoding="utf-8",
     )
     check = ("check", "--plan", str(plan), "--policy", str(plan.parent / "policy.toml"))
     for words in (("explain", str(plan)), ("compare", str(plan), str(plan)), check):
         done = CliRunner().invoke(main, words)
         assert done.exit_code == 0, done.output
         assert told in done.output
-    assert "who knows pay too finds about 300 right links (100% of all)" in CliRunner().invoke(main, check).output
+    page = CliRunner().invoke(main, check).output
+    assert "who knows pay too finds about 300 right links (100% of all)" in page
+    assert "pass: only for attackers who know no more; for who knows pay too, 100% of the persons have more" in page
     CliRunner().invoke(main, ["explain", str(plan), "--decision", str(tmp_path / "page.html")])
     assert told in (tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,9 +14,9 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk import one_more
 from postrand.risk.cells import KeyCodes
 from postrand.risk.exposure import TrueFile
-from postrand.risk.informed import informed
+from postrand.risk.informed import LEVELS, informed
 from postrand.risk.law import KeyLaw, releases
-from postrand.risk.one_more import known_too, right_links
+from postrand.risk.one_more import found_too, known_too
 from postrand.risk.split_law import law_of
 from postrand.support.measure_names import knows_more
 
@@ -46,16 +48,21 @@ def blocks(epsilon=1.5):
 
 
 def by_hand(keys, drawn, value):
-    """Return the right links of one release, person by person, among the records with the same value alone."""
+    """Return right links in one release, and each chance as stated, among the records with the same value alone."""
     matrices = [block.matrix.array for block in blocks()]
-    right = 0.0
+    right, chances = 0.0, np.empty(N)
     for i in range(N):
         same = np.flatnonzero(value == value[i])
         p = np.prod([M[keys.codes[j][same]][:, drawn.codes[j][same]] for j, M in enumerate(matrices)], axis=0)
         w = p[same == i][0] / p.mean(axis=0)
         best = w >= w.max() * (1 - 1e-9)
         right += best[same == i][0] / best.sum()
-    return right
+        chances[i] = w.max() / w.sum()
+    return right, chances
+
+
+def links_of(found):
+    return {one.name: one.links for one in found}
 
 
 def test_right_links_are_those_among_records_with_the_same_value(monkeypatch):
@@ -66,16 +73,20 @@ def test_right_links_are_those_among_records_with_the_same_value(monkeypatch):
     seed = np.random.default_rng([0, 2]).integers(2**31, size=1).tolist()
     drawn = next(releases(law, keys, seed))
     found = known_too(keys, law, columns)
-    assert [name for name, _ in found] == ["pay", "town"]
-    for name, links in found:
-        assert links == pytest.approx(by_hand(keys, drawn, held[name]), rel=1e-9)
+    assert [one.name for one in found] == ["pay", "town"]
+    for one in found:
+        right, chances = by_hand(keys, drawn, held[one.name])
+        assert one.links == pytest.approx(right, rel=1e-9)
+        assert one.chances.mean == pytest.approx(chances.mean(), rel=1e-9)
+        for level in (0.05, 0.1, 0.2, 0.5, 0.9):
+            assert one.chances.shares[LEVELS.index(level)] == pytest.approx((chances > level).mean(), abs=1e-9)
 
 
 def test_a_value_that_nobody_else_has_is_found_for_certain_and_one_that_all_have_tells_nothing():
     held = people()
     keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks(0.001)), ("area", "sex"), (6, 2))
     one, all_ = (np.arange(N), N), (np.zeros(N, dtype=np.int64), 1)
-    found = dict(known_too(keys, law, {"number": one, "same": all_}))
+    found = links_of(known_too(keys, law, {"number": one, "same": all_}))
     assert found["number"] == N
     assert found["same"] < 10
 
@@ -87,22 +98,26 @@ def test_households_of_one_size_are_compared_with_their_like():
     household = np.r_[np.zeros(3), np.arange(1, N - 2)].astype(np.int64)
     value = np.arange(N)
     value[:6] = np.repeat([0, 1, 2], 2)[[0, 2, 4, 1, 3, 5]]  # one of three members and one alone have each
-    alone = dict(known_too(keys, law, {"v": (value, N)}))["v"]
+    alone = links_of(known_too(keys, law, {"v": (value, N)}))["v"]
     assert alone == pytest.approx(N - 6 + 3, abs=2.5)
-    assert dict(known_too(keys, law, {"v": (value, N)}, household=household))["v"] == N
+    (all_found,) = known_too(keys, law, {"v": (value, N)}, household=household)
+    assert (all_found.links, all_found.chances.mean, all_found.chances.shares[-1]) == (N, 1.0, 1.0)
 
 
 def test_of_many_groups_and_large_ones_a_part_stands_for_all(monkeypatch):
     held = people(4)
     keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks()), ("area", "sex"), (6, 2))
     columns = {"pay": (held["pay"], 60)}
-    whole = known_too(keys, law, columns)[0][1]
+    (whole,) = known_too(keys, law, columns)
     for name, least in (("GROUPS", 20), ("PAIRS", 300)):
         with monkeypatch.context() as patched:
             patched.setattr(one_more, name, least)
-            parts = [known_too(keys, law, columns, seed=seed)[0][1] for seed in range(30)]
-        assert np.mean(parts) == pytest.approx(whole, abs=4 * np.std(parts, ddof=1) / np.sqrt(30) + 0.05 * whole)
-        assert np.std(parts) > 0
+            found = [known_too(keys, law, columns, seed=seed)[0] for seed in range(30)]
+        for figure in ("links", "chances.mean", "chances.above"):
+            part = operator.attrgetter(figure)
+            parts, true = [part(one) for one in found], part(whole)
+            assert np.mean(parts) == pytest.approx(true, abs=4 * np.std(parts, ddof=1) / np.sqrt(30) + 0.05 * true)
+            assert np.std(parts) > 0
 
 
 def test_after_a_split_what_a_record_shows_counts(monkeypatch):
@@ -113,7 +128,7 @@ def test_after_a_split_what_a_record_shows_counts(monkeypatch):
     keys = keys_of(held)
     law = law_of(Mechanism([], book, split=split), keys.names, keys.shape)
     monkeypatch.setattr(one_more, "RELEASES", 1)
-    ((_, links),) = known_too(keys, law, {"pay": (held["pay"], 60)})
+    (found,) = known_too(keys, law, {"pay": (held["pay"], 60)})
     drawn = next(law.drawn(keys, np.random.default_rng([0, 2]).integers(2**31, size=1).tolist()))
     (joint, alone), z = (block.matrix.array for block in split.blocks), drawn.codes
     x, right = keys.codes[0] * 2 + keys.codes[1], 0.0
@@ -124,7 +139,7 @@ def test_after_a_split_what_a_record_shows_counts(monkeypatch):
         w = p / p.mean(axis=0)
         best = w >= w.max(axis=1, keepdims=True) * (1 - 1e-9)
         right += (np.diagonal(best) / best.sum(axis=1)).sum()
-    assert links == pytest.approx(right, rel=1e-9)
+    assert found.links == pytest.approx(right, rel=1e-9)
 
 
 def test_a_key_that_a_split_leaves_as_it_is_is_no_error():
@@ -138,8 +153,8 @@ def test_a_key_that_a_split_leaves_as_it_is_is_no_error():
     )
     law = law_of(Mechanism([], book, split=split), names, shape)
     assert not law.alone
-    ((_, links),) = known_too(keys, law, {"pay": (held["pay"], 60)})
-    assert links > right_links(keys, law) > 0
+    (found,) = known_too(keys, law, {"pay": (held["pay"], 60)})
+    assert found.links > found_too(keys, law).links > 0
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -148,15 +163,16 @@ def test_a_file_tries_what_is_neither_perturbed_nor_a_weight():
     truth = TrueFile.read(pa.table(held), BOOK)
     assert truth is not None
     found = truth.known_too(Mechanism(blocks(), BOOK))
-    assert {name for name, *_ in found} == {"town", "pay"}
+    assert {one.name for one in found} == {"town", "pay"}
     cells = {name: len({*zip(held["area"], held["sex"], held[name], strict=True)}) for name in ("town", "pay")}
-    assert {name: before for name, _, before in found} == pytest.approx(cells)
+    assert {one.name: one.before for one in found} == pytest.approx(cells)
     perturbed = Mechanism([*blocks(), Block(("town",), randomised_response(9, 1.0))], BOOK)
-    also = {name: links for name, links, _ in truth.known_too(perturbed)}
+    also = {one.name: one for one in truth.known_too(perturbed)}
     assert set(also) == {"pay", "town"}  # what is true of a perturbed one can be known, too
     both = KeyCodes(("area", "sex", "town"), (6, 2, 9), (held["area"], held["sex"], held["town"]))
-    full = informed(both, law_of(perturbed, both.names, both.shape), seed=5).anyone
-    assert also["town"] == pytest.approx(full.expected, abs=4 * full.error * 2)
+    full = informed(both, law_of(perturbed, both.names, both.shape), seed=5)
+    assert also["town"].links == pytest.approx(full.anyone.expected, abs=4 * full.anyone.error * 2)
+    assert also["town"].chances.mean == pytest.approx(full.individual.mean, rel=0.1)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -167,7 +183,7 @@ def test_of_a_block_with_more_variables_nothing_is_said_and_all_other_figures_st
     truth = TrueFile.read(pa.table(held), book)
     assert truth is not None
     joint = Mechanism([*blocks(), Block(("town", "job"), randomised_response(27, 2.0))], book)
-    assert {name for name, *_ in truth.known_too(joint)} == {"pay"}
+    assert {one.name for one in truth.known_too(joint)} == {"pay"}
     assert truth.exposure(joint).file.anyone.expected > 0
 
 

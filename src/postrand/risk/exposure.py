@@ -18,7 +18,7 @@ from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
 from postrand.risk.joint_split import register_split_risk
 from postrand.risk.member_links import register_members
-from postrand.risk.one_more import known_too, most_varied, right_links
+from postrand.risk.one_more import OneMore, found_too, known_too, most_first, most_varied
 from postrand.risk.populations import ByModel, Inverse
 from postrand.risk.shown_columns import Columns
 from postrand.risk.split_law import Law, SplitLaw, law_of
@@ -139,8 +139,8 @@ class TrueFile:
         found = Exposure(file, None, None, None, None, both)
         return found if self.weights is None else self._registers(found, register_joint, law)
 
-    def known_too(self, mechanism: Mechanism) -> tuple[tuple[str, float, float], ...]:
-        """Return the right links of attackers who know one released column too, after and before, most first.
+    def known_too(self, mechanism: Mechanism) -> tuple[OneMore, ...]:
+        """Return what attackers find who know one released column too, after and before, most right links first.
 
         What is true of it, where it is perturbed. See :func:`postrand.risk.one_more.known_too`. Raises as
         :meth:`exposure`.
@@ -150,19 +150,19 @@ class TrueFile:
         law, house = law_of(mechanism, self.keys.names, self.keys.shape, self.household), self.household
         seen, values = self.columns.shown(self.keys, mechanism), self.columns.values(self.keys, mechanism)
         after = known_too(self.keys, law, values, household=house, shown=seen)
-        found = [(name, links, self._before(self.keys.with_column(name, *values[name]))) for name, links in after]
-        for name, both in most_varied(self.columns.perturbed(self.keys, mechanism)).items():
+        found = [self._before(one, self.keys.with_column(one.name, *values[one.name])) for one in after]
+        for both in most_varied(self.columns.perturbed(self.keys, mechanism)).values():
             try:
                 own = law_of(mechanism, both.names, both.shape, house)
             except PostrandError:  # of a block that has more variables no law on these alone is known
                 continue
-            links = right_links(both, own, household=house, shown=self.columns.shown(both, mechanism))
-            found.append((name, links, self._before(both)))
-        return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+            one = found_too(both, own, household=house, shown=self.columns.shown(both, mechanism))
+            found.append(self._before(one, both))
+        return most_first(found)
 
-    def _before(self, keys: KeyCodes) -> float:
-        """Return the right links of who knows these keys in the file: each person is one of those who share them."""
-        return float((1 / alike(keys, self.household)).sum())
+    def _before(self, found: OneMore, keys: KeyCodes) -> OneMore:
+        """Return it with the right links before, in the file: each person is one of those who share these keys."""
+        return replace(found, before=float((1 / alike(keys, self.household)).sum()))
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:
         """Return an ``exposure`` after a mechanism with upper bounds of the register attacker's figures.

@@ -92,11 +92,16 @@ class Spread:
     shares: tuple[float, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, risk: FloatArray) -> Spread:
-        """Return the spread of risks, shape (m,), m >= 1."""
-        passed = np.bincount(np.searchsorted(LEVELS, risk, side="left"), minlength=len(LEVELS) + 1)
-        shares = tuple((passed[:0:-1].cumsum()[::-1] / risk.size).tolist())
-        return cls(float(risk.mean()), float((risk > THRESHOLD).mean()), float(risk.max()), shares)
+    def of(cls, risk: FloatArray, weights: FloatArray | None = None) -> Spread:
+        """Return the spread of risks, shape (m,), m >= 1; ``weights`` (m,) are of how many each stands for.
+
+        >>> Spread.of(np.array([0.1, 0.5]), np.array([3.0, 1.0]))
+        Spread(mean=0.2, above=0.25, largest=0.5)
+        """
+        passed = np.bincount(np.searchsorted(LEVELS, risk, side="left"), weights, minlength=len(LEVELS) + 1)
+        shares = tuple((passed[:0:-1].cumsum()[::-1] / passed.sum()).tolist())
+        mean, above = (float(np.average(values, weights=weights)) for values in (risk, risk > THRESHOLD))
+        return cls(mean, above, float(risk.max()), shares)
 
     def at_least(self, other: Spread) -> Spread:
         """Return the larger figure of each: of an attacker who can do what either of two does, never above the truth.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from postrand.risk.attack import link
 from postrand.risk.by_size import linked, members, strata
-from postrand.risk.cells import FloatArray, IntArray, KeyCodes
-from postrand.risk.informed import knowledges
+from postrand.risk.cells import IntArray, KeyCodes
+from postrand.risk.informed import Spread, knowledges
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
@@ -24,6 +24,20 @@ GROUPS, PAIRS = 1_000, 10_000_000
 """Groups of records with one value, and pairs of records within them, that are compared at most in one release."""
 
 
+@dataclass(frozen=True, slots=True)
+class OneMore:
+    """Say what an attacker finds who knows the column ``name`` besides the keys, if he links every person.
+
+    ``links`` are the expected right ones after a plan, and ``before`` it; ``chances`` those of each person to be found,
+    as he computes them.
+    """
+
+    name: str
+    links: float
+    chances: Spread
+    before: float = field(default=0.0)
+
+
 def known_too(
     truth: KeyCodes,
     law: Law,
@@ -32,8 +46,8 @@ def known_too(
     household: IntArray | None = None,
     shown: Shown | None = None,
     seed: int = 0,
-) -> tuple[tuple[str, float], ...]:
-    """Return the expected right links of who knows each column too, largest first: ``(name, links)``.
+) -> tuple[OneMore, ...]:
+    """Return what attackers find after a plan who know each column too, most right links first.
 
     ``columns`` are released unperturbed, with the class of each value. The attacker compares a person with the records
     that have the same value, and as many members of the household, alone: there the attack is that of :func:`link`
@@ -45,8 +59,9 @@ def known_too(
     >>> from postrand.risk.law import KeyLaw
     >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
     >>> same = KeyLaw.of(None, keys.names, keys.shape)
-    >>> known_too(keys, same, {"pay": (np.arange(400), 400), "town": (np.arange(400) // 200, 2)})
-    (('pay', 400.0), ('town', 4.0))
+    >>> found = known_too(keys, same, {"pay": (np.arange(400), 400), "town": (np.arange(400) // 200, 2)})
+    >>> [(one.name, one.links, one.chances.mean) for one in found]
+    [('pay', 400.0, 1.0), ('town', 4.0, 0.01)]
     """
     held = sorted(columns, key=lambda name: (-_entropy(columns[name][0]), name))[:COLUMNS]
     if not held or not truth.records:
@@ -54,12 +69,20 @@ def known_too(
     rng = np.random.default_rng([seed, 2])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
-    found = dict.fromkeys(held, 0.0)
+    found: dict[str, list[tuple[float, Spread]]] = {name: [] for name in held}
     for drawn in drawn_by(law, truth, seeds, household):
         for name in held:
             beside = None if shown is None else shown.without(name)
-            found[name] += groups[name].right(truth, drawn, law, beside) / len(seeds)
-    return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+            found[name].append(groups[name].found(truth, drawn, law, beside))
+    return most_first(
+        OneMore(name, float(np.mean([right for right, _ in each])), Spread.together([one for _, one in each]))
+        for name, each in found.items()
+    )
+
+
+def most_first(found: Iterable[OneMore]) -> tuple[OneMore, ...]:
+    """Return them by their right links, largest first."""
+    return tuple(sorted(found, key=lambda one: (-one.links, one.name)))
 
 
 def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
@@ -68,14 +91,14 @@ def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
     return {name: columns[name] for name in held}
 
 
-def right_links(
+def found_too(
     truth: KeyCodes, law: Law, *, household: IntArray | None = None, shown: Shown | None = None, seed: int = 0
-) -> float:
-    """Return the expected right links of who knows these keys, by so many persons at random that ``PAIRS`` allow.
+) -> OneMore:
+    """Return what is found by who knows the last of these keys too, of so many persons that ``PAIRS`` allow, at random.
 
     >>> from postrand.risk.law import KeyLaw
     >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))
-    >>> right_links(keys, KeyLaw.of(None, keys.names, keys.shape))
+    >>> found_too(keys, KeyLaw.of(None, keys.names, keys.shape)).links
     2.0
     """
     rng = np.random.default_rng([seed, 3])
@@ -83,7 +106,9 @@ def right_links(
     some = np.sort(rng.permutation(truth.records)[: max(FEWEST, PAIRS // truth.records)])
     attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
     knowledge = knowledges(law, 0)[-1]
-    return truth.records * float(np.mean([linked(attacked, one, knowledge, shown).correct.mean() for one in drawn]))
+    found = [linked(attacked, one, knowledge, shown) for one in drawn]
+    links = truth.records * float(np.mean([one.correct.mean() for one in found]))
+    return OneMore(truth.names[-1], links, Spread.together([Spread.of(one.claimed) for one in found]))
 
 
 def _releases(records: int) -> int:
@@ -122,17 +147,22 @@ class _Groups:
         alone = int((counts == 1).sum())
         return cls(several, targets, alone, int(counts.sum()) - alone)
 
-    def right(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> float:
-        """Return how many links are right in one release, of all persons."""
+    def found(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> tuple[float, Spread]:
+        """Return how many links are right in one release, of all persons, and the chances of each."""
         right, size = 0.0, 0
+        chances, weights = [np.ones(1)], [np.array([float(self.alone)])]
         for records, targets in zip(self.records, self.targets, strict=True):
             own, released = truth.take(records), drawn.take(records)
             inside = law.among(records) if isinstance(law, SplitLaw) else law
-            found: FloatArray
             if shown is None:
-                found = link(own, released, inside, knowledges(inside, 0)[-1], targets=targets).correct
+                found = link(own, released, inside, knowledges(inside, 0)[-1], targets=targets)
             else:
-                found = link_shown(own, released, inside, shown.take(records), targets).correct
-            right += float(found.mean()) * records.size
+                found = link_shown(own, released, inside, shown.take(records), targets)
+            right += float(found.correct.mean()) * records.size
             size += records.size
-        return self.alone + (right * self.others / size if size else 0.0)
+            chances.append(found.claimed)
+            weights.append(np.full(targets.size, records.size / targets.size))
+        scale = self.others / size if size else 0.0
+        weight = np.concatenate([weights[0], *(scale * one for one in weights[1:])])
+        held = weight > 0
+        return self.alone + right * scale, Spread.of(np.concatenate(chances)[held], weight[held])

@@ -220,7 +220,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
             found = known_too_in(figures.risks)[:1]
-            more = "".join(f"; about {about(one)} for who knows {name} too" for name, one, _ in found)
+            more = "".join(f"; about {about(one.links)} for who knows {one.name} too" for one in found)
             told.append(f"right links of the informed attacker: {', '.join(sides)}{more}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:

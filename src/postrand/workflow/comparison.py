@@ -172,7 +172,7 @@ class PlanFigures:
     @property
     def known_too(self) -> tuple[str, ...]:
         """What attackers find who know one released column besides the keys."""
-        return knows_more(known_too_in(self.risks))
+        return knows_more([(one.name, one.links, one.before) for one in known_too_in(self.risks)])
 
     @property
     def knowledge(self) -> tuple[str, ...]:

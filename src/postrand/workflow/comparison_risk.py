@@ -20,6 +20,7 @@ from postrand.risk.exposure import Exposure, TrueFile
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import NO_SHARE, modelled
+from postrand.risk.one_more import OneMore
 from postrand.risk.report import RiskReport
 from postrand.risk.split_law import Law, SplitLaw, law_of
 from postrand.risk.weights import cell_inclusion
@@ -75,7 +76,7 @@ class RiskFigure:
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
     ``counted``: unperturbed columns, each with a key that it goes with, by which the informed attacker weighs records.
     ``error``: the standard error of after, a mean over simulated links; 0 where it is none, or its error is not known.
-    ``known_too``: other released columns, each with after and before for who knows it besides.
+    ``known_too``: what attackers find who know another released column besides.
     """
 
     code: str
@@ -90,7 +91,7 @@ class RiskFigure:
     bound: RiskFigure | None = field(default=None, repr=False)
     error: float = field(default=0.0, repr=False)
     counted: Pairs = field(default=(), repr=False)
-    known_too: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
+    known_too: tuple[OneMore, ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -131,11 +132,11 @@ def is_everybody(risks: Sequence[RiskFigure]) -> bool:
     return (one.before, one.after) == (two.before, two.after) and one.after < one.before
 
 
-def known_too_in(risks: Sequence[RiskFigure]) -> tuple[tuple[str, float, float], ...]:
+def known_too_in(risks: Sequence[RiskFigure]) -> tuple[OneMore, ...]:
     """Return what attackers find who know another released column too, where that is more by a fifth."""
     links = next((one for one in risks if one.code == "correct_matches"), None)
     least = 1.2 * (links.after or 0.0) if links is not None else 0.0
-    return tuple(one for one in links.known_too if one[1] > max(least, 1.0)) if links is not None else ()
+    return tuple(one for one in links.known_too if one.links > max(least, 1.0)) if links is not None else ()
 
 
 def counted_in(risks: Sequence[RiskFigure]) -> Pairs:
@@ -160,7 +161,7 @@ class Exposures:
     law: Law | None
     why: str = ""
     most: Exposure | None = None
-    known_too: tuple[tuple[str, float, float], ...] = ()
+    known_too: tuple[OneMore, ...] = ()
 
     @classmethod
     def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:

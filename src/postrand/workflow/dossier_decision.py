@@ -23,11 +23,12 @@ from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
+from postrand.workflow.broken_rules import NO_MORE
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
 from postrand.workflow.larger import why_larger
-from postrand.workflow.policy_check import NO_MORE, PolicyCheck
+from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.series import limits_of
 
 _FEW = 0.01

@@ -15,11 +15,11 @@ from postrand.report.table_worth import TableWorth, shown
 from postrand.report.text import beside_limit
 from postrand.risk.finding import listed
 from postrand.support.exact import upper_level
-from postrand.support.measure_names import about
 from postrand.support.showing import capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES
+from postrand.workflow.broken_rules import broken_by
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers, known_too_in
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
 from postrand.workflow.larger import is_larger, reasons
 from postrand.workflow.near_misses import near_mean, near_share
@@ -217,25 +217,7 @@ def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     if not (verdict.is_met and is_link):
         return verdict
     told = [f"{few(list(dict.fromkeys(name for name, _ in left)))}{TOO_LOW}"] * bool(left)
-    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, *told, _broken(rule, figures)))))
-
-
-NO_MORE = "only for attackers who know no more"
-"""What a rule that is met is told with, where who knows one more column breaks it."""
-
-
-def _broken(rule: Rule, figures: PlanFigures) -> str:
-    """Return who breaks a rule on right links that is met: an attacker who knows an unperturbed column too."""
-    whole = {"correct_matches": 1, "correct_matches_share": max(figures.records, 1)}.get(rule.measure)
-    found = [] if whole is None else [one for one in known_too_in(figures.risks) if one[1] / whole > rule.limit]
-    if not found:
-        return ""
-    of_all = [(name, about(links), about(100 * links / max(figures.records, 1))) for name, links, _ in found]
-    (name, links, share), *others = of_all
-    more = "".join(f", {other} {own} ({part}%)" for other, own, part in others)
-    return (
-        f"{NO_MORE}; who knows {name} too finds about {links} right links ({share}% of all){more}, more than it allows"
-    )
+    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, *told, broken_by(rule, figures)))))
 
 
 TOO_LOW = " is not counted, so that the figure is too low"

@@ -1,0 +1,41 @@
+"""Rules on the informed attacker that a plan meets, and that an attacker who knows one released column more breaks."""
+
+from __future__ import annotations
+
+from postrand.plan.policy import Rule
+from postrand.risk.informed import LEVELS
+from postrand.support.measure_names import about
+from postrand.support.showing import outward_percent
+from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison_risk import known_too_in
+
+NO_MORE = "only for attackers who know no more"
+"""What a rule that is met is told with, where who knows one more column breaks it."""
+
+
+def broken_by(rule: Rule, figures: PlanFigures) -> str:
+    """Return who breaks a rule that is met by knowing another released column too, and by how much; "" if nobody."""
+    if rule.measure == "individual_risk":
+        return _above(rule, figures)
+    whole = {"correct_matches": 1, "correct_matches_share": max(figures.records, 1)}.get(rule.measure)
+    found = [] if whole is None else [one for one in known_too_in(figures.risks) if one.links / whole > rule.limit]
+    if not found:
+        return ""
+    of_all = [(one.name, about(one.links), about(100 * one.links / max(figures.records, 1))) for one in found]
+    (name, links, share), *others = of_all
+    more = "".join(f", {other} {own} ({part}%)" for other, own, part in others)
+    return (
+        f"{NO_MORE}; who knows {name} too finds about {links} right links ({share}% of all){more}, more than it allows"
+    )
+
+
+def _above(rule: Rule, figures: PlanFigures) -> str:
+    """Return how many persons are above the limit for who knows a column too, of each where these are too many."""
+    links, level = figures.risk("correct_matches"), LEVELS.index(rule.limit)
+    chances = {} if links is None else {one.name: one.chances.shares[level] for one in links.known_too}
+    above = sorted(((share, name) for name, share in chances.items() if share > rule.share), reverse=True)
+    if not above:
+        return ""
+    (share, name), *others = ((outward_percent(share), name) for share, name in above)
+    more = "".join(f", {other} {own}" for own, other in others)
+    return f"{NO_MORE}; for who knows {name} too, {share} of the {figures.words('persons')} have more{more}"
