@@ -143,7 +143,7 @@ def test_a_useless_table_is_said_to_be_one():
     tables = [TableWorth(("a",), 3.0, 1000), TableWorth(("b",), 500.0, 1000), TableWorth(("c",), None, 1000, "why")]
     [line] = worth_line("tables of one variable", tables)
     assert line.endswith("; 1 of these 2 of little use (less than 100 records, or less than 1% of the file)")
-    assert "worth 6 unperturbed records on average (harmonic mean), 3 at least" in line  # 2 / (1/3 + 1/500)
+    assert "worth 6 unperturbed records on average (harmonic mean), the least useful 3, " in line  # 2 / (1/3 + 1/500)
     assert not little_use(50, 50)
     assert little_use(49, 50)
     assert list(worth_line("none", [])) == []

@@ -793,7 +793,7 @@ def test_a_household_that_is_alone_with_its_size_is_found_in_the_file(folder, tm
         initialise(tmp_path / "people.parquet", made, {"key": ["sex", "age"], "sensitive": ["health"], role: ["h"]})
         held = figures_of(load_plan(made / "plan.toml"), fraction=0.1)
         assert (held.lone_sizes == 1) is held.is_found_by_size is is_alone
-        assert (verdict(held, measure="joint_household_risk", at_most=0.2).after == "none") is not is_alone
+        assert (verdict(held, measure="joint_household_risk", at_most=0.2).after == "–") is not is_alone
 
 
 def test_a_plan_at_a_glance_has_no_number_where_the_rule_says_it_is_not_known(folder):

@@ -269,7 +269,7 @@ def worth_line(what: str, worths: Sequence[TableWorth]) -> Iterator[str]:
         return
     rest = [one for one in known if not one.has_no_estimate]
     poor = sum(one.is_of_little_use for one in rest)
-    least = f"{shown(found[0], worths[0].records)} {'at least' if found[0] >= 1 else 'at worst'}"
+    least = f"the least useful {shown(found[0], worths[0].records)}"
     without = f"{none}; the others are " if (none := no_estimate(worths)) else ""
     text = f"{what}: {without}worth {records_of(found[1])} {MEAN}, {least}"
     said = f"; {poor} of {'these ' * bool(without)}{len(rest)} of little use ({LITTLE})" if poor else ""

@@ -221,7 +221,7 @@ def _worth(figures: PlanFigures) -> Iterator[str]:
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name} {shown(one.effective_records)}" for one in least)
-        yield f"{capital(BASES['file'])} the least: {worth} records"
+        yield f"{capital(BASES['file'])} the least useful: {worth} records"
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

@@ -27,6 +27,7 @@ from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, nex
 from postrand.workflow.risk_left_out import is_informed
 from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
+NO_GUARANTEE = "no guarantee"
 NO_NUMBERS = "does not apply: no household numbers"
 NO_TABLE = "does not apply: the release has no such table"
 FOUND = "Besides the rules, found in what leaves"
@@ -278,7 +279,7 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
     limit = f"at most {_bound(rule)}"
     if rule.measure == "epsilon":
         after, met = upper_level(figures.epsilon), figures.epsilon <= rule.limit
-        return Verdict(NAMES["epsilon"], limit, "none", after, met, _of_this_alone(figures))
+        return Verdict(NAMES["epsilon"], limit, NO_GUARANTEE, after, met, _of_this_alone(figures))
     if rule.measure == "total_epsilon":
         return _total(limit, rule.limit, figures)
     if rule.measure in UNITS:
@@ -320,7 +321,7 @@ def _total(limit: str, most: float, figures: PlanFigures) -> Verdict:
     if figures.series is None:
         return Verdict(name, limit, "not known", "not known", False, f"it is not known: {NO_LEDGER}")
     total = figures.series.total
-    return Verdict(name, limit, "none", str(total), total.epsilon is not None and total.epsilon <= most)
+    return Verdict(name, limit, NO_GUARANTEE, str(total), total.epsilon is not None and total.epsilon <= most)
 
 
 def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
@@ -328,10 +329,10 @@ def _unit_level(rule: Rule, limit: str, figures: PlanFigures) -> Verdict:
     unit, name = UNITS[rule.measure], NAMES[rule.measure]
     level = figures.unit_epsilon.get(unit)
     if level is not None:
-        return Verdict(name, limit, "none", upper_level(level), level <= rule.limit)
+        return Verdict(name, limit, NO_GUARANTEE, upper_level(level), level <= rule.limit)
     if _no_households(rule, figures):
-        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
-    return Verdict(name, limit, "none", "not known", False, f"it is not known: {NO_UNIT.format(unit=unit)}")
+        return Verdict(name, limit, "–", "–", True, NO_NUMBERS)
+    return Verdict(name, limit, NO_GUARANTEE, "not known", False, f"it is not known: {NO_UNIT.format(unit=unit)}")
 
 
 def _shares(rule: Rule, figures: PlanFigures) -> Verdict:
@@ -443,7 +444,7 @@ def _not_known(
     name = rule.measure if found is None else found.measure
     name = name.partition(":")[0] if rule.kind in ("risk", "class") else name
     if _no_households(rule, figures):
-        return Verdict(name, limit, "none", "none", True, NO_NUMBERS)
+        return Verdict(name, limit, "–", "–", True, NO_NUMBERS)
     reason, _, step = ("" if found is None else found.why).rstrip(".").partition(". Next: ")
     why = f"it is not known: {reason}" if reason else "it is not known"
     if figures.leaves_out(rule.measure):
