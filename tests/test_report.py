@@ -106,6 +106,7 @@ def test_the_page_is_whole_and_says_what_it_must(html: str) -> None:
         "sex, region, work, hours",
         "ε <= 4.5",
         "What is not guaranteed",
+        "If the same persons are in another release, earlier or later, whoever puts the two side by side",
         "Released unperturbed, with no guarantee; they may single out records and reveal perturbed values: weight.",
         "chosen with the confidential records",
         "jointly with hours",

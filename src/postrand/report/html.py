@@ -89,6 +89,7 @@ def public_report(
             recodes=mechanism.require_codebook().recodes,
             from_file={one.variable for one in mechanism.require_codebook().recodes if one.is_confidential},
             not_covered=certificate.not_covered,
+            twice=series_words.TWICE,
             numerical=certificate.numerical,
             series=() if certificate.series is None else series_words.beside_others(certificate.series.to_dict()),
             variables=found.variables[:VARIABLE_BUDGET],

@@ -16,6 +16,11 @@ INFINITE = (
     "release {number} of the population {population} ({kind}): by the curator's ledger, its releases have no finite "
     "total ε{disjoint}."
 )
+TWICE = (
+    "If the same persons are in another release, earlier or later, whoever puts the two side by side knows as much as "
+    "from one release with the sum of their epsilons."
+)
+"""What no release guarantees alone."""
 LATER = "A later release of the same persons adds its own ε to this one."
 EARLIER = "The levels of this release are those of this release alone. With the earlier ones together, {guesses}."
 ALONE = (

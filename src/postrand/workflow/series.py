@@ -17,12 +17,10 @@ from postrand.plan import Plan
 from postrand.plan.ledger_plan import LedgerPlan
 from postrand.release.ledger import Charge, Ledger, Outlook, Terms, populations, stranger
 from postrand.release.ledger_lines import Entry
+from postrand.support.series_words import TWICE
 from postrand.support.showing import few
 
-UNCOUNTED = (
-    "No ledger of the population counts this release. If the same people are in another one, earlier or later, whoever "
-    "puts the two side by side knows as much as from one release with the sum of their epsilons."
-)
+UNCOUNTED = f"No ledger of the population counts this release. {TWICE}"
 """What is not guaranteed of a release that no ledger of its population counts."""
 NOT_COUNTED = (
     f"{UNCOUNTED} To count them, name the same ledger in the section [ledger] of every plan of these people, or with "
