@@ -15,7 +15,7 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk.attack import link
 from postrand.risk.cells import KeyCodes, table
 from postrand.risk.exposure import TrueFile
-from postrand.risk.informed import Matches, Spread, informed, knowledges
+from postrand.risk.informed import WORK, Matches, Spread, informed, knowledges
 from postrand.risk.law import KeyLaw, release
 from postrand.risk.split_law import SplitLaw
 from postrand.risk.weights import household_risk, individual_risk, risk_after, whole_household_risk
@@ -280,6 +280,43 @@ def test_who_knows_all_keys_links_to_records_of_a_split_as_by_brute_force():
             tied = [r for r, weight in enumerate(own) if weight >= max(own) * (1 - 1e-9)]
             assert found.correct[i] == pytest.approx((i in tied) / len(tied))
             assert found.claimed[i] == pytest.approx(max(own) / sum(own))
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.2])
+def test_who_knows_all_keys_links_in_a_split_beside_a_key_that_every_record_shows(epsilon):
+    """A third key leaves as it is, or perturbed by itself: every law is summed over all persons, by hand."""
+    codes = (np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0]), np.array([0, 1, 1, 1]))
+    rows = list(zip(*(c.tolist() for c in codes), strict=True))
+    names, sizes = ("a", "b", "c"), (3, 2, 2)
+    book = Codebook(
+        tuple(Variable(n, role="key", categories=tuple(range(s))) for n, s in zip(names, sizes, strict=True))
+    )
+    first, second = Block(("a",), randomised_response(3, 1.5)), Block(("b",), randomised_response(2, 1.0))
+    third = [] if epsilon is None else [Block(("c",), randomised_response(2, epsilon))]
+    law = SplitLaw.of(Mechanism(third, book, split=Split.of([0.6, 0.4], [first, second])), names, sizes)
+    assert not law.alone
+    assert knowledges(law, 16) == ("matrix", "keys")
+    assert knowledges(law, 2 * WORK) == ("matrix",)
+    shown = [(k, 2, c) for k in range(3) for c in range(2)] + [(3, b, c) for b in range(2) for c in range(2)]
+
+    def chance(x, z):
+        own = first.matrix.array[x[0], z[0]] if z[0] < 3 else second.matrix.array[x[1], z[1]]
+        return float(own * (third[0].matrix.array[x[2], z[2]] if third else x[2] == z[2]))
+
+    q = {z: sum(chance(x, z) for x in rows) / 4 for z in shown}
+    keys, possible = KeyCodes(names, sizes, codes), 0
+    for seen in itertools.islice(itertools.product(shown, repeat=4), 0, None, 17):
+        if not all(chance(x, z) for x, z in zip(rows, seen, strict=True)):
+            continue
+        possible += 1
+        out = KeyCodes(names, law.released_shape, tuple(np.array(part) for part in zip(*seen, strict=True)))
+        found = link(keys, out, law, "keys")
+        for i, x in enumerate(rows):
+            own = [chance(x, z) / q[z] for z in seen]
+            tied = [r for r, weight in enumerate(own) if weight >= max(own) * (1 - 1e-9)]
+            assert found.correct[i] == pytest.approx((i in tied) / len(tied))
+            assert found.claimed[i] == pytest.approx(max(own) / sum(own))
+    assert possible > 30
 
 
 def test_the_figure_is_the_larger_of_two_knowledges(monkeypatch):

@@ -66,7 +66,9 @@ def test_design_names_the_frequencies_that_it_assumes(tmp_path, prior, basis):
     code, text = call("design", "--plan", place(tmp_path, 500, prior))
     assert code == 0
     assert f"for the table of sex, {BASES[basis]}" in text
-    assert f"on average (harmonic mean), {BASES['equal']}" in text or re.search(f"the least useful [0-9.]+, {BASES['equal']}", text)
+    assert f"on average (harmonic mean), {BASES['equal']}" in text or re.search(
+        f"the least useful [0-9.]+, {BASES['equal']}", text
+    )
 
 
 def test_every_command_and_page_tells_the_same_worth_of_a_plan_and_its_basis(tmp_path):

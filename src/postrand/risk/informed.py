@@ -351,7 +351,7 @@ def _central(targets: int, mean: float, strength: float | None) -> tuple[int, in
 
 def knowledges(law: Law, work: int) -> tuple[Knowledge, ...]:
     """Return what the attackers know that are tried, where every person is linked with so much ``work``."""
-    both = law.alone if isinstance(law, SplitLaw) else law.blend is None and work <= WORK
+    both = law.alone or work <= WORK if isinstance(law, SplitLaw) else law.blend is None and work <= WORK
     return ("matrix", "keys") if both else ("matrix",)
 
 

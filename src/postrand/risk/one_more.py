@@ -11,6 +11,7 @@ from postrand.risk.attack import link
 from postrand.risk.by_size import linked, members, strata
 from postrand.risk.cells import IntArray, KeyCodes
 from postrand.risk.informed import Spread, knowledges
+from postrand.risk.linkage import Knowledge
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
@@ -105,7 +106,7 @@ def found_too(
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     some = np.sort(rng.permutation(truth.records)[: max(FEWEST, PAIRS // truth.records)])
     attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
-    knowledge = knowledges(law, 0)[-1]
+    knowledge = _known(law, truth.records)
     found = [linked(attacked, one, knowledge, shown) for one in drawn]
     links = truth.records * float(np.mean([one.correct.mean() for one in found]))
     return OneMore(truth.names[-1], links, Spread.together([Spread.of(one.claimed) for one in found]))
@@ -113,6 +114,11 @@ def found_too(
 
 def _releases(records: int) -> int:
     return max(min(RELEASES, DRAWN // records), 1)
+
+
+def _known(law: Law, records: int) -> Knowledge:
+    """Return that the keys of all persons are known, where that is tried of so many records."""
+    return knowledges(law, records**2 if isinstance(law, SplitLaw) else 0)[-1]
 
 
 def _entropy(codes: IntArray) -> float:
@@ -155,7 +161,7 @@ class _Groups:
             own, released = truth.take(records), drawn.take(records)
             inside = law.among(records) if isinstance(law, SplitLaw) else law
             if shown is None:
-                found = link(own, released, inside, knowledges(inside, 0)[-1], targets=targets)
+                found = link(own, released, inside, _known(inside, records.size), targets=targets)
             else:
                 found = link_shown(own, released, inside, shown.take(records), targets)
             right += float(found.correct.mean()) * records.size

@@ -36,18 +36,17 @@ def link_split(
 
     with the keys T that record r shows, their law ``M_T``, and the law ``q_T`` of other records that show them, which
     the attacker fits to these: ``π_T`` is in both and cancels. A record that shows no key has weight 1 for everyone.
-    ``"keys"`` knows the true keys of all persons besides, and so ``q_T(z) = Σ_i M_T[x_i, z] / n``: where every part has
-    a law of randomised response, see :attr:`SplitLaw.alone`.
+    ``"keys"`` knows the true keys of all persons besides, and so ``q_T(z) = Σ_i M_T[x_i, z] / n``: next to no work
+    where a part has a law of randomised response alone, else a comparison of all persons with all its records.
 
     Raises
     ------
     UsageError
-        If the files differ in keys or number of records, the attacker does not know the matrices, or knows all keys
-        and the law of a part is another one.
+        If the files differ in keys or number of records, or the attacker does not know the matrices.
     """
-    if knowledge != "matrix" and not (knowledge == "keys" and law.alone):
-        what = "after a split, only the attacker who knows the matrices is defined: records show different keys"
-        raise UsageError(sentence(what, got=repr(knowledge), wanted="matrix" + " or keys" * law.alone))
+    if knowledge not in ("matrix", "keys"):
+        what = "after a split, only attackers who know the matrices are defined: records show different keys"
+        raise UsageError(sentence(what, got=repr(knowledge), wanted="matrix or keys"))
     if (truth.names, truth.shape, released.shape) != (law.names, law.shape, law.released_shape):
         raise UsageError(sentence("truth and release do not have the keys of the law", wanted=", ".join(law.names)))
     if truth.records != released.records:
@@ -114,17 +113,32 @@ class _Sight:
         return np.ones(self.at.size) if model is None else 1 / model.density(self.codes)
 
     def known(self, everybody: CellTable) -> FloatArray:
-        """Return ``Σ_i M_T[x_i, z] / n`` of each released cell, shape (Z,): ``stays f(z) + redrawn(z)``."""
-        blend = None if self.part.law is None else self.part.law.blend
-        if blend is None:
+        """Return ``Σ_i M_T[x_i, z] / n`` of each released cell, shape (Z,).
+
+        With randomised response alone it is ``stays f(z) + redrawn(z)``.
+        """
+        if self.part.law is None:
             return np.ones(self.at.size)
-        true, _ = blend.rows(everybody.codes[:, list(self.part.positions)])
+        held = everybody.codes[:, list(self.part.positions)]
+        blend = self.part.law.blend if self.part.alone else None
+        if blend is None:
+            return self._met(*distinct(held), everybody.counts)
+        true, _ = blend.rows(held)
         shown, redrawn = blend.rows(self.codes)
         cells, place = np.unique(true, return_inverse=True)
         counts = np.bincount(place, weights=everybody.counts)
         at = np.searchsorted(cells, shown).clip(max=cells.size - 1)
         own = np.where(cells[at] == shown, counts[at], 0.0)
         return np.asarray(blend.stays * own / counts.sum() + redrawn)
+
+    def _met(self, persons: IntArray, of: IntArray, counts: IntArray) -> FloatArray:
+        """Return the same by comparing all ``persons`` (X, J), ``of`` so many ``counts`` each, with every cell."""
+        many, found = np.bincount(of, weights=counts), np.zeros(self.at.size)
+        step = max(ENTRIES // max(self.at.size, 1), 1)
+        for start in range(0, many.size, step):
+            some = slice(start, start + step)
+            found += many[some] @ entries(self.part.law, persons[some], self.codes)
+        return np.asarray(found / many.sum())
 
     def links(self, scale: FloatArray) -> Links:
         """Return the best links of each target to the records of this part; ``at`` is a place among its cells."""
