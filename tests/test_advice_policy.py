@@ -114,6 +114,7 @@ def stand_in(one: float, two: float, pair: float, model: float, *, is_useless: b
         **fixed,
         one=one,
         two=two,
+        named=model,
         plan=SimpleNamespace(split="split"),
         candidate=SimpleNamespace(has_epsilon=True, name="way"),
         mechanism=SimpleNamespace(units=None),

@@ -156,3 +156,16 @@ def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):
         "check", "--plan", str(plan), "--policy", policy
     )
     assert "(see 'postrand explain --known-also')" in CliRunner().invoke(main, ["explain", str(plan)]).output
+
+
+def test_where_all_columns_are_perturbed_who_knows_what_is_true_of_one_is_measured_too(plan):
+    """Nothing is looked at for what it gives away in clear, and so nothing was sampled: the columns were not read."""
+    book = BOOK.format(role="other").replace('name = "pay"\nrole = "other"', 'name = "pay"\nrole = "drop"')
+    (plan.parent / "codebook.toml").write_text(book, encoding="utf-8")
+    plan.write_text(PLAN.partition("[release]")[0] + '[[blocks]]\nvariables = ["school"]\n', encoding="utf-8")
+    figures = figures_of(load_plan(plan))
+    known = {one.name: one for one in figures.risk("correct_matches").known_too}
+    assert set(known) == {"trade", "school"}
+    for name, one in known.items():
+        full = figures_of(knowing(load_plan(plan), [name])).risk("correct_matches")
+        assert one.links == pytest.approx(full.after, abs=4 * np.hypot(one.error, full.error))

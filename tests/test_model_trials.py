@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -16,10 +17,12 @@ from click.testing import CliRunner
 import postrand as pr
 from postrand import Codebook, Variable, estimate
 from postrand.cli import main
+from postrand.columns.recoded import recoded
 from postrand.data.frames import TableSource
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, UsageError
 from postrand.mechanism import Block, Split
+from postrand.recoding import Recode
 from postrand.report.table_worth import TableWorth
 from postrand.workflow import model_trials
 from postrand.workflow.advice_needs import Model, needs_from
@@ -134,6 +137,49 @@ def test_means_by_perturbed_groups_have_the_errors_of_other_releases_and_one_rel
     assert "; 1 more has none in the unperturbed file" in str(means)
     assert (cells.fitted, len(cells.ratios)) == (10, 4)  # of six cells, two have no records and no error
     assert whole.ratios == pytest.approx([1.0])
+
+
+def test_of_a_regression_is_told_how_many_effects_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By counting in releases of the same seeds, with their own fits: of two effects the small one is lost."""
+    rng = np.random.default_rng(6)
+    sex, ward = rng.integers(0, 2, 3000), rng.integers(0, 3, 3000)
+    pay = 0.8 * sex + 0.2 * (ward == 1) + rng.normal(3, 1, 3000)
+    columns = {"sex": np.array(["F", "M"])[sex], "ward": np.array(["a", "b", "c"])[ward]}
+    table = pa.table({name: pa.array(held).dictionary_encode() for name, held in columns.items()} | {"pay": pay})
+    drawn = pr.Mechanism({"sex": pr.randomised_response(2, 2.0), "ward": pr.randomised_response(3, 0.3)}, BOOK)
+    model = Model(("pay", "sex", "ward"))
+    found = simulated(TableSource(table), drawn, {model: "linear"})[model]
+    clear = np.zeros(4)
+    for seed in range(10):
+        released = pr.perturb(table, drawn, pr.ReleaseKey.from_seed(seed))
+        fit = estimate.regression("pay ~ sex + ward", released, drawn, "linear")
+        clear += np.abs(fit.value / fit.standard_error) > 1.96
+    assert clear[1] > 5 > clear[2]
+    assert (found.effects, found.kept, found.changed) == (2, 1, ())
+    assert "; of 2 effects that are clear in the unperturbed file, 1 differs from 0 in most releases" in str(found)
+    assert [Fits(5000, 10, 10, (1.5,), effects=3, kept=kept).is_met for kept in (2, 1)] == [True, False]
+
+
+def test_an_effect_that_a_limit_on_numbers_changes_is_told_with_what_to_do() -> None:
+    """By least squares on the numbers before: of illnesses, of which the largest count as 2, the effect grows."""
+    rng = np.random.default_rng(7)
+    ill = rng.geometric(0.65, 4000) - 1
+    plain = pa.table({"ill": ill, "pay": 0.6 * ill + rng.normal(3, 1, 4000)})
+    recode = Recode.from_dict({"variable": "ill", "bands": [0, 1, 2], "labels": ["0", "1", "2"]})
+    book = Codebook((Variable("ill", "key", ("0", "1", "2")), BOOK["pay"]), recodes=(recode,))
+    drawn = pr.Mechanism({"ill": pr.randomised_response(3, 5.0)}, book)
+    model = Model(("pay", "ill"))
+    found = simulated(recoded(TableSource(plain), book.recodes), drawn, {model: "linear"})[model]
+    x, y = ill.astype(float), plain.column("pay").to_numpy()
+    before, after = (np.polyfit(held, y, 1)[0] for held in (x, np.minimum(x, 2)))
+    (changed,) = found.changed
+    assert (changed.name, changed.change) == ("ill", pytest.approx(after / before - 1))
+    assert after / before - 1 > 0.2
+    assert "the recodes change effects: that of ill is more than 20% above that of the values" in str(found)
+    assert (found.is_found, found.is_off, found.is_met) == (True, True, False)
+    (told,) = _named(Estimated(4000, None, [(model, None)], fits={str(model): found}), "models", drawn)
+    assert "before recoding. Next: choose limits and bands" in str(told)
+    assert dataclasses.replace(found, is_off=False).is_met  # by less than releases tell
 
 
 def test_shares_in_groups_have_the_length_of_their_intervals_in_points() -> None:

@@ -14,11 +14,12 @@ from postrand.mechanism.matrix import randomised_response
 from postrand.risk import one_more
 from postrand.risk.cells import KeyCodes
 from postrand.risk.exposure import TrueFile
-from postrand.risk.informed import LEVELS, informed
+from postrand.risk.informed import LEVELS, Spread, informed
 from postrand.risk.law import KeyLaw, releases
-from postrand.risk.one_more import found_too, known_too
+from postrand.risk.one_more import OneMore, found_too, known_too
 from postrand.risk.split_law import law_of
 from postrand.support.measure_names import knows_more
+from postrand.workflow.comparison_risk import RiskFigure, hardly_more, known_too_in
 
 N = 240
 BOOK = Codebook(
@@ -185,6 +186,37 @@ def test_of_a_block_with_more_variables_nothing_is_said_and_all_other_figures_st
     joint = Mechanism([*blocks(), Block(("town", "job"), randomised_response(27, 2.0))], book)
     assert {one.name for one in truth.known_too(joint)} == {"pay"}
     assert truth.exposure(joint).file.anyone.expected > 0
+
+
+def test_the_error_is_that_of_the_simulated_links(monkeypatch):
+    """Over 120 seeds the standard deviation of both kinds is the stated one, within 4 of its own errors."""
+    held = people(9)
+    keys, law = keys_of(held), KeyLaw.of(Mechanism(blocks()), ("area", "sex"), (6, 2))
+    monkeypatch.setattr(one_more, "RELEASES", 1)
+    monkeypatch.setattr(one_more, "PAIRS", 300)
+    monkeypatch.setattr(one_more, "WORK", 1)
+    monkeypatch.setattr(one_more, "FEWEST", 60)
+    for tried in (
+        lambda seed: known_too(keys, law, {"town": (held["town"], 9)}, seed=seed)[0],
+        lambda seed: found_too(keys, law, seed=seed),
+    ):
+        found = [tried(seed) for seed in range(120)]
+        spread, stated = np.std([one.links for one in found], ddof=1), np.mean([one.error for one in found])
+        assert 0.6 < spread / stated < 1 + 4 / np.sqrt(2 * 119)  # drawn without replacement: smaller
+
+
+def figure(after, *more, error=1.0):
+    known = tuple(OneMore(name, links, own, Spread(0.1, 0.0, 0.2)) for name, links, own in more)
+    return [RiskFigure("correct_matches", "", 90.0, after, "records", error=error, known_too=known)]
+
+
+def test_what_is_more_by_chance_alone_is_not_told():
+    """78 of 27,765 where 57 were said rested on four hundred persons: with 62, the error of it was larger than both."""
+    assert known_too_in(figure(57.0, ("pay", 78.0, 62.0))) == ()
+    assert hardly_more(figure(57.0, ("pay", 78.0, 62.0))) == ()  # nor that it is little
+    assert [one.name for one in known_too_in(figure(57.0, ("pay", 78.0, 5.0), ("town", 60.0, 1.0)))] == ["pay"]
+    assert hardly_more(figure(57.0, ("town", 62.0, 5.0), ("pay", 57.0, 5.0))) == ("pay", "town")
+    assert hardly_more(figure(57.0)) == ()
 
 
 def test_the_words_name_the_column_that_tells_most():

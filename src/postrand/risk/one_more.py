@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from postrand.risk.attack import link
 from postrand.risk.by_size import linked, members, strata
-from postrand.risk.cells import IntArray, KeyCodes
-from postrand.risk.informed import Spread, knowledges
-from postrand.risk.linkage import Knowledge
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes
+from postrand.risk.informed import WORK, Spread, comparisons, knowledges
+from postrand.risk.linkage import Knowledge, Linkage
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import FEWEST, link_shown
 from postrand.risk.singled import Codes
@@ -29,12 +30,13 @@ GROUPS, PAIRS = 1_000, 10_000_000
 class OneMore:
     """Say what an attacker finds who knows the column ``name`` besides the keys, if he links every person.
 
-    ``links`` are the expected right ones after a plan, and ``before`` it; ``chances`` those of each person to be found,
-    as he computes them.
+    ``links`` are the expected right ones after a plan, with their standard ``error`` over simulated links, and
+    ``before`` it; ``chances`` those of each person to be found, as he computes them.
     """
 
     name: str
     links: float
+    error: float
     chances: Spread
     before: float = field(default=0.0)
 
@@ -70,15 +72,12 @@ def known_too(
     rng = np.random.default_rng([seed, 2])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
-    found: dict[str, list[tuple[float, Spread]]] = {name: [] for name in held}
+    found: dict[str, list[_Links]] = {name: [] for name in held}
     for drawn in drawn_by(law, truth, seeds, household):
         for name in held:
             beside = None if shown is None else shown.without(name)
-            found[name].append(groups[name].found(truth, drawn, law, beside))
-    return most_first(
-        OneMore(name, float(np.mean([right for right, _ in each])), Spread.together([one for _, one in each]))
-        for name, each in found.items()
-    )
+            found[name].append(groups[name].links(truth, drawn, law, beside))
+    return most_first(_mean(name, each) for name, each in found.items())
 
 
 def most_first(found: Iterable[OneMore]) -> tuple[OneMore, ...]:
@@ -104,12 +103,47 @@ def found_too(
     """
     rng = np.random.default_rng([seed, 3])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
-    some = np.sort(rng.permutation(truth.records)[: max(FEWEST, PAIRS // truth.records)])
+    each = truth.records if shown is not None else comparisons(law, truth.records)
+    some = np.sort(rng.permutation(truth.records)[: max(FEWEST, WORK // each)])
     attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
     knowledge = _known(law, truth.records)
-    found = [linked(attacked, one, knowledge, shown) for one in drawn]
-    links = truth.records * float(np.mean([one.correct.mean() for one in found]))
-    return OneMore(truth.names[-1], links, Spread.together([Spread.of(one.claimed) for one in found]))
+    found = (linked(attacked, one, knowledge, shown) for one in drawn)
+    weight = np.full(some.size, truth.records / some.size)
+    return _mean(truth.names[-1], [_Links(one.correct, one.claimed, weight) for one in found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Links:
+    """Hold links of one release, with how many persons each stands for, shape (t,); ``alone`` are found for certain."""
+
+    correct: FloatArray
+    claimed: FloatArray
+    weight: FloatArray
+    alone: int = 0
+
+    @property
+    def expected(self) -> float:
+        """The expected number of right links, of all persons."""
+        return self.alone + float(self.weight @ self.correct)
+
+    @property
+    def variance(self) -> float:
+        """The variance of that number over the persons drawn and their links, taken as independent."""
+        rate = self.weight @ self.correct / max(float(self.weight.sum()), 1.0)
+        return float(self.weight**2 @ (self.correct - rate) ** 2)
+
+    @property
+    def chances(self) -> Spread:
+        """The chance of each person, as the attacker computes it."""
+        certain = np.ones(min(self.alone, 1))
+        return Spread.of(np.r_[certain, self.claimed], np.r_[certain * self.alone, self.weight])
+
+
+def _mean(name: str, found: Sequence[_Links]) -> OneMore:
+    """Return what who knows the column ``name`` finds in releases on average."""
+    error = math.sqrt(sum(one.variance for one in found)) / len(found)
+    links = float(np.mean([one.expected for one in found]))
+    return OneMore(name, links, error, Spread.together([one.chances for one in found]))
 
 
 def _releases(records: int) -> int:
@@ -153,22 +187,24 @@ class _Groups:
         alone = int((counts == 1).sum())
         return cls(several, targets, alone, int(counts.sum()) - alone)
 
-    def found(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> tuple[float, Spread]:
-        """Return how many links are right in one release, of all persons, and the chances of each."""
-        right, size = 0.0, 0
-        chances, weights = [np.ones(1)], [np.array([float(self.alone)])]
+    def links(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> _Links:
+        """Return the links of one release, each for so many persons in groups of several."""
+        found: list[tuple[Linkage, int]] = []
         for records, targets in zip(self.records, self.targets, strict=True):
             own, released = truth.take(records), drawn.take(records)
             inside = law.among(records) if isinstance(law, SplitLaw) else law
             if shown is None:
-                found = link(own, released, inside, _known(inside, records.size), targets=targets)
+                one = link(own, released, inside, _known(inside, records.size), targets=targets)
             else:
-                found = link_shown(own, released, inside, shown.take(records), targets)
-            right += float(found.correct.mean()) * records.size
-            size += records.size
-            chances.append(found.claimed)
-            weights.append(np.full(targets.size, records.size / targets.size))
-        scale = self.others / size if size else 0.0
-        weight = np.concatenate([weights[0], *(scale * one for one in weights[1:])])
-        held = weight > 0
-        return self.alone + right * scale, Spread.of(np.concatenate(chances)[held], weight[held])
+                one = link_shown(own, released, inside, shown.take(records), targets)
+            found.append((one, records.size))
+        correct, claimed, weight = (
+            np.concatenate([np.empty(0), *parts])
+            for parts in (
+                [one.correct for one, _ in found],
+                [one.claimed for one, _ in found],
+                [np.full(one.correct.size, size / one.correct.size) for one, size in found],
+            )
+        )
+        scale = self.others / max(sum(size for _, size in found), 1)
+        return _Links(correct, claimed, scale * weight, self.alone)

@@ -154,6 +154,16 @@ def knows_more(found: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
     return (f"{text}{'; others: fewer' * (len(found) > 3)}.",)
 
 
+def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:
+    """Return that who knows one of these columns besides the keys finds hardly more; () without any.
+
+    >>> knows_hardly_more(["pay", "town"])
+    ('Who knows one of pay, town besides the keys finds at most a fifth more right links after the plan.',)
+    """
+    which = f"{'one of ' * (len(names) > 1)}{few(list(names))}"
+    return (f"Who knows {which} besides the keys finds at most a fifth more right links after the plan.",) * bool(names)
+
+
 def about(links: float) -> str:
     """Return an expected number of links with two digits that count.
 

@@ -21,6 +21,7 @@ from postrand.report.table_worth import (
     little_use,
     mean_worth,
     pairs_of,
+    shown,
     table_worth,
 )
 from postrand.support.warned import heard
@@ -175,7 +176,7 @@ def designed(plan: Plan) -> Mechanism:
 
 
 def beats(a: Trial, b: Trial) -> bool:
-    """Return whether one plan is as good as another in ε, worth, detail and whole records, and better in one."""
+    """Return whether one plan is as good as another in ε, all worths, detail and whole records, and better in one."""
     pairs = list(zip(_measures(a), _measures(b), strict=True))
     return all(x >= y - ALIKE * abs(y) for x, y in pairs) and any(_is_more(x, y) for x, y in pairs)
 
@@ -195,6 +196,7 @@ def _worse(trial: Trial, winner: Trial) -> str:
         f"the epsilon of the largest {units} ({largest} against {winner.largest:g})" * bool(units),
         f"tables of one variable (worth {_records(trial)[0]} against {_records(winner)[0]} records)",
         f"tables of two variables (worth {_records(trial)[1]} against {_records(winner)[1]} records)",
+        f"what is named (worth {shown(trial.named)} against {shown(winner.named)} records)",
         f"detail ({_combinations(trial)} combinations of categories against {_combinations(winner)})",
         "whole records (there each shows all its variables)",
     )
@@ -217,7 +219,7 @@ def _measures(trial: Trial) -> tuple[float, ...]:
     """Return what a plan is judged by, each the larger the better."""
     levels = (trial.epsilon, trial.largest) if trial.candidate.has_epsilon else (1e9, 1e9)
     whole = float(trial.plan.split is None)  # every record shows all variables, for analyses of many of them
-    return (*(max(-level, -1e9) for level in levels), trial.one, trial.two, trial.detail, whole)
+    return (*(max(-level, -1e9) for level in levels), trial.one, trial.two, trial.named, trial.detail, whole)
 
 
 def frontier(trials: Iterable[Trial], needs: Needs) -> tuple[list[Trial], list[tuple[Trial, str]]]:

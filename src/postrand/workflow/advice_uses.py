@@ -54,6 +54,7 @@ MAX_TABLES = 220
 """Of so many tables of two, three or four variables their worth is computed."""
 _ON = " on the records that show all variables of the model"
 _NUMBERS_OF = ("two", "three", "four")
+_RECODE = "choose limits and bands of numbers that fewer values are far from, or labels nearer to the values"
 _FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
@@ -237,7 +238,8 @@ def _named(
         elif model.kind == "mean" and model.table[0] in changed:
             yield Verdict(name, False, in_short([changed[model.table[0]]]))
         elif (fits := of.fits.get(name)) is not None:
-            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {_FIT}")
+            steps = "; ".join([*[_FIT] * (not fits.is_found), *[_RECODE] * fits.is_off])
+            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {steps}")
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")
         elif model.kind != "model":

@@ -88,7 +88,7 @@ class _Beside:
         plan = solved(plan)
         known = Known.of(plan, dossier=True)
         figures = figures_of(plan, known, fraction=fraction, name=name)
-        truth = TrueFile.read(known.held, plan.codebook, fraction, whole=known.whole_sample)
+        truth = TrueFile.read(known.held, plan.codebook, fraction, whole=known.beside)
         return cls(figures, known.source, plan.codebook, truth, fraction)
 
     def suppressed(self, path: Path, claims: Claims, name: str) -> PlanFigures:

@@ -21,7 +21,7 @@ from postrand.report.table_worth import (
     shown,
     worth_line,
 )
-from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, knows_more, several_of
+from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, knows_hardly_more, knows_more, several_of
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
 from postrand.workflow.column_ways import ColumnWay, beside_keys
@@ -30,6 +30,7 @@ from postrand.workflow.comparison_risk import (
     RiskFigure,
     attackers,
     counted_in,
+    hardly_more,
     known_too_in,
 )
 from postrand.workflow.larger import by_weights, models_disagree, weights_smaller
@@ -172,7 +173,8 @@ class PlanFigures:
     @property
     def known_too(self) -> tuple[str, ...]:
         """What attackers find who know one released column besides the keys."""
-        return knows_more([(one.name, one.links, one.before) for one in known_too_in(self.risks)])
+        more = [(one.name, one.links, one.before) for one in known_too_in(self.risks)]
+        return knows_more(more) or knows_hardly_more(hardly_more(self.risks))
 
     @property
     def knowledge(self) -> tuple[str, ...]:

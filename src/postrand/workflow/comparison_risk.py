@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -36,6 +37,8 @@ NO_HOUSEHOLD = "no variable has the role 'household'"
 NO_KEYS = "no categorical variable has the role 'key'"
 ALONE = 0.4
 """Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
+MORE = 1.2
+"""Who knows a column too is told where right links are more than so many times those without it; a convention."""
 AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
 
 
@@ -133,10 +136,23 @@ def is_everybody(risks: Sequence[RiskFigure]) -> bool:
 
 
 def known_too_in(risks: Sequence[RiskFigure]) -> tuple[OneMore, ...]:
-    """Return what attackers find who know another released column too, where that is more by a fifth."""
+    """Return what attackers find who know another released column too, where that is more by a fifth, and no chance.
+
+    It is more than by chance where both figures differ by more than two standard errors.
+    """
     links = next((one for one in risks if one.code == "correct_matches"), None)
-    least = 1.2 * (links.after or 0.0) if links is not None else 0.0
-    return tuple(one for one in links.known_too if one.links > max(least, 1.0)) if links is not None else ()
+    if links is None or links.after is None:
+        return ()
+    more = ((one, max((MORE - 1) * links.after, 2 * math.hypot(one.error, links.error))) for one in links.known_too)
+    return tuple(one for one, least in more if one.links > max(links.after + least, 1.0))
+
+
+def hardly_more(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
+    """Return the columns that were tried, where who knows one besides the keys finds hardly more; else ()."""
+    links = next((one for one in risks if one.code == "correct_matches"), None)
+    if links is None or links.after is None or any(one.links > MORE * links.after for one in links.known_too):
+        return ()
+    return tuple(sorted(one.name for one in links.known_too))
 
 
 def counted_in(risks: Sequence[RiskFigure]) -> Pairs:

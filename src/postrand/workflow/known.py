@@ -154,10 +154,15 @@ class Known:
         )
 
     @property
-    def whole_sample(self) -> pa.Table:
-        """The columns of the sample, of all records in their order; none where it is only a part of a larger file."""
-        held: Sampled | None = None if self.sample is None else self.answers[self.sample]
-        return held.table if held is not None and held.is_whole else pa.table({})
+    def beside(self) -> Source | pa.Table:
+        """The columns beside the keys, of all records in their order; none where a sample is a part of a larger file.
+
+        Nothing is sampled where no column leaves unperturbed.
+        """
+        if self.sample is None:
+            return self.held
+        held: Sampled = self.answers[self.sample]
+        return held.table if held.is_whole else pa.table({})
 
     @property
     def held(self) -> Source:

@@ -31,11 +31,13 @@ from postrand.support.randomness import ReleaseKey
 from postrand.support.showing import few
 from postrand.support.warned import heard
 from postrand.workflow.advice_needs import Kind, Model
+from postrand.workflow.recoded_models import Changed, before_recoding, changed_effects
 
 TRIALS, FEWEST = 10, 3
 """Releases that are simulated; fewer of a large file, so that ``MOST_RECORDS`` are in all of them together."""
 MOST_RECORDS = 1_000_000
-NORMAL = 1.96
+NORMAL, CLEAR = 1.96, 3.0
+"""Standard errors of half a 95% interval, and beyond which an effect of the file is one: seldom by chance."""
 ENOUGH = 0.9
 """What is named is promised where this share of the simulated releases has an estimate."""
 NAMED = 5
@@ -43,6 +45,10 @@ _DONE: Mapping[Kind, str] = {
     "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval",
     "share": "every share has a usable interval",
 }  # fmt: skip
+
+
+_NOTHING = Variable("_nothing_", "other", ("0", "1"))
+"""What a law perturbs that perturbs nothing of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,9 @@ class Fits:
     over the releases with an estimate; () without one. ``widths`` are the medians of half of the usable 95% intervals,
     of a regression by the normal law. ``why`` is the last refusal, and ``without`` are the groups that often have none.
     ``is_part``: groups of no answer are left out.
+    Of the ``effects`` of a regression that are more than ``CLEAR`` standard errors from 0 in the unperturbed file,
+    ``kept`` differ from 0 in most releases; ``changed`` are those that a recode changes, and ``is_off``: one of them by
+    more than half of its standard error in a release.
     """
 
     records: int
@@ -67,11 +76,24 @@ class Fits:
     none: int = 0
     widths: tuple[float, ...] = ()
     is_part: bool = False
+    effects: int = 0
+    kept: int = 0
+    changed: tuple[Changed, ...] = ()
+    is_off: bool = False
 
     @property
     def is_met(self) -> bool:
-        """Whether it is estimated nearly always, and most of its numbers are worth more than a few records."""
-        return self.fitted >= ENOUGH * self.trials and 2 * sum(self._little) <= len(self._little)
+        """Whether it is found, and no recode makes an effect of a regression another one."""
+        return self.is_found and not self.is_off
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it is estimated nearly always, most of its numbers are worth more than a few records, and effects.
+
+        At least half of the effects that are clear in the unperturbed file differ from 0 in most releases.
+        """
+        is_precise = 2 * sum(self._little) <= len(self._little) and 2 * self.kept >= self.effects
+        return self.fitted >= ENOUGH * self.trials and is_precise
 
     @property
     def _little(self) -> list[bool]:
@@ -97,11 +119,27 @@ class Fits:
             text += self._spread()
             many, poor = len(self.ratios), sum(self._little)
             text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
+        text += self._effects()
         has = "has" if self.none == 1 else "have"
         text += f"; {self.none} more {has} none in the unperturbed file" * bool(self.none)
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
         text += "; without groups of no answer" * self.is_part
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
+
+    def _effects(self) -> str:
+        """Return of a regression how many effects are still found, and which ones a recode changes.
+
+        >>> Fits(5000, 10, 10, effects=6, kept=1)._effects()
+        '; of 6 effects that are clear in the unperturbed file, 1 differs from 0 in most releases'
+        """
+        differ, many = f"differ{'s' * (self.kept == 1)}", f"effect{'s' * (self.effects > 1)} that"
+        text = f"; of {self.effects} {many} {'are' if self.effects > 1 else 'is'} clear in the unperturbed file, "
+        text = f"{text}{self.kept or 'none'} {differ} from 0 in most releases" * bool(self.effects)
+        if not self.changed:
+            return text
+        more = len(self.changed) - 1
+        others = f", and {more} more {'are' if more > 1 else 'is'} changed" * bool(more)
+        return f"{text}; the recodes change effects: {self.changed[0]}{others}"
 
     def _spread(self) -> str:
         """Return how long intervals are, in brackets: of tables and shares in points, of others in their own unit."""
@@ -118,6 +156,7 @@ class _Found:
     """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of.
 
     ``widths``, shape (P,), are half of the intervals; inf where there is none. ``is_part``: no answers are left out.
+    ``values``, shape (P,), are the coefficients of a regression; None of others.
     """
 
     errors: NDArray[np.float64]
@@ -125,6 +164,17 @@ class _Found:
     labels: tuple[str, ...]
     widths: NDArray[np.float64]
     is_part: bool = False
+    values: NDArray[np.float64] | None = None
+
+    @property
+    def effects(self) -> dict[str, tuple[float, float]]:
+        """The coefficients of a regression but the intercept, each with its standard error."""
+        held = () if self.values is None else zip(self.labels, self.values.tolist(), self.errors.tolist(), strict=True)
+        return {name: (value, error) for name, value, error in held if not name.endswith("Intercept")}
+
+    def clear(self, errors: float = NORMAL) -> list[str]:
+        """Return the effects that are more than so many standard errors from 0: by default, by their 95% intervals."""
+        return [name for name, (value, error) in self.effects.items() if abs(value) > errors * error > 0]
 
     def of(self, labels: Sequence[str]) -> _Found:
         """Return what is found of these labels: nothing usable of others, such as a category that is left out.
@@ -160,11 +210,13 @@ def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, Family
                     continue
         trials = int(np.clip(MOST_RECORDS // max(table.num_rows, 1), FEWEST, TRIALS)) if bases else 0
         tried: dict[Model, list[_Found | str]] = {model: [] for model in bases}
+        changes = {model: _changed(source, table, book, model, asked[model], base) for model, base in bases.items()}
         for seed in range(trials):
             released = perturb(table, law, ReleaseKey.from_seed(seed))
             for model in bases:
                 tried[model].append(_tried(released, law, model, asked[model], design))
-    return {model: _fits(table.num_rows, model.kind, base, tried[model]) for model, base in bases.items()}
+    fits = {model: _fits(table.num_rows, model.kind, base, tried[model]) for model, base in bases.items()}
+    return {model: _told(fits[model], base, tried[model], changes[model]) for model, base in bases.items()}
 
 
 def _is_possible(model: Model, family: FamilyName | None, book: Codebook) -> bool:
@@ -205,6 +257,32 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
     )
 
 
+def _told(fits: Fits, base: _Found, tried: Sequence[_Found | str], changed: tuple[Changed, ...]) -> Fits:
+    """Return the fits of a regression with how many effects are still found, and which ones a recode changes."""
+    found = [one for one in tried if not isinstance(one, str)]
+    clear, seen = base.clear(CLEAR), [name for one in found for name in one.clear()]
+    kept = [name for name in clear if 2 * seen.count(name) > len(tried)]
+    errors = {name: [one.effects[name][1] for one in found if name in one.effects] for name in base.effects}
+    is_off = any(errors[one.name] and abs(one.off) > np.median(errors[one.name]) / 2 for one in changed)
+    return dataclasses.replace(fits, effects=len(clear), kept=len(kept), changed=changed, is_off=is_off)
+
+
+def _changed(
+    source: Source, table: pa.Table, book: Codebook, model: Model, family: FamilyName | None, base: _Found
+) -> tuple[Changed, ...]:
+    """Return which effects of a regression differ from those of the numbers before recoding; () where none is known."""
+    if model.kind != "model" or (before := before_recoding(source, table, book, model.table)) is None:
+        return ()
+    held, numbers = before
+    book = dataclasses.replace(numbers, variables=(*numbers.variables, _NOTHING))
+    law = Mechanism({_NOTHING.name: TransitionMatrix.identity(_NOTHING.size)}, book)
+    try:
+        found = _estimated(held, law, model, family, numbers.survey)
+    except PostrandError:
+        return ()
+    return changed_effects(found.effects, base.effects)
+
+
 def _tried(
     released: pa.Table, law: Mechanism, model: Model, family: FamilyName | None, design: SurveyDesign | None
 ) -> _Found | str:
@@ -222,7 +300,8 @@ def _estimated(
     if family is not None and model.kind == "model":
         fit = regression(str(model).removeprefix("model "), frame, law, family, design=design)
         errors = fit.standard_error.ravel()
-        return _Found(errors, np.ones(errors.size, dtype=bool), fit.names, NORMAL * errors)
+        usable = np.ones(errors.size, dtype=bool)
+        return _Found(errors, usable, fit.names, NORMAL * errors, values=np.asarray(fit.value))
     first, *rest = model.table
     if model.kind == "share":
         return _shares(frame, law, first, rest, design)

@@ -49,7 +49,7 @@ class BothSides:
         stage(Stage.RISK)
         codebook, source = known.plan.codebook, known.held
         report, note = assess(source, codebook, fraction=fraction)
-        truth = TrueFile.read(source, codebook, fraction, whole=known.whole_sample)
+        truth = TrueFile.read(source, codebook, fraction, whole=known.beside)
         stage(Stage.RISK)  # the file was read in between
         attacks = Exposures.of(truth, mechanism)
         figures = risk_figures(truth, report, mechanism, attacks)

@@ -122,7 +122,7 @@ def recoded_means(source: Source, recodes: Sequence[Recode] = ()) -> dict[str, R
     if not recodes:
         source, recodes = unrecoded(source)
     settled = [recode for recode in recodes if is_settled(recode.kind)]
-    asked = [recode for recode in settled if _has_amounts(recode) or isinstance(_last(recode), Bands)]
+    asked = [recode for recode in settled if has_amounts(recode) or isinstance(_last(recode), Bands)]
     values = first_values(source, sorted({recode.source for recode in asked}))
     found = {recode.variable: _compared(recode, values[recode.source]) for recode in asked}
     return {name: one for name, one in found.items() if one is not None and one.is_told}
@@ -136,7 +136,7 @@ def changed_in_groups(source: Source, response: str, groups: Sequence[str], book
     """
     plain, recodes = unrecoded(source)
     recode = next((one for one in recodes if one.variable == response and is_settled(one.kind)), None)
-    if recode is None or not groups or not _has_amounts(recode):
+    if recode is None or not groups or not has_amounts(recode):
         return ""
     wanted = [one for one in recodes if one.variable in (response, *groups)]
     before, after, keys = list[NDArray[np.float64]](), list[NDArray[np.float64]](), list[tuple[Any, ...]]()
@@ -192,7 +192,7 @@ def _last(recode: Recode) -> Recoding:
     return recode.kind.steps[-1] if isinstance(recode.kind, Steps) else recode.kind
 
 
-def _has_amounts(recode: Recode) -> bool:
+def has_amounts(recode: Recode) -> bool:
     """Whether the results of a recode of numbers are amounts: numbers without categories, or within their bands."""
     kind = _last(recode)
     if recode.kind.reads != "numbers" or kind.reads != "numbers":
@@ -218,7 +218,7 @@ def _compared(recode: Recode, column: pa.Array) -> RecodedMean | OneResult | Non
         results = made.drop_null().unique()
         if len(results) == 1 and len(column.unique()) > 1:
             return OneResult(recode, key_of(results[0].as_py()), len(column) >= MAX_RECORDS)
-        if not _has_amounts(recode):
+        if not has_amounts(recode):
             return None
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return None

@@ -1,0 +1,104 @@
+"""Effects of named regressions that a recode of numbers changes, as a limit on the number of illnesses does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from postrand.codebook import Codebook, Variable
+from postrand.codebook.coding import encode
+from postrand.columns.recoded import unrecoded
+from postrand.estimate.regression_terms import answered, is_measured
+from postrand.formats import Source
+from postrand.recoding.base import is_settled
+from postrand.support.arrow import to_floats
+from postrand.workflow.recoded_means import STEPS, has_amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Say of an effect by how much a recode changes it: ``change`` is a share of it before, ``off`` the difference."""
+
+    name: str
+    change: float
+    off: float
+
+    def __str__(self) -> str:
+        """Return it by steps, without the effect itself.
+
+        >>> print(Changed("ill", 0.24, 0.15))
+        that of ill is more than 20% above that of the values before recoding
+        """
+        step = max(step for step in STEPS if abs(self.change) > step)
+        way = "nearer to 0 than" if self.change < 0 else "above"
+        return f"that of {self.name} is more than {step:.0%} {way} that of the values before recoding"
+
+
+def before_recoding(
+    source: Source, table: pa.Table, book: Codebook, names: Sequence[str]
+) -> tuple[pa.Table, Codebook] | None:
+    """Return recoded records with the numbers before recoding in place of these, and their codebook; None of none.
+
+    Of the variables ``names`` those count whose recoded values are amounts, as of bands with numbers as labels. Where
+    the recoded value is no answer, the number is missing. ``source`` has the records of ``table`` in the same order.
+    """
+    plain, recodes = unrecoded(source)
+    types = {field.name: field.type for field in plain.schema}
+    asked = [one for one in recodes if one.variable in names and is_settled(one.kind) and has_amounts(one)]
+    held = [one for one in asked if is_number(types[one.source]) and _is_amount(book[one.variable])]
+    replaced = {one.variable: one.source for one in held}
+    if not replaced:
+        return None
+    read = pa.Table.from_batches(list(plain.batches(list(dict.fromkeys(replaced.values())))))
+    for name, column in replaced.items():
+        numbers, lacks = to_floats(read.column(column)), ~_answers(table.column(name), book[name])
+        table = table.set_column(
+            table.schema.names.index(name), name, pa.array(numbers, mask=lacks | np.isnan(numbers))
+        )
+    variables = (Variable(v.name, v.role, type="double") if v.name in replaced else v for v in book.variables)
+    return table, dataclasses.replace(book, variables=tuple(variables), recodes=())
+
+
+def is_number(of: pa.DataType) -> bool:
+    """Return whether a column of this type has numbers."""
+    return bool(pa.types.is_integer(of) or pa.types.is_floating(of))
+
+
+def _is_amount(variable: Variable) -> bool:
+    return not variable.is_categorical or is_measured(variable)
+
+
+def _answers(column: pa.ChunkedArray, variable: Variable) -> NDArray[np.bool_]:
+    """Return which records, shape (n,), have an answer."""
+    if not variable.is_categorical:
+        return np.asarray(pc.is_valid(column).to_numpy())
+    codes = encode(column.combine_chunks(), variable)
+    return np.asarray((codes >= 0) & answered(variable)[np.maximum(codes, 0)])
+
+
+def changed_effects(
+    before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]]
+) -> tuple[Changed, ...]:
+    """Return which effects a recode changes, the largest change first; both with their standard errors, by name.
+
+    Those count that differ from 0 before, and change by more than the first of ``STEPS`` and two of its errors.
+
+    >>> held = {"Intercept": (1.0, 0.1), "ill": (0.60, 0.02), "sex": (0.01, 0.02)}
+    >>> changed_effects(held, {"Intercept": (2.0, 0.1), "ill": (0.75, 0.03), "sex": (0.03, 0.02)})
+    (Changed(name='ill', change=0.25, off=0.15),)
+    """
+    found = []
+    for name, (effect, error) in before.items():
+        if name not in after or name.endswith("Intercept") or abs(effect) <= 2 * error:
+            continue
+        off = after[name][0] - effect
+        change = float(np.sign(effect) * off / abs(effect))
+        if abs(change) > STEPS[0] and abs(off) > 2 * error:
+            found.append(Changed(name, round(change, 12), round(off, 12)))
+    return tuple(sorted(found, key=lambda one: -abs(one.change)))
