@@ -347,7 +347,7 @@ def _law_of(
         what = "the matrix of a subset is too large for the risk after perturbation"
         problems.append(sentence(what, where=where, got=f"{block.matrix.size:,} cells", wanted=f"<= {MAX_DENSE:,}"))
         return None
-    found = _lumped(block, sizes, order)
+    found = lumped(block, sizes, order)
     if found is None:
         what = "the released keys of a subset depend on variables that are not keys"
         problems.append(sentence(what, where=where, fix=fix))
@@ -360,8 +360,11 @@ def _size(block: Block, shape: Sequence[int], at: Sequence[int]) -> int:
     return block.matrix.size if block.cells is not None else math.prod(shape[j] for j in at)
 
 
-def _lumped(block: Block, sizes: Sequence[int], order: Sequence[int]) -> tuple[FloatArray, IntArray] | None:
-    """Return the matrix of some of a block's variables, and its cells; None where the others decide it too."""
+def lumped(block: Block, sizes: Sequence[int], order: Sequence[int]) -> tuple[FloatArray, IntArray] | None:
+    """Return the matrix of some of a block's variables, and its cells; None where the others decide it too.
+
+    ``sizes`` are those of the block's variables, ``order`` the places of those that are asked.
+    """
     codes = block.cell_table(tuple(sizes))[:, list(order)]
     cells, place = np.unique(ravel(list(codes.T), [sizes[k] for k in order]), return_inverse=True)
     margin = np.zeros((block.matrix.size, cells.size))

@@ -301,7 +301,7 @@ def plan_lines(number: int, plan: Advised, elsewhere: Collection[str] = ()) -> I
             yield f"  Risk: {one.measure}: {'; '.join(told)}, {last}"
     if figures.uncounted:
         yield f"  Risk: not known: {keys_not_counted(figures.uncounted)}"
-    yield from (f"  Risk: {text}" for text in (*figures.known_too, *figures.warnings))
+    yield from (f"  Risk: {text}" for text in (*figures.known_too, *figures.guessed, *figures.warnings))
     for what, worths in (("tables of one variable", figures.one_way), ("tables of two variables", figures.pairs)):
         yield from (f"  Worth: {line}" for line in worth_line(what, worths))
     yield from (f"  Worth: {text}" for text in more_in_two(figures.one_way, figures.two_way))

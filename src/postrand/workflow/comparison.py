@@ -60,6 +60,7 @@ class PlanFigures:
     variables together. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
+    ``guessed`` what is guessed of perturbed sensitive variables by who knows which record is a person's,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
     what the release does not tell of how the records were drawn. ``dropped``: columns with the role ``drop``.
@@ -115,6 +116,7 @@ class PlanFigures:
     shown: int = 0
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     in_part: Pairs = ()
     small: str = ""

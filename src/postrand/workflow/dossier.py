@@ -147,7 +147,14 @@ class Dossier:
         said = f"Before: {self.figures.before_is}."
         about = () if self.policy is None else self.policy.beside
         captions |= {POLICY: (said, *about), RARE: (said,)}
-        captions[RISK] = (said, *self.figures.only_keys, *self.figures.known_too, *CAPTION, *self.figures.knowledge)
+        captions[RISK] = (
+            said,
+            *self.figures.only_keys,
+            *self.figures.known_too,
+            *self.figures.guessed,
+            *CAPTION,
+            *self.figures.knowledge,
+        )
         captions[HOW] = (f"Records leave in {ORDERS[certificate.facts.order_is_shuffled]}.",)
         captions[RISK] += (RISK_NOTE,) if mechanism.split is not None else ()
         captions[RISK] += tuple(f"{capital(text).removesuffix('.')}." for text in self.figures.warnings)

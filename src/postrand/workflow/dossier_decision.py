@@ -199,6 +199,7 @@ def risk_warnings(figures: PlanFigures) -> Iterator[str]:
 def risk_notes(figures: PlanFigures) -> Iterator[str]:
     """Yield what explains the figures."""
     codes = {one.code for one in figures.risks if one.before is not None}
+    yield from figures.guessed
     if "correct_matches" in codes:
         yield from figures.knowledge or (LEARNS,)
     alone = figures.risk("below_2")

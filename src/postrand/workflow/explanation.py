@@ -137,7 +137,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "tau2", who)
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
-    yield from (*figures.only_keys, *figures.known_too)
+    yield from (*figures.only_keys, *figures.known_too, *figures.guessed)
     yield from figures.knowledge
     yield (
         "The claims bound what perturbed values add to what an attacker knows already, whatever that is; the figures "
