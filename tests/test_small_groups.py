@@ -36,7 +36,7 @@ def test_categories_of_a_block_are_counted_as_the_closed_form_says():
     rare = int((2 * error > SHARES).sum())
     assert 0 < rare < 6
     law = pr.Mechanism({"area": pr.randomised_response(6, 1.0), "ill": pr.randomised_response(2, 3.0)}, BOOK)
-    assert f"of area ({rare} of 6). A release" in told(law, n)
+    assert f": {rare} of the 6 categories of area. A release" in told(law, n)
     assert told(law, 10_000_000) == ""
 
 
@@ -57,7 +57,7 @@ def test_those_of_a_split_are_the_groups_that_releases_give_no_interval(epsilon)
         pr.Block(("area",), pr.randomised_response(6, epsilon)),
     ]
     law = pr.Mechanism([], BOOK, split=pr.Split.of([0.4, 0.6], blocks))
-    found = re.search(r"area \((\d) of 6, (\d) with ill\)", told(law, n))
+    found = re.search(r"(\d) of the 6 categories of area, (\d) in tables with ill\.", told(law, n))
     assert found
     without = np.zeros(6)
     for seed in range(40):

@@ -14,8 +14,8 @@ from postrand.estimate.split_members import household_of
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix_storage import UNIT
 from postrand.mechanism.split import Split, Subset
-from postrand.support.showing import few
 
+NAMED = 5
 LEAST = 2.0
 """A category whose share is fewer standard errors than this is told: in about half of the releases or more its size
 cannot be told from zero, and 'postrand estimate' gives means by it no interval."""
@@ -41,15 +41,27 @@ def small_groups(
         alone = _too_rare(mechanism, name, records, shares, households)
         beside, other = _beside(mechanism, name, records, shares)
         if alone or beside:
-            with_other = f", {beside} with {other}" * (beside > alone)
-            found.append(f"{name} ({alone} of {shares.size}{with_other})")
+            found.append(_told(name, shares.size, alone, beside, other))
     if not found:
         return ""
+    more = f"; and of {len(found) - NAMED} more variables" * (len(found) > NAMED)
     return (
-        "Some categories are too rare for estimates by them, with the file's own shares: of "
-        f"{few(found)}. A release often cannot tell their size from zero, and then gives no interval. Merge them "
-        "with others, or allow a larger epsilon."
+        f"Too rare for estimates by them, with the file's own shares: {'; '.join(found[:NAMED])}{more}. A release often "
+        "cannot tell their size from zero, and then gives no interval. Merge them with others, or allow a larger "
+        "epsilon."
     )
+
+
+def _told(name: str, size: int, alone: int, beside: int, other: str) -> str:
+    """Return how many categories of a variable are too rare, and in tables with another one.
+
+    >>> _told("educ", 4, 0, 1, "region"), _told("year", 7, 2, 3, "urban")
+    ('1 of the 4 categories of educ in tables with region', '2 of the 7 categories of year, 3 in tables with urban')
+    """
+    first = f"{alone or beside} of the {size} categories of {name}"
+    if beside <= alone:
+        return first
+    return f"{first}{f', {beside}' * bool(alone)} in tables with {other}"
 
 
 def _too_rare(

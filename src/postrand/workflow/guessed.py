@@ -98,8 +98,8 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterat
     >>> told = guessed_in_words([Guess("insured", 0.86, 0.84, 0.931), Guess("ill", 0.6, 0.55, 0.8)])
     >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value rightly
-    for about 86 of 100 persons (without it 84), and is at most 93.1% sure; ill: 60 (55), 80%. Other released columns can
-    make a guess surer: the claims count all perturbed ones.
+    for about 86 of 100 persons (without it 84), and is at most 93.1% sure; ill: 60 (55), 80%. Other released columns
+    can make a guess surer: the claims count all perturbed ones.
     """
     if not found:
         return

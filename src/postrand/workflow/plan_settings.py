@@ -59,7 +59,7 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
     shown_by += f" ({sets})" if some_by_none and (sets := sets_of(split, MANY)) else ""
     completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
-    return (f"three perturbed variables together are shown by {shown_by}{refused}{completed}",)
+    return (f"three perturbed variables together, by which three, are shown by {shown_by}{refused}{completed}",)
 
 
 def sets_of(split: Split, least: int = 1) -> str:
