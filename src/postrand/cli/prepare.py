@@ -228,35 +228,46 @@ def assess(
 
 
 @command
-@click.argument("file", type=SOURCE)
+@click.argument("file", type=SOURCE, required=False)
 @click.option("--psu", metavar="P", required=True, help="Column of the clusters that were drawn.")
 @click.option("--weight", metavar="W", help="Column of sampling weights; by default that of the codebook's [survey].")
 @click.option("--strata", metavar="S", help="Column of sampling strata; by default that of the codebook's [survey].")
 @click.option("--codebook", type=FILE, help="codebook.toml: its recodes, released columns and [survey] are used.")
+@click.option("--plan", type=FILE, help="plan.toml, instead of FILE and --codebook: also by how much in its release.")
 @click.option("--only", metavar="A,B", help="Variables to measure; by default all that are released.")
 @reading_options
 def clusters(
-    file: Path,
+    file: Path | None,
     psu: str,
     weight: str | None,
     strata: str | None,
     codebook: Path | None,
+    plan: Path | None,
     only: str | None,
     reading: Any,
 ) -> Result:
     """Measure by how much clusters that were drawn make errors larger.
 
     For a release without the numbers of the clusters, such as schools or villages: with these figures you can state a
-    cluster_effect in [survey] of the codebook, by which 'postrand estimate' multiplies variances. Figures of the
-    confidential file, for internal use; nothing is written.
+    cluster_effect in [survey] of the codebook, by which 'postrand estimate' multiplies variances. With --plan also for
+    estimates from its release, which need a smaller one. Clusters are those of the file before it is recoded. Figures
+    of the confidential file, for internal use; nothing is written.
 
     \b
     postrand clusters pupils.parquet --psu school --weight w --strata region
+    postrand clusters --plan plan.toml --psu school
     """  # noqa: D301 -- \b is click's mark for text that keeps its lines
     from postrand.engines.database import open_records
-    from postrand.plan import infer
-    from postrand.workflow.cluster_effects import cluster_effects
+    from postrand.plan import infer, load_plan
+    from postrand.workflow.cluster_effects import cluster_effects, planned_effects
 
+    check_reading(plan, reading)
+    if plan is not None and file is None and codebook is None:
+        found = planned_effects(load_plan(plan), psu, weight, strata, names(only))
+        return found.to_dict(), str(found)
+    if file is None or plan is not None:
+        what = "name either a file, with a codebook if there is one, or a plan, which names both"
+        raise UsageError(sentence(what, fix=f"postrand clusters --plan {plan or 'plan.toml'} --psu {psu}"))
     book = None if codebook is None else infer.load_codebook(codebook)
     records = open_records(placed(file, reading), book)
     found = cluster_effects(records, psu, weight, strata, book, names(only))

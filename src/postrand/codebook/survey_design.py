@@ -77,8 +77,9 @@ class SurveyDesign:
         of ``psu``, such as households, larger clusters. Said wherever errors are.
     cluster_effect
         Of clusters that are not released: the variance with them over the variance without them, with the same weights
-        and strata, 1 or more. V is multiplied by it, with its part by perturbation, which clusters do not change: what
-        is perturbed has errors that are rather too large.
+        and strata, 1 or more. V is multiplied by it, with its part by perturbation, which clusters do not change: that
+        of estimates from the release is enough (``postrand clusters --plan``), and that of the file makes errors of
+        what is perturbed rather too large.
 
     Raises
     ------
@@ -158,7 +159,7 @@ class SurveyDesign:
         if self.cluster_effect is not None:
             told["psu"] = (
                 f"{drawn['psu']}. They multiply variances by {self.cluster_effect:g}, as the office states: 'postrand "
-                "estimate' counts that (of what is perturbed, rather too much); elsewhere, take standard errors times "
+                "estimate' counts that (of most variables, rather too much); elsewhere, take standard errors times "
                 f"{math.sqrt(self.cluster_effect):.3g}."
             )
         return tuple(told[part] for part in NAMED if part in told)
