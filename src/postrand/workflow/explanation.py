@@ -190,7 +190,8 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _fewer(figures)
     if figures.little:
         yield _first(figures.little) + "."
-    yield "Tables of unperturbed variables alone are as precise as before."
+    if figures.unperturbed:
+        yield "Tables of unperturbed variables alone are as precise as before."
     yield from (f"{capital(str(one))}." for one in refused_of(plan))
     yield from figures.lacking
     yield from (f"{_first(text)}." for text in figures.means.values())

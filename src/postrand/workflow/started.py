@@ -108,7 +108,7 @@ class Started:
             fix = f"set role = 'household', 'record_key' or 'drop' in {self.codebook}; one that tells which records "
             fix += "are one person's is given as --person; where it numbers clusters that were drawn, such as schools, "
             fix += "errors without it are usually too small: [survey] says what is not released, and by how much "
-            fix += "('postrand clusters')"
+            fix += "('postrand clusters --plan')"
             lines.append(sentence(what, fix=fix))
         lines += [words_of(name, same) for name, same in self.groups.items()]
         if self.texts:
@@ -238,7 +238,7 @@ def _survey(
     costs = [f"warning: with it, {str(one).partition(', ')[2]}" for one in gone if {*one.uses} & {*uses}]
     if lost:
         instead = " in place of psu" * bool(clusters)
-        fix = f"'postrand clusters' measures by how much: state it as cluster_effect{instead}; {FRESH_NUMBERS}"
+        fix = f"'postrand clusters --plan' measures by how much: state it as cluster_effect{instead}; {FRESH_NUMBERS}"
         they, are = ("seem", "are") if len(lost) > 1 else ("seems", "is")
         warned = f"{few(lost, NAMES)} {they} to number the clusters that were drawn, and {are} not released: standard "
         warned += "errors are then without these clusters, usually too small"
