@@ -44,6 +44,7 @@ from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
+from postrand.workflow.neighbouring import neighbours_in
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.plan_settings import of_three, settings_of
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -183,6 +184,7 @@ def computed(
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
         may_link=may_link(plan.codebook, unit),
+        neighbours=() if told is None else neighbours_in(told),
     )
 
 
