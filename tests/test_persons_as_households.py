@@ -125,7 +125,7 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
     )
     (folder / "policy.toml").write_text(f'title = "Office"\n{rules}', encoding="utf-8")
     told = call("check", "--plan", folder / "advice" / "plan-1.toml", "--policy", folder / "policy.toml")
-    assert re.search(r"ε of the person with most records +at most 5 +none +5 +pass", told)
+    assert re.search(r"ε of the person with most records +at most 5 +no guarantee +5 +pass", told)
     assert "Risk that a record of a person is found, informed attacker" in told
     explained = call("explain", folder / "advice" / "plan-1.toml")
     assert (

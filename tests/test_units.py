@@ -663,7 +663,7 @@ def test_the_example_of_the_page_prints_what_it_says():
     page = (ROOT / "docs" / "households.md").read_text("utf-8")
     held: dict[str, Any] = {}
     short = page.replace("copies=5", "copies=2, classes=2, sweeps=20")  # every household has one completed region
-    assert run_examples(short, "households.md", held) == 2
+    assert run_examples(short, "households.md", held) == 4
     frames = held["copies"].frames
     assert [(frame["hid"].is_unique, len(frame)) for frame in frames] == [(True, 500)] * 2
 

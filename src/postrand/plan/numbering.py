@@ -130,6 +130,16 @@ def may_link(codebook: Codebook, named: Collection[str] = ()) -> tuple[str, ...]
     return tuple(v.name for v in held if is_number_of(v.name, v.categories, v.labels, v.label))
 
 
+def numbers_units(draft: Mapping[str, Any]) -> bool:
+    """Return whether the column of a draft is named as a number of households or persons, not of schools or clusters.
+
+    >>> [numbers_units({"name": name}) for name in ("ori_hid", "person_id", "school_id", "pay")]
+    [True, True, False, False]
+    """
+    name, _, _, label = held = described(draft)
+    return is_number_of(*held) and _is_of_persons(name, label)
+
+
 def _is_of_persons(name: str, label: str = "") -> bool:
     """Return whether a number is one of persons, households or records, and not of interviewers or schools.
 

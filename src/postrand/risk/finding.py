@@ -44,9 +44,11 @@ class Finding:
     singles out records; and what rounding it costs), ``linked`` (one is a function of others, and they are not
     perturbed together), ``household-size`` (the number of a household shows its size, which singles it out with
     ``variables``), ``regroups`` (``variables`` put members of a household together again, whose number ``about`` is not
-    released), ``order`` (the order of the file tells true values), ``household`` (a variable of a household is
-    perturbed for each member), ``merged`` (rare categories that are merged are still too few), ``missing`` (a category
-    for missing values is one too many), ``moves`` (numbers hardly move in rank, or no weighted mean of them is left),
+    released), ``neighbours`` (records next to each other share ``variables``, or ``about``, as members of a household
+    do that no column numbers), ``order`` (the order of the file tells true values), ``household`` (a variable of a
+    household is perturbed for each member), ``merged`` (rare categories that are merged are still too few), ``missing``
+    (a category for missing values is one too many), ``moves`` (numbers hardly move in rank, or no weighted mean of them
+    is left),
     ``swallowed`` (what looks like a code for no answer counts as a value), ``means`` (a recode changes
     a mean), ``key`` (a key without categories leaves unperturbed) or ``names`` (a column that seems to name or number
     persons, or holds free text).
@@ -77,7 +79,7 @@ class Finding:
 
         Of guesses, the share of the wrong ones that they correct, or of the records whose value is all but settled.
         An exact relation with what is shown gives away all. What has no such figure is half where it must be, or is,
-        decided on or is about numbers that hardly move, else nothing: it is told last.
+        decided on or is about numbers that hardly move or records that belong together, else nothing: it is told last.
         """
         if self.is_exact and self.variables:
             return 1.0
@@ -85,7 +87,7 @@ class Finding:
         if "majority" in self.figures:
             blind = self.figures.get("blind", 0.0)
             shares = [max(self.figures["majority"] - blind, 0.0) / max(1.0 - blind, 1e-9)]
-        plain = 0.5 if self.is_open or self.is_decided or self.code == "moves" else 0.0
+        plain = 0.5 if self.is_open or self.is_decided or self.code in ("moves", "neighbours") else 0.0
         return max(self.share, *shares) if shares else max(self.share, plain)
 
     @property
@@ -127,7 +129,7 @@ class Finding:
             )
             blind = f", without the release in {share_text(figures['blind'])}" if "blind" in figures else ""
             return f"{text}the households, from one member in {single}{blind}"
-        if self.code == "regroups":
+        if self.code in ("neighbours", "regroups"):
             return self.sentence.rpartition("; ")[0]
         first, *rest = self.sentence.partition(f"; {KEYS_ALONE}")[0].split("; ")
         if self.code == "singles-out" and len(rest) >= MOST_BRIEF:

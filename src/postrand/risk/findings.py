@@ -286,17 +286,19 @@ def sample_of(
     units: int = 1,
     grouped: Grouped | None = None,
     ordered: bool = False,
+    first: tuple[str, ...] = (),
 ) -> Sample | None:
     """Return what findings want of a file; None where one block perturbs all, and nobody lives together.
 
     ``units``: how many blocks, splits and rank laws perturb something. ``grouped``: a column that is not released and
-    numbers households or persons, where no variable has their role. ``ordered``: records leave in the file's order.
+    numbers households or persons, where no variable has their role. ``ordered``: records leave in the file's order, of
+    which the ``first`` are wanted in these columns.
     """
     clear = tuple(name for name in released if name not in perturbed and name not in exempt)
     house = next((v.name for v in codebook.with_role("household")), None)
     names = (*perturbed, *clear, *hidden_of(codebook, clear))
-    want = Sample(names, clear, house, grouped=None if house else grouped, ranged=weights_of(codebook, clear))
-    return want if clear or house is not None or units > 1 or ordered else None
+    want = Sample(names, clear, house, grouped=grouped, ranged=weights_of(codebook, clear), first=first)
+    return want if clear or house is not None or units > 1 or ordered or first else None
 
 
 def find_in(

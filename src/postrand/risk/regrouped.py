@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from postrand.risk.shared import CONSTANT
 from postrand.risk.singled import MAX_ALONE, Codes, joined
 
 ROUND = "round or calibrate the weight (rounding in [[recodes]])"
-GROUP = "group such columns (bands or groups in [[recodes]]), or drop them"
+GROUP = "put such columns into bands or groups, or round them ([[recodes]]), perturb them, or drop them"
 SAMPLED = "measured on a sample, in which other records with the same values can be missing"
 
 
@@ -85,20 +85,29 @@ def regrouping(sample: Sampled, codebook: Codebook) -> tuple[Finding, ...]:
     found = regrouped(house, {column: sample.codes(column) for column in sample.alone})
     if found is None or max(found.share, found.every) <= MAX_ALONE:
         return ()
-    weights = {v.name for v in codebook.with_role("weight")}
+    weights = [v.name for v in codebook.with_role("weight")]
+    what = {"households": ("members", "households of several"), "persons": ("records", "persons with several")}
+    text = f"{name} seems to number {grouped.whom}, and is not released, but"
+    return (regroups(found, name, text, what[grouped.whom], weights, is_whole=sample.is_whole),)
+
+
+def regroups(
+    found: Regrouped, name: str, begin: str, whom: tuple[str, str], weights: Collection[str], *, is_whole: bool
+) -> Finding:
+    """Return the finding, which begins by how records are known to belong together: by the column ``name``.
+
+    ``whom`` are the words for records that belong together, and for the households or persons that have several.
+    """
     adds = at_least(found.every) != at_least(found.share)
     names = found.columns if adds or found.share <= MAX_ALONE else (found.column,)
-    what, whom = {
-        "households": ("members", "households of several"),
-        "persons": ("records", "persons with several"),
-    }[grouped.whom]
-    text = f"{name} seems to number {grouped.whom}, and is not released, but the values of {found.column}, released "
-    text += f"unperturbed, put the {what} of {at_least(found.share)} of the {whom} together again"
+    what, units = whom
+    text = f"{begin} the values of {found.column}, released unperturbed, put the {what} of {at_least(found.share)} of "
+    text += f"the {units} together again"
     text += f", those of {', '.join(found.columns)} together {at_least(found.every)}" if adds else ""
-    text += f" ({SAMPLED})" if not sample.is_whole else ""
-    fix = ", ".join([ROUND] * bool(weights & {*names}) + [GROUP])
-    figures = {key: value for key, value in asdict(found).items() if key in ("share", "every")}
-    return (Finding("regroups", names, (name,), f"{text}; {fix}", figures, share=max(found.share, found.every)),)
+    text += "" if is_whole else f" ({SAMPLED})"
+    fix = ", ".join([ROUND] * bool({*weights} & {*names}) + [GROUP])
+    figures = {"share": found.share, "every": found.every}
+    return Finding("regroups", names, (name,), f"{text}; {fix}", figures, share=max(found.share, found.every))
 
 
 def at_least(share: float) -> str:

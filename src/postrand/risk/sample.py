@@ -27,7 +27,7 @@ MOST_MEMBERS = 10
 _MERGE = 1 << 20
 _SEED = 0x9E3779B97F4A7C15
 _NULL = -1
-_Part = tuple[pa.Table, list[NDArray[np.uint64]], dict[str, pa.Table | None]]
+_Part = tuple[pa.Table, list[NDArray[np.uint64]], dict[str, pa.Table | None], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Sampled:
     the column has too many values to count. Missing values are one value. ``ranges`` are the least and the largest
     number of the whole file, of columns of numbers for which they were wanted. Whole households are sampled where
     ``household`` names one, or else ``grouped``, a column that is not released, of ``MOST_MEMBERS`` records a value at
-    most.
+    most. ``first`` are the first records in the order of the file, where they were wanted.
     """
 
     table: pa.Table
@@ -55,6 +55,7 @@ class Sampled:
     household: str | None = None
     grouped: Grouped | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    first: pa.Table | None = None
 
     @property
     def numbering(self) -> str | None:
@@ -87,20 +88,15 @@ class Sampled:
 
         Missing comes first if it occurs, and then the values as they come.
         """
-        column = self.table.column(name).combine_chunks()
-        column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-        held = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes = np.where(coding.is_null(held.indices), _NULL, coding.index_values(held.indices).astype(np.int64))
-        occurs = np.bincount(codes - _NULL, minlength=1) > 0
-        places = np.cumsum(occurs) - 1
-        return places[codes - _NULL], int(occurs.sum())
+        return codes_of(self.table.column(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Want the columns ``names`` of ``most`` records, and how many values of those ``counted`` one record has.
 
-    ``ranged`` are those counted whose least and largest number are wanted too.
+    ``ranged`` are those counted whose least and largest number are wanted too. ``first`` are columns of which the first
+    ``most`` records are wanted besides, in the order of the file; none where it is empty.
     Of a larger file those records are kept whose number, or whose household's, has the smallest keyed hash under a
     public seed: the same ones at every call. ``grouped`` serves where no household does and its values have few
     records, so that the sample is not one of a few large groups. See :class:`postrand.engines.wants.Want`; the answer
@@ -113,11 +109,17 @@ class Sample:
     most: int = MAX_RECORDS
     grouped: Grouped | None = None
     ranged: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     numbered = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
+        return tuple(dict.fromkeys([*self._kept, *self.first]))
+
+    @property
+    def _kept(self) -> tuple[str, ...]:
+        """The columns of the sample."""
         return tuple(dict.fromkeys([*self.names, *self.counted, *filter(None, self._ranked)]))
 
     @property
@@ -131,11 +133,14 @@ class Sample:
     def part(self, piece: Piece) -> _Part:
         """Return the records, their ranks, and how often each value of the counted columns occurs among them.
 
-        The ranks are those of households, or of ``grouped`` and of the records one by one, or of these alone.
+        The ranks are those of households, or of ``grouped`` and of the records one by one, or of these alone. With them
+        those that are among the first of the file.
         """
-        records = pa.Table.from_batches([piece.batch.select(list(self.columns))])
+        records = pa.Table.from_batches([piece.batch.select(list(self._kept))])
         counts = {name: _value_counts(piece.column(name)) for name in self.counted}
-        return records, [_ranks(piece.batch, piece.first, name) for name in self._ranked], counts
+        left = max(self.most - piece.first, 0) if self.first else 0
+        first = pa.Table.from_batches([piece.batch.slice(0, left).select(list(self.first))])
+        return records, [_ranks(piece.batch, piece.first, name) for name in self._ranked], counts, first
 
     def tally(self, source: Source, codebook: Codebook | None = None) -> _Sampling:
         """Return what keeps the records of the smallest ranks."""
@@ -150,16 +155,18 @@ class _Sampling:
         self._counts = {name: _Counts() for name in want.counted}
         self._ranges = {name: _Range() for name in want.ranged}
         self._kept: list[_Kept] = []
+        self._first: list[pa.Table] = []
         self._records = 0
 
     def add(self, part: _Part) -> None:
         """Add some records."""
-        records, ranks, counts = part
+        records, ranks, counts, first = part
         for name, held in self._counts.items():
             held.add(counts[name])
         for name, wide in self._ranges.items():
             wide.add(counts[name])
         self._records += records.num_rows
+        self._first += [first] if first.num_rows else []
         self._kept = self._kept or [_Kept(self._want.most) for _ in ranks]
         for kept, rank in zip(self._kept, ranks, strict=True):
             kept.add(records, rank)
@@ -168,13 +175,35 @@ class _Sampling:
         """Return the sample."""
         want = self._want
         tables = [kept.table() for kept in self._kept]
-        tables = tables or [pa.table({name: pa.nulls(0, self._schema.field(name).type) for name in want.columns})]
+        tables = tables or [self._empty(want._kept)]
         alone = {name: counts.alone() for name, counts in self._counts.items()}
         grouped = want.grouped if want.household is None else None
         if grouped is not None and not _are_small(tables[0].column(grouped.name)):
             grouped = None
         ranges = {name: held.found for name, held in self._ranges.items() if held.found is not None}
-        return Sampled(tables[-1 if grouped is None else 0], self._records, alone, want.household, grouped, ranges)
+        table, first = tables[-1 if grouped is None else 0], None
+        if want.first:
+            first = together(self._first) if self._first else self._empty(want.first)
+        return Sampled(table, self._records, alone, want.household, grouped, ranges, first)
+
+    def _empty(self, names: Sequence[str]) -> pa.Table:
+        return pa.table({name: pa.nulls(0, self._schema.field(name).type) for name in names})
+
+
+def codes_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], int]:
+    """Return the place of each value of a column (n,) among those that occur, and how many do; missing comes first.
+
+    >>> codes, size = codes_of(pa.chunked_array([["b", None], ["a", "b"]]))
+    >>> codes.tolist(), size
+    ([1, 0, 2, 1], 3)
+    """
+    array = column.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    held = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    codes = np.where(coding.is_null(held.indices), _NULL, coding.index_values(held.indices).astype(np.int64))
+    occurs = np.bincount(codes - _NULL, minlength=1) > 0
+    places = np.cumsum(occurs) - 1
+    return places[codes - _NULL], int(occurs.sum())
 
 
 @dataclass(slots=True)
@@ -256,7 +285,7 @@ def _smallest(
     """Keep the records of the ``most`` smallest ranks in file order; households, which share a rank, whole."""
     if not parts:
         return parts, ranks
-    table, rank = _together(parts), np.concatenate(ranks)
+    table, rank = together(parts), np.concatenate(ranks)
     if rank.size <= most:
         return [table], [rank]
     limit = np.partition(rank, most)[most]
@@ -265,7 +294,7 @@ def _smallest(
     return [table.take(coding.from_numpy(kept)).combine_chunks()], [rank[kept]]
 
 
-def _together(parts: Sequence[pa.Table]) -> pa.Table:
+def together(parts: Sequence[pa.Table]) -> pa.Table:
     """Put tables behind each other; text stays in dictionaries, with indices that count the values of all parts."""
     wide = [field.with_type(_wide(field.type)) for field in parts[0].schema]
     return pa.concat_tables([part.cast(pa.schema(wide)) for part in parts]).unify_dictionaries()

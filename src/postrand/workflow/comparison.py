@@ -77,8 +77,8 @@ class PlanFigures:
     nothing is drawn.
     ``lone_sizes``: households of the file that are the only one with their number of members. ``shown``: how many
     records show values of the split, where one member of each household does; 0 where every record does.
-    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households, and
-    ``no_categories`` are released and have none.
+    ``columns`` are those of the file or codebook; ``may_link`` of them seem to number persons or households,
+    ``no_categories`` are released and have none, and ``neighbours`` in the file share, as members of households do.
     """
 
     name: str
@@ -103,6 +103,7 @@ class PlanFigures:
     unit_records: Mapping[str, int] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     may_link: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
     notice: str = NOTICE
     before_is: str = AS_IS
     as_is: Mapping[str, float] = field(default_factory=dict)
@@ -160,8 +161,11 @@ class PlanFigures:
         register = self.risk("register_matches")
         is_known = register is not None and register.before is not None
         left += [NO_REGISTER] if self.as_is and is_known and "register_matches" not in self.as_is else []
-        if known is None or known.before is not None or not self.may_link:
+        if known is None or known.before is not None:
             return tuple(left)
+        if not self.may_link:
+            share = f"no risk of households: neighbours in the file share {few(self.neighbours)}, as members of one do"
+            return (*left, *([share] if self.neighbours else []))
         is_one = len(self.may_link) == 1
         seem = f"{few(self.may_link)} {'seems' if is_one else 'seem'} to number households or persons"
         not_read = "is not looked at, because its role is" if is_one else "are not looked at, because their roles are"

@@ -33,11 +33,11 @@ from postrand.risk.data import read_columns
 from postrand.risk.measures.records import write_records
 from postrand.risk.measures.settings import settings_of
 from postrand.risk.merged import published
-from postrand.risk.sample import Sampled, sampled
+from postrand.risk.sample import Sample, Sampled, taken
 from postrand.risk.size_told import told_by_sizes
 from postrand.risk.tuning import limits_of
 from postrand.support.inputs import has_controls
-from postrand.workflow import asked_units, declared
+from postrand.workflow import asked_units, declared, neighbouring
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.draft_decisions import (
     Settles,
@@ -196,6 +196,8 @@ def start(
     numbers = with_numbers(sample, source, drafts)
     groups = {} if units.person or "household" in assigned.values() else repeated(numbers, drafts)
     drafts = with_repeated(drafts, groups, named)
+    share = None if units.person or groups else neighbouring.shared(source, sample, drafts)[0]
+    drafts = neighbouring.noted(share, drafts)
     held = {n: numbers.table.column(n) for n in numbers.table.column_names}
     codes = in_quantities(held, drafts, known.asked, source.schema)
     codes = {name: found for name, found in codes.items() if name not in told}
@@ -249,6 +251,7 @@ def start(
         declared=known.words,
         **noted(drafts, groups, singling),
         not_asked=tuple(not_asked_lines(sample.table, drafts)),
+        neighbours=neighbouring.told(share, drafts, recoded),
         contradicted=tuple(asked_units.contradictions(sample, numbers, drafts, units)),
         swallowed=tuple(filter(None, (*map(published, made.recodes), *all_told(told, drafts, codes)))),
         roles={role: count for role in (*ROLES, "") if (count := [*roles.values()].count(role))},
@@ -263,7 +266,8 @@ def _sample(source: formats.Source, drafts: Sequence[Mapping[str, Any]]) -> tupl
     plain = [d for d in drafts if not infer.is_nested(source.schema.field(d["name"]).type)]
     left = [d["name"] for d in plain if d["role"] not in ("drop", "household", "record_key") and not is_exchanged(d)]
     house = next((d["name"] for d in plain if d["role"] == "household"), None)
-    return sampled(source, [d["name"] for d in plain], left, house), left
+    names, first = tuple(d["name"] for d in plain), neighbouring.compared(plain)
+    return taken(source, Sample(names, tuple(left), house, first=first)), left
 
 
 def make_folder(folder: Path) -> None:

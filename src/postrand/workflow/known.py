@@ -41,6 +41,7 @@ from postrand.risk.merged import merging
 from postrand.risk.sample import Grouped, Sample, Sampled
 from postrand.support.randomness import ReleaseKey
 from postrand.workflow.facts import data_name, household_of, record_key_of, released_names
+from postrand.workflow.neighbouring import first_of
 
 if TYPE_CHECKING:  # a run that writes no text does not load it
     from postrand.formats.csv import FormulaCells
@@ -157,10 +158,10 @@ class Known:
     def beside(self) -> Source | pa.Table:
         """The columns beside the keys, of all records in their order; none where a sample is a part of a larger file.
 
-        Nothing is sampled where no column leaves unperturbed.
+        Nothing is sampled where no column leaves unperturbed: then they are those of the file.
         """
-        if self.sample is None:
-            return self.held
+        if self.sample is None or not self.sample.names:
+            return self.source
         held: Sampled = self.answers[self.sample]
         return held.table if held.is_whole else pa.table({})
 
@@ -272,7 +273,9 @@ def _sample(plan: Plan) -> Sample | None:
     dropped = dropped_household(plan.codebook)
     grouped = None if dropped is None else Grouped(*dropped)
     ordered = not plan.release.shuffle
-    return sample_of(plan.codebook, perturbed, released_names(plan), exempt, units, grouped, ordered)
+    released = released_names(plan)
+    first = first_of(plan, [name for name in released if name not in perturbed])
+    return sample_of(plan.codebook, perturbed, released, exempt, units, grouped, ordered, first)
 
 
 def _columns(plan: Plan, dossier: bool) -> Hold | None:

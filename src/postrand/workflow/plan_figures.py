@@ -45,6 +45,7 @@ from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.guessed import guessed_in_words, guesses
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
+from postrand.workflow.neighbouring import neighbours_in
 from postrand.workflow.plan_risk import BothSides
 from postrand.workflow.plan_settings import of_three, settings_of
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -185,6 +186,7 @@ def computed(
         columns=columns_of(plan.codebook),
         no_categories=tuple(v.name for v in plan.codebook.with_role(*RELEASED_ROLES) if not v.is_categorical),
         may_link=may_link(plan.codebook, unit),
+        neighbours=() if told is None else neighbours_in(told),
     )
 
 

@@ -432,9 +432,11 @@ def _never(rule: Rule, figures: PlanFigures) -> Verdict:
 
 
 def _no_households(rule: Rule, figures: PlanFigures) -> bool:
-    """Whether a rule is about households, and no column has household numbers or is named like one."""
+    """Whether a rule is about households, and neither roles, names nor alike neighbours say that there are any."""
     known = figures.risk("household_risk")
-    return "household" in rule.measure and known is not None and known.why == NO_HOUSEHOLD and not figures.may_link
+    if figures.may_link or figures.neighbours:
+        return False
+    return "household" in rule.measure and known is not None and known.why == NO_HOUSEHOLD
 
 
 def _not_known(

@@ -45,6 +45,7 @@ class Started:
     records have. ``bodies``: columns with the name of a weight that look like the weight of a body, with their roles;
     ``texts`` those of free text; ``silent``: the variables with values that can mean no answer, and count as answers.
     ``repeating`` record keys whose values repeat. ``contradicted``: what the records say against roles and bounds.
+    ``neighbours``: what is said of records that belong together without a number.
     ``not_asked``: categories of whom a question does not concern that are the same records.
     ``roles``: the number of columns with each role, empty for none. ``keys``: those without categories, which would
     leave unperturbed.
@@ -74,6 +75,7 @@ class Started:
     repeating: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
     not_asked: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
 
@@ -111,6 +113,7 @@ class Started:
             fix += "('postrand clusters --plan')"
             lines.append(sentence(what, fix=fix))
         lines += [words_of(name, same) for name, same in self.groups.items()]
+        lines += [f"warning: {text}" for text in self.neighbours]
         if self.texts:
             fix = f"set role = 'drop' in {self.codebook}"
             what = f"{HOLDING}: {few([*self.texts], NAMES)}"

@@ -22,6 +22,7 @@ from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.facts import household_of
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
+from postrand.workflow.neighbouring import findings_of
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.recoded_means import recoded_means
 from postrand.workflow.swallowed import in_quantities, quantities_warning, swallowed, unlisted
@@ -31,10 +32,10 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     """Return what unperturbed variables reveal: the records they single out, and true values of perturbed variables.
 
     Also the recodes whose merged categories are still too few, categories for missing values that none needs, codes
-    for no answer that count as values, means that recodes change, and numbers that hardly move in rank, or of which no
-    weighted mean is left. One pass over the file, or none where it is ``known``, but for its first records where there
-    are recodes; nothing is released. With the plan's own ``mechanism`` it is not designed again. Sentences
-    contain no counts; ``figures`` are confidential.
+    for no answer that count as values, means that recodes change, records that belong together without a number, and
+    numbers that hardly move in rank, or of which no weighted mean is left. One pass over the file, or none where it is
+    ``known``, but for its first records where there are recodes; nothing is released. With the plan's own ``mechanism``
+    it is not designed again. Sentences contain no counts; ``figures`` are confidential.
 
     Raises
     ------
@@ -63,8 +64,9 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     twice = missing_kinds(plan.codebook, plan.perturbed, sample)
     few += tuple(Finding("missing", (), (name,), text) for name, text in twice.items())
     published = _published(plan, sample)
+    beside = findings_of(plan, known.source, sample or Sampled(pa.table({}), 0, {}))
     if sample is None:
-        return Findings((*published, *moves, *few))
+        return Findings((*published, *beside, *moves, *few))
     require_weights(sample, plan.codebook)
     house = household_of(plan)
     decided = [
@@ -79,7 +81,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
     naming = _identifying(plan, sample, found, decided)
     rest = (one for one in found.found if not one.is_exact)
     keys = _keys_as_they_are(plan, sample, found, decided)
-    return dataclasses.replace(found, found=(*published, *exact, *naming, *keys, *moves, *rest, *few))
+    return dataclasses.replace(found, found=(*published, *exact, *naming, *keys, *beside, *moves, *rest, *few))
 
 
 def _keys_as_they_are(plan: Plan, sample: Sampled, found: Findings, decided: Sequence[str]) -> list[Finding]:
