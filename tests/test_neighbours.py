@@ -35,7 +35,7 @@ from postrand.workflow.plan_figures import figures_of
 SHARED = "records next to each other share spending (about 7"
 ALONE = "k records together spend k times epsilon"
 TAKEN = "neighbours with one value of spending are taken as one: the values of spending, released unperturbed, put the "
-RISK = "no risk of households: neighbours in the file share spending, as members of one do"
+RISK = "the risk of households is not computed: neighbours in the file share spending, as members of one do"
 
 
 def people(houses: int = 600, seed: int = 5) -> pa.Table:

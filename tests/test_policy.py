@@ -333,7 +333,8 @@ def test_a_refusal_says_that_a_measure_is_not_known_and_why(folder, figures):
     [row] = check_policy(dropped, policy_from_dict({"rules": [{"measure": "household_risk", "at_most": 0.2}]})).rows()
     assert "Next: name the household" in str(row["Result"])
     assert "for example of hid (a column" in str(row["Result"])
-    said = "no risk of households: hid seems to number households or persons, and is not looked at, because its role"
+    said = "the risk of households is not computed: hid seems to number households or persons, and is not looked at, "
+    said += "because its role"
     assert dropped.risk_notes == (*figures.risk_leaves_out, f"{said} is not 'household'")
     assert said in str(PlanComparison((figures, dropped)))
 

@@ -39,6 +39,9 @@ from postrand.workflow.risk_left_out import Pairs, in_part_words, leaves_out
 NOTICE = "INTERNAL: computed from the confidential file; never part of a release"
 
 
+NO_HOUSES = "the risk of households is not computed"
+
+
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
     """Hold what a plan claims, risks and is worth. It is computed from the confidential file, and so is internal.
@@ -164,12 +167,12 @@ class PlanFigures:
         if known is None or known.before is not None:
             return tuple(left)
         if not self.may_link:
-            share = f"no risk of households: neighbours in the file share {few(self.neighbours)}, as members of one do"
+            share = f"{NO_HOUSES}: neighbours in the file share {few(self.neighbours)}, as members of one do"
             return (*left, *([share] if self.neighbours else []))
         is_one = len(self.may_link) == 1
         seem = f"{few(self.may_link)} {'seems' if is_one else 'seem'} to number households or persons"
         not_read = "is not looked at, because its role is" if is_one else "are not looked at, because their roles are"
-        return (*left, f"no risk of households: {seem}, and {not_read} not 'household'")
+        return (*left, f"{NO_HOUSES}: {seem}, and {not_read} not 'household'")
 
     @property
     def attackers(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from postrand.support.worth_basis import BASES
 from postrand.workflow.broken_rules import NO_MORE
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, is_everybody
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.series import limits_of
@@ -192,6 +192,8 @@ def risk_warnings(figures: PlanFigures) -> Iterator[str]:
     yield from (_sentence(text) for text in reversed(figures.warnings))
     yield from why_larger(one for one in figures.risks if one.before is not None and one.code in WORSE)
     for why in dict.fromkeys(one.why for one in figures.risks if one.why and one.code in MEASURES):
+        if why == NO_HOUSEHOLD and (figures.may_link or figures.neighbours):  # a warning says more
+            continue
         lacking = dict.fromkeys(_kind(o.code) for o in figures.risks if o.code in MEASURES and o.why == why)
         yield f"Not known, {' and '.join(lacking)}: {why}."
 
