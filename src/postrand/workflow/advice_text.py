@@ -226,6 +226,7 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
+        told += [f"what is named, worth {shown(trial.named)} on average"] if trial.named else []
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             at = first.setdefault(unknown, number)
             told.append(f"worth {unknown}" if at == number else f"worth of the same tables not known, as of plan {at}")
