@@ -68,7 +68,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     found = decision_of(
         figures(
             ways=WAYS,
-            keys=(MARKUP,),
+            keys=(MARKUP, "job"),
             levels=("ε of a record: 1 at most", "of all 5 members of the largest household together: 5 at most"),
             unit_epsilon={"household": 5.0},
             unit_records={"household": 5},
@@ -90,7 +90,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Released as in the file income Released with new numbers home Not released remark",
         "Order of the records a new random order",
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
-        "only the keys of a person (<b>age</b>), and nothing of job, weight, income. If they "
+        "only the keys of a person (<b>age</b>, job), and nothing of weight, income. If they "
         "also know these, figures are too low.",
         "Informed attacker, who knows the keys of each person, and looks for one at a time "
         "Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",

@@ -31,7 +31,9 @@ def test_the_guess_is_the_best_one_for_each_released_value():
     joint = SHARES[:, None] * matrix.array
     assert found.right == pytest.approx(joint.max(axis=0).sum())
     assert found.blind == 0.7
-    assert found.sure == pytest.approx((joint / joint.sum(axis=0)).max())
+    posterior = (joint / joint.sum(axis=0)).max(axis=1)
+    assert found.sure == (("no", pytest.approx(posterior.max())),)
+    assert posterior.argmax() == 0
 
 
 def test_nobody_is_surer_than_the_claim_allows():
@@ -39,28 +41,43 @@ def test_nobody_is_surer_than_the_claim_allows():
     for epsilon in (0.5, 2.0, 4.0):
         found = guessed(Mechanism([Block(("ill",), randomised_response(3, epsilon))], BOOK))
         odds = 0.7 / 0.3 * np.exp(epsilon)
-        assert found.sure <= odds / (1 + odds) + 1e-12
-        assert found.blind <= found.right <= found.sure
+        ((_, sure),) = found.sure
+        assert sure <= odds / (1 + odds) + 1e-12
+        assert found.blind <= found.right <= sure
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_of_a_split_and_a_joint_block_it_is_that_of_simulated_releases(together):
+    """An attacker sees which subset a record shows: each is a law of its own, and the surest value is one of them."""
     both = Block(("sex", "ill"), randomised_response(6, 3.0))
     rest = [Block(("sex",), randomised_response(2, 3.0)), Block(("ill",), randomised_response(3, 3.0))]
-    mechanism = (
-        Mechanism([both], BOOK) if together else Mechanism([], BOOK, split=Split.of([0.5, 0.3, 0.2], [both, *rest]))
-    )
+    split = Split.of([0.5, 0.3, 0.2], [both, *rest])
+    mechanism = Mechanism([both], BOOK) if together else Mechanism([], BOOK, split=split)
     found, n = guessed(mechanism), 200_000
     true = np.repeat([0, 1, 2], (n * SHARES).astype(int))
     sexes, ills = np.array(["f", "m"]), np.array(["no", "mild", "bad"])
     table = pa.table({"sex": sexes[np.arange(n) % 2], "ill": ills[true]})
-    shown = perturb(table, mechanism, pr.ReleaseKey.from_seed(3)).column("ill").to_pylist()
+    released = perturb(table, mechanism, pr.ReleaseKey.from_seed(3))
+    shown, sex = (released.column(name).to_pylist() for name in ("ill", "sex"))
     of = np.array([{"no": 0, "mild": 1, "bad": 2}.get(value, 3) for value in shown])
-    counts = np.zeros((3, 4))
+    of += 4 * np.array([value in ("f", "m") for value in sex])  # which values a record shows is seen
+    counts = np.zeros((3, 8))
     np.add.at(counts, (true, of), 1)
     assert counts.max(axis=0).sum() / n == pytest.approx(found.right, abs=4 * 0.5 / np.sqrt(n))
     mass = counts.sum(axis=0)
-    assert (counts.max(axis=0)[mass > 0] / mass[mass > 0]).max() == pytest.approx(found.sure, abs=0.02)
+    surest = (counts[:, mass > 0] / mass[mass > 0]).max(axis=1)
+    assert found.sure == ((ills[surest.argmax()], pytest.approx(surest.max(), abs=0.02)),)
+
+
+def test_of_two_answers_both_are_told_and_no_answer_is_no_fact():
+    book = Codebook((Variable("ill", "sensitive", ("no", "yes", "not asked"), missing_codes=("not asked",)),))
+    matrix = randomised_response(3, 2.0)
+    (found,) = guesses(Mechanism([Block(("ill",), matrix)], book), book, lambda name: np.array([0.2, 0.1, 0.7]))
+    joint = np.array([0.2, 0.1, 0.7])[:, None] * matrix.array
+    sure = (joint / joint.sum(axis=0)).max(axis=1)
+    assert found.blind == 0.7
+    assert found.sure == (("no", pytest.approx(sure[0])), ("yes", pytest.approx(sure[1])))
+    assert sure[2] > sure[0] > sure[1]
 
 
 def test_what_is_not_perturbed_or_no_confidential_fact_is_not_guessed():

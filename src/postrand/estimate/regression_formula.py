@@ -29,6 +29,8 @@ def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
                 "the left side must be one variable, without a transformation",
                 got=repr(formula),
                 wanted="response ~ covariates",
+                fix="for logarithms, let the numbers of the column, or the labels of its bands, be logarithms before "
+                "the release",
             )
         )
     return response, tuple(needed)

@@ -137,10 +137,10 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)
 
 
-def knows_more(found: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
+def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "before") -> tuple[str, ...]:
     """Return what attackers find who know one released column besides the keys, in a sentence; () without any.
 
-    Of each column the right links after the plan, and before; three are told.
+    Of each column the right links after the plan, and before, in the file ``before_is``; three are told.
 
     >>> knows_more([("pay", 344.2, 400.0), ("town", 45.6, 60.0)])
     ('Who knows pay besides the keys finds about 340 right links after the plan (before: 400); town: about 46 (60).',)
@@ -149,9 +149,19 @@ def knows_more(found: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
         return ()
     (name, links, before), *others = found[:3]
     text = f"Who knows {name} besides the keys finds about {about(links)} right links after the plan"
-    text += f" (before: {about(before)})"
+    text += f" ({before_is}: {about(before)})"
     text += "".join(f"; {other}: about {about(own)} ({about(first)})" for other, own, first in others)
     return (f"{text}{'; others: fewer' * (len(found) > 3)}.",)
+
+
+def not_weighed(names: Sequence[str]) -> tuple[str, ...]:
+    """Return that the released values of perturbed columns beside the keys are not used by the attackers; () of none.
+
+    >>> not_weighed(["pay"])
+    ('They do not weigh perturbed values of pay: who does finds more, up to 13% in files that were tried.',)
+    """
+    what = f"They do not weigh perturbed values of {few(list(names))}"
+    return (f"{what}: who does finds more, up to 13% in files that were tried.",) * bool(names)
 
 
 def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:

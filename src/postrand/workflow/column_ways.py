@@ -32,6 +32,7 @@ WAYS: Mapping[Way, str] = {
     "not released": "Not released",
 }
 """The ways in which columns leave, in words, in the order in which they are told."""
+PERTURBED: tuple[Way, ...] = ("perturbed", "made")
 IN_CLEAR: tuple[Way, ...] = ("recoded", "as it is", "new numbers")
 """The ways of columns that leave and have no protection of their own."""
 NO_ANSWERS = "codes for no answer made missing"

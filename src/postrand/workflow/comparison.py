@@ -21,10 +21,18 @@ from postrand.report.table_worth import (
     shown,
     worth_line,
 )
-from postrand.support.measure_names import SIZE_KNOWN, by_size, keys_alone, knows_hardly_more, knows_more, several_of
+from postrand.support.measure_names import (
+    SIZE_KNOWN,
+    by_size,
+    keys_alone,
+    knows_hardly_more,
+    knows_more,
+    not_weighed,
+    several_of,
+)
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
-from postrand.workflow.column_ways import ColumnWay, beside_keys
+from postrand.workflow.column_ways import PERTURBED, ColumnWay, beside_keys
 from postrand.workflow.comparison_risk import (
     AS_IS,
     RiskFigure,
@@ -183,7 +191,9 @@ class PlanFigures:
     def known_too(self) -> tuple[str, ...]:
         """What attackers find who know one released column besides the keys."""
         more = [(one.name, one.links, one.before) for one in known_too_in(self.risks)]
-        return knows_more(more) or knows_hardly_more(hardly_more(self.risks))
+        return knows_more(more, "before" if self.before_is == AS_IS else self.before_is) or knows_hardly_more(
+            hardly_more(self.risks)
+        )
 
     @property
     def knowledge(self) -> tuple[str, ...]:
@@ -214,6 +224,8 @@ class PlanFigures:
         by_size = [f"{self.words(SIZE_KNOWN)}."] * numbered
         told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
         told += filter(None, [in_part_words(self.in_part, self.counted)])
+        perturbed = [one.name for one in self.ways if one.way in PERTURBED and one.name not in self.keys]
+        told += not_weighed(perturbed) if self.risk("correct_matches") is not None else ()
         return (" ".join(told),) if told else ()
 
     @property

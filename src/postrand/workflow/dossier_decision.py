@@ -14,7 +14,7 @@ from postrand import __version__
 from postrand.certification.certificate import Certificate
 from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
-from postrand.report.internal import Decision, RiskRow
+from postrand.report.internal import ONLY_FOR_THEM, Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
@@ -250,9 +250,10 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
 
 
 def _rules(policy: PolicyCheck | None) -> Iterator[tuple[str, ...]]:
-    """Yield every rule as a row, those that are not met first."""
+    """Yield every rule as a row, those that are not met first; one that who knows more breaks has a mark."""
     for one in () if policy is None else sorted(policy.verdicts, key=lambda one: one.is_met):
-        yield one.rule, one.limit, one.before or "–", one.after, "met" if one.is_met else "not met"
+        met = f"met{ONLY_FOR_THEM}" if NO_MORE in one.why else "met"
+        yield one.rule, one.limit, one.before or "–", one.after, met if one.is_met else "not met"
 
 
 def _sentence(text: str) -> str:

@@ -27,7 +27,8 @@ CAPTION = (
     "Two attackers. The register attacker has a register of the population and looks for any person, but does not know "
     "who is in the file. τ1 and τ2 are about this attacker too. The informed attacker knows the "
     "true keys of persons and that each of them is in the file, the matrices, and the released file. They link each "
-    "person to the released record with the largest posterior probability. This attacker is the stronger one.",
+    "person to the released record with the largest posterior probability by its keys, and by unperturbed columns that "
+    "go with them. This attacker is the stronger one.",
     "A link is right if the record is that of the person. “95%” is a prediction interval of the number of right "
     "links in one release. After perturbation the links are simulated: whole releases are drawn from the matrices and "
     "attacked. "

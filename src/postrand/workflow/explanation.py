@@ -199,7 +199,7 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]
     if unanswered:
-        told = "means no answer: means, linear and Poisson regressions leave out who has it."
+        told = "means no answer: means of it, and linear and Poisson regressions of it, leave out who has it."
         yield f"A value of {few(unanswered)} {told}"
     copies = ", or made from completed files ('postrand complete')"
     shared = any(unit_of(plan, block) != "record" for block in plan.blocks)

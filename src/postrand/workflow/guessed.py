@@ -8,31 +8,32 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.codebook import Codebook
-from postrand.errors import PostrandError
-from postrand.mechanism import Mechanism
-from postrand.mechanism.units import SharedDrawsWarning
-from postrand.risk.law import KeyLaw
-from postrand.risk.split_law import SplitLaw, lumped
+from postrand.codebook import Codebook, Variable
+from postrand.estimate.regression_terms import answered
+from postrand.mechanism import Block, Mechanism
+from postrand.risk.split_law import lumped
 from postrand.support.guesses import of_hundred
-from postrand.support.warned import hushed
 
 FloatArray = NDArray[np.float64]
 NAMED = 4
+TWO = 2
+"""Of a variable with so many answers both are told: one of them alone is confidential, and seldom the surest one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Say how often the best guess of a variable is right from its released value, and without it; and the surest one.
+    """Say how often the best guess of a variable is right from its released value and without it, and the surest ones.
 
-    ``right`` is ``Σ_j max_i p_i M[i, j]``, ``blind`` is ``max_i p_i``, ``sure`` the largest posterior
-    ``max_ij p_i M[i, j] / Σ_i p_i M[i, j]``, all with the shares p of the file: confidential.
+    With the shares p of the file, and of a split for each subset T by itself, because a record shows which one it is,
+    ``right`` is ``Σ_T π_T Σ_j max_i p_i M_T[i, j]``, where a subset that does not show the variable has ``max_i p_i``,
+    which is ``blind``. ``sure`` are answers with their largest posterior ``max_Tj p_i M_T[i, j] / Σ_i p_i M_T[i, j]``,
+    largest first: of two answers both, else the first. Confidential.
     """
 
     name: str
     right: float
     blind: float
-    sure: float
+    sure: tuple[tuple[str, float], ...]
 
 
 def guesses(mechanism: Mechanism, codebook: Codebook, shares: Callable[[str], FloatArray | None]) -> tuple[Guess, ...]:
@@ -45,75 +46,75 @@ def guesses(mechanism: Mechanism, codebook: Codebook, shares: Callable[[str], Fl
     for variable in codebook.with_role("sensitive"):
         if variable.name not in mechanism.variables or variable.name in shared:
             continue
-        prior = shares(variable.name)
-        joint = None if prior is None else _joint(mechanism, codebook, variable.name, prior)
-        if prior is not None and joint is not None:
-            mass, best = joint.sum(axis=0), joint.max(axis=0)
-            sure = float((best[mass > 0] / mass[mass > 0]).max())
-            found.append(Guess(variable.name, float(best.sum()), float(prior.max()), sure))
+        prior, laws = shares(variable.name), _laws(mechanism, codebook, variable.name)
+        if prior is not None and laws and all(one.shape == (prior.size, prior.size) for _, one in laws):
+            found.append(_guess(variable, prior, laws))
     return tuple(found)
 
 
-def _joint(mechanism: Mechanism, book: Codebook, name: str, prior: FloatArray) -> FloatArray | None:
-    """Return the probability of each true and released value, shape (S, S); after a split the last column, not shown.
+def _guess(variable: Variable, prior: FloatArray, laws: Sequence[tuple[float, FloatArray]]) -> Guess:
+    blind, right, sure = float(prior.max()), 0.0, np.zeros(prior.size)
+    for chance, matrix in laws:
+        joint = prior[:, None] * matrix
+        mass = joint.sum(axis=0)
+        right += chance * float(joint.max(axis=0).sum())
+        sure = np.maximum(sure, (joint[:, mass > 0] / mass[mass > 0]).max(axis=1))
+    right += (1 - sum(chance for chance, _ in laws)) * blind
+    answers = np.flatnonzero(answered(variable) & (prior > 0))
+    surest = answers[np.argsort(-sure[answers], kind="stable")]
+    told = surest if surest.size <= TWO else surest[:1]
+    return Guess(variable.name, right, blind, tuple((str(variable.code_labels[i]), float(sure[i])) for i in told))
 
-    None where the law of the variable alone is not known: others of its block decide it, too.
+
+def _laws(mechanism: Mechanism, book: Codebook, name: str) -> list[tuple[float, FloatArray]]:
+    """Return how probable it is that a record shows the variable by each block, and the block's matrix (S, S) of it.
+
+    () where one is not known: other variables decide it, too, or it depends on the household who shows it.
     """
-    is_split = mechanism.split is not None and name in mechanism.split.variables
-    matrix = _of_split(mechanism, name, prior.size) if is_split else _of_block(mechanism, book, name)
-    return None if matrix is None or matrix.shape[0] != prior.size else np.asarray(prior[:, None] * matrix)
+    split = mechanism.split
+    if split is None or name not in split.variables:
+        blocks = [(1.0, next(one for one in mechanism.blocks if name in one.perturbed))]
+    else:
+        blocks = [(one.probability, one.block) for one in split.subsets if name in one.variables]
+        if split.of_members:
+            return []
+    found = [(chance, _matrix(block, book, name)) for chance, block in blocks]
+    known = [(chance, matrix) for chance, matrix in found if matrix is not None]
+    return known if len(known) == len(found) else []
 
 
-def _of_block(mechanism: Mechanism, book: Codebook, name: str) -> FloatArray | None:
-    block = next(one for one in mechanism.blocks if name in one.perturbed)
+def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
     if block.given:
         return None
-    place = block.variables.index(name)
-    found = lumped(block, [book[one].size for one in block.variables], (place,))
+    found = lumped(block, [book[one].size for one in block.variables], (block.variables.index(name),))
     return None if found is None else found[0]
-
-
-def _of_split(mechanism: Mechanism, name: str, size: int) -> FloatArray | None:
-    split = mechanism.split
-    if split is None or split.of_members:
-        return None  # of members, who shows it depends on the household
-    try:
-        with hushed(SharedDrawsWarning):
-            law = SplitLaw.of(mechanism, (name,), (size,))
-    except PostrandError:
-        return None
-    parts = [(part.probability, part.law) for part in law.parts]
-    shown = [chance * _rows(own, size) for chance, own in parts if own is not None]
-    hidden = np.full(size, sum(chance for chance, own in parts if own is None))
-    return np.column_stack([np.sum(shown, axis=0), hidden])
-
-
-def _rows(law: KeyLaw, size: int) -> FloatArray:
-    return np.stack([law.apply(row, (0,)) for row in np.eye(size)])
 
 
 def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterator[str]:
     """Yield what is guessed in a sentence; nothing without variables.
 
-    >>> told = guessed_in_words([Guess("insured", 0.86, 0.84, 0.931), Guess("ill", 0.6, 0.55, 0.8)])
+    >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
+    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())])
     >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value rightly
-    for about 86 of 100 persons (without it 84), and is at most 93.1% sure; ill: 60 (55), 80%. Other released columns
-    can make a guess surer: the claims count all perturbed ones.
+    for about 86 of 100 persons (without it 84), and is at most 93.1% sure of yes, 50% of no; ill: 60 (55). Other
+    released values of the record can make a guess surer: the claims count all perturbed ones.
     """
     if not found:
         return
     (first, *rest), more = found[:NAMED], len(found) - NAMED
-    right, blind, sure = _numbers(first)
     text = f"Who knows which record is a person's, and how frequent values are, guesses {first.name} from its released "
-    text += f"value rightly for about {right} of 100 {persons} (without it {blind}), and is at most {sure}% sure"
+    text += f"value rightly for about {of_hundred(first.right)} of 100 {persons} (without it {of_hundred(first.blind)})"
+    text += _sure(first, ", and is ")
     for one in rest:
-        right, blind, sure = _numbers(one)
-        text += f"; {one.name}: {right} ({blind}), {sure}%"
+        text += f"; {one.name}: {of_hundred(one.right)} ({of_hundred(one.blind)}){_sure(one, ', ')}"
     text += f"; and {more} more" * (more > 0)
-    yield f"{text}. Other released columns can make a guess surer: the claims count all perturbed ones."
+    yield f"{text}. Other released values of the record can make a guess surer: the claims count all perturbed ones."
 
 
-def _numbers(one: Guess) -> tuple[str, str, str]:
-    """Return the three shares out of 100, the last rounded up."""
-    return of_hundred(one.right), of_hundred(one.blind), of_hundred(one.sure, most=True)
+def _sure(one: Guess, before: str) -> str:
+    told = [
+        f"{of_hundred(share, most=True)}% {'of' if k else 'sure of'} {label}"
+        for k, (label, share) in enumerate(one.sure)
+    ]
+    return f"{before}at most {', '.join(told)}" if told else ""

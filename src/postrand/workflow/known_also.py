@@ -36,7 +36,9 @@ def _problems(plan: Plan, names: Sequence[str]) -> Iterator[str]:
         if name not in book:
             yield sentence(f"no variable {name!r} in the codebook{nearest(name, usable)}", where=OPTION)
         elif name not in released:
-            yield sentence(f"{name!r} is not released", where=OPTION, fix="leave it out: nobody links by it")
+            yield sentence(
+                f"{name!r} is not released", where=OPTION, fix="leave it out: no released column is compared with it"
+            )
         elif book[name].role == "key":
             yield sentence(f"{name!r} is a key, which attackers know anyway", where=OPTION, fix="leave it out")
         elif book[name].role == "weight":
