@@ -100,7 +100,9 @@ def test_the_sets_of_a_split_that_show_three_variables_are_named_where_they_are_
         return of_three(SimpleNamespace(split=split, shared=False, units=None), 1_000)[0]
 
     few = said("cba", "ab", "bcde", "bcd", "hi")
-    assert "are shown by 0% to 40% of the members that are drawn (a × b × c; b × c × d × e); tables and" in few
+    assert "are shown together by at most about 40% of the members that are drawn, and some three by none" in few
+    assert " (together are shown: a × b × c; b × c × d × e); tables and" in few
     assert few.endswith("with three that none shows are refused")
     assert "(" not in said(*(f"{one}{two}i" for one, two in zip("abcabcabd", "defefdfdh", strict=True)))
     assert "(" not in said("abcdefghi")  # every three are shown
+    assert said("ab", "cd").endswith("together by no record; tables and regressions with three are refused")

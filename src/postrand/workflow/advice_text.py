@@ -39,6 +39,7 @@ from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import known_too_in
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
+from postrand.workflow.plan_settings import never_together
 from postrand.workflow.risk_left_out import Pairs, going, keys_not_counted, left_out_briefly
 
 BOTH = 2
@@ -189,7 +190,11 @@ def reasons(
     shared = trial.mechanism.shared or (trial.plan.split is not None and trial.plan.split.of_members)
     if "models" in needs.uses and trial.plan.split is not None and not shared:
         text = "For regressions with more variables than a record shows, add completed = 20 to [release]"
-        yield f"{text}: the copies come with tests, which name the variables of which results are not to be relied on."
+        split = trial.mechanism.split
+        made_up = "" if split is None else never_together(split)
+        but = f" But {made_up}." if made_up else ""
+        text += ": the copies come with tests, which name the variables of which results are not to be relied on."
+        yield f"{text}{but}"
 
 
 def _basis(trial: Trial) -> str:

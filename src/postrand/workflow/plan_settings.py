@@ -16,6 +16,7 @@ RECODE_OF = "recode of "
 """The settings of this name say how a column is recoded."""
 MANY = 3
 """So many variables together are no table of one or two, whose worth is told."""
+NAMED_PAIRS = 3
 MOST_SETS = 8
 """So many sets of variables that are shown together are named; of more, none is."""
 
@@ -54,12 +55,36 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     split = mechanism.split
     if split is None or len(split.variables) < MANY:
         return ()
-    shown_by, some_by_none = shown_together(split, MANY, records)
-    shown_by = words_of(mechanism.units)(shown_by)
-    refused = "; tables and regressions with three that none shows are refused" if some_by_none else ""
-    shown_by += f" ({sets})" if some_by_none and (sets := sets_of(split, MANY)) else ""
+    text, some_by_none = shown_together(split, MANY, records)
+    text = words_of(mechanism.units)(text)
+    if some_by_none and " to " not in text:
+        text = "no record; tables and regressions with three are refused"
+    elif some_by_none:
+        most, sets = text.partition(" to ")[2], sets_of(split, MANY)
+        text = f"at most about {most}, and some three by none" + f" (together are shown: {sets})" * bool(sets)
+        text += "; tables and regressions with three that none shows are refused"
+    elif " to " in text:
+        text += ", by which three they are"
     completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
-    return (f"three perturbed variables together, by which three, are shown by {shown_by}{refused}{completed}",)
+    completed += f", but {made_up}" if completed and (made_up := never_together(split)) else ""
+    return (f"three perturbed variables are shown together by {text}{completed}",)
+
+
+def never_together(split: Split) -> str:
+    """Return what completed files cannot tell: how variables go together that no record shows; "" where all are shown.
+
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> from postrand.mechanism import Block
+    >>> two = [Block((name,), randomised_response(2, 1.0)) for name in ("pay", "sex")]
+    >>> never_together(Split.of([0.5, 0.5], two))
+    'nothing tells how pay and sex go together, which no record shows: there they can fail, or be wrong'
+    """
+    shown = [{*one.variables} for one in split.subsets]
+    pairs = [pair for pair in itertools.combinations(split.variables, 2) if not any({*pair} <= one for one in shown)]
+    if not pairs:
+        return ""
+    told = few([" and ".join(pair) for pair in pairs], NAMED_PAIRS)
+    return f"nothing tells how {told} go together, which no record shows: there they can fail, or be wrong"
 
 
 def sets_of(split: Split, least: int = 1) -> str:
@@ -82,5 +107,10 @@ def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:
     shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in sets]
     low, high = min(shares), max(shares)
     if split.of_members:
-        return f"{100 * low:.2g}% to {100 * high:.2g}% of the members that are drawn", low == 0
-    return f"about {records * low:,.0f} to {records * high:,.0f} of {records:,} records", low == 0
+        return f"{_between(f'{100 * low:.2g}%', f'{100 * high:.2g}%')} of the members that are drawn", low == 0
+    told = _between(f"{records * low:,.0f}", f"{records * high:,.0f}")
+    return f"about {told} of {records:,} records", low == 0
+
+
+def _between(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
