@@ -175,7 +175,7 @@ def test_an_effect_that_a_limit_on_numbers_changes_is_told_with_what_to_do() -> 
     (changed,) = found.changed
     assert (changed.name, changed.change) == ("ill", pytest.approx(after / before - 1))
     assert after / before - 1 > 0.2
-    assert "the recodes change effects: that of ill is more than 20% above that of the values" in str(found)
+    assert "the recodes change effects: that of ill is more than 20% farther from 0 than that of the" in str(found)
     assert (found.is_found, found.is_off, found.is_met) == (True, True, False)
     (told,) = _named(Estimated(4000, None, [(model, None)], fits={str(model): found}), "models", drawn)
     assert "before recoding. Next: choose limits and bands" in str(told)

@@ -94,7 +94,7 @@ def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
 def found_too(
     truth: KeyCodes, law: Law, *, household: IntArray | None = None, shown: Shown | None = None, seed: int = 0
 ) -> OneMore:
-    """Return what is found by who knows the last of these keys too, of so many persons that ``PAIRS`` allow, at random.
+    """Return what is found by who knows the last of these keys too, of as many persons as ``WORK`` allows, at random.
 
     >>> from postrand.risk.law import KeyLaw
     >>> keys = KeyCodes(("sex",), (2,), (np.arange(400) % 2,))

@@ -33,10 +33,10 @@ class Changed:
         """Return it by steps, without the effect itself.
 
         >>> print(Changed("ill", 0.24, 0.15))
-        that of ill is more than 20% above that of the values before recoding
+        that of ill is more than 20% farther from 0 than that of the values before recoding
         """
         step = max(step for step in STEPS if abs(self.change) > step)
-        way = "nearer to 0 than" if self.change < 0 else "above"
+        way = "nearer to 0 than" if self.change < 0 else "farther from 0 than"
         return f"that of {self.name} is more than {step:.0%} {way} that of the values before recoding"
 
 
