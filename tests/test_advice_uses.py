@@ -290,7 +290,7 @@ def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) ->
     assert "; with four, by none (" in few.text()
     assert four > 100
     said = "  Asked: model d ~ b + a + c: met (fitted in 10 of 10 simulated releases, with standard errors "
-    others = "  Not asked: other models: met on the records that show all variables of the model ("
+    others = "  Not asked: other models: possible on the records that show all variables of the model ("
     assert re.search(rf"{re.escape(said)}[^\n]*\n{re.escape(others)}", found["model d ~ C(b) + a*c"].text())
     assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()
     assert own.trial.plan.split is not None

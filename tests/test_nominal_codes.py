@@ -101,7 +101,7 @@ def test_a_number_with_a_value_for_no_answer_is_told_to_be_left_out(options, has
     figures = SimpleNamespace(records=0, little="", small="", lacking=(), means={}, least_own=lambda _: None, **none)
     assert (
         any(
-            "means no answer: means of it, and linear and Poisson regressions of it, leave out" in text
+            "stands for no answer: its means, and linear and Poisson regressions of it, leave out" in text
             for text in _useful(plan, figures)
         )
         == has

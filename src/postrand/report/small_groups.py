@@ -46,7 +46,7 @@ def small_groups(
         return ""
     more = f"; and of {len(found) - NAMED} more variables" * (len(found) > NAMED)
     return (
-        f"Too rare for estimates by them, with the file's own shares: {'; '.join(found[:NAMED])}{more}. A release "
+        f"Categories too rare for estimates, with the file's own shares: {'; '.join(found[:NAMED])}{more}. A release "
         "often cannot tell their size from zero, and then gives no interval. Merge them with others, or allow a larger "
         "epsilon."
     )

@@ -158,10 +158,10 @@ def not_weighed(names: Sequence[str]) -> tuple[str, ...]:
     """Return that the released values of perturbed columns beside the keys are not used by the attackers; () of none.
 
     >>> not_weighed(["pay"])
-    ('They do not weigh perturbed values of pay: who does finds more, up to 13% in files that were tried.',)
+    ('They do not weigh perturbed values of pay: who does finds up to 1.13 times as many in files that were tried.',)
     """
     what = f"They do not weigh perturbed values of {few(list(names))}"
-    return (f"{what}: who does finds more, up to 13% in files that were tried.",) * bool(names)
+    return (f"{what}: who does finds up to 1.13 times as many in files that were tried.",) * bool(names)
 
 
 def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:

@@ -86,7 +86,8 @@ class Verdict(NamedTuple):
     is_asked: bool = True  # not where only something else of the same kind is named
 
     def __str__(self) -> str:
-        said = f"met{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
+        met = "met" if self.is_asked or "tables" in self.what else "possible"
+        said = f"{met}{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
         return f"{self.title}: {said}" + f" ({self.why})" * bool(self.why)
 
     @property

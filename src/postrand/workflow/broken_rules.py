@@ -9,7 +9,7 @@ from postrand.support.showing import outward_percent
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import known_too_in
 
-NO_MORE = "only for attackers who know no more"
+NO_MORE = "only for attackers who know no more than the keys"
 """What a rule that is met is told with, where who knows one more column breaks it."""
 
 

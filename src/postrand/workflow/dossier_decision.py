@@ -59,6 +59,7 @@ RISK_ALONE = (
 )
 NOTHING = Findings()
 NOT_ENFORCED = "The policy is not enforced (enforce = false): else no release would be made that does not meet a rule."
+NOT_ALL = "a record shows only some of the perturbed variables: what no record shows together has no table"
 _TABLE = "each with its limit: on the second page"
 
 
@@ -218,13 +219,14 @@ def _kind(code: str) -> str:
 
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
+    yield from (NOT_ALL,) * bool(figures.of_three)
     yield from figures.lacking
     yield from worth_line("tables of one perturbed variable", figures.one_way)
     yield from worth_line("tables of two", figures.pairs)
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
     if least:
         worth = " and ".join(f"{one.name} {shown(one.effective_records)}" for one in least)
-        yield f"{capital(BASES['file'])} the least useful: {worth} records"
+        yield f"{capital(BASES['file'])} the least useful of each: {worth} records"
 
 
 def _checks(policy: PolicyCheck | None) -> Iterator[str]:

@@ -199,8 +199,8 @@ def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
         yield f"{relations_lost(one.variables, averaged=one.form == 'average')}."
     unanswered = [name for name in plan.perturbed if _has_no_answer(plan.codebook[name])]
     if unanswered:
-        told = "means no answer: means of it, and linear and Poisson regressions of it, leave out who has it."
-        yield f"A value of {few(unanswered)} {told}"
+        told = "stands for no answer: its means, and linear and Poisson regressions of it, leave out who has it."
+        yield f"A category of {few(unanswered)} {told}"
     copies = ", or made from completed files ('postrand complete')"
     shared = any(unit_of(plan, block) != "record" for block in plan.blocks)
     if shared:

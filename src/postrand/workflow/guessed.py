@@ -97,8 +97,8 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterat
     >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())])
     >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value rightly
-    for about 86 of 100 persons (without it 84), and is at most 93.1% sure of yes, 50% of no; ill: 60 (55). Other
-    released values of the record can make a guess surer: the claims count all perturbed ones.
+    for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no; ill:
+    60 (55). Other released values of the record can make a guess surer: the claims count all perturbed ones.
     """
     if not found:
         return
@@ -114,7 +114,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterat
 
 def _sure(one: Guess, before: str) -> str:
     told = [
-        f"{of_hundred(share, most=True)}% {'of' if k else 'sure of'} {label}"
+        f"{of_hundred(share, most=True)}% {'sure ' * (k < 1)}that it is {label}"
         for k, (label, share) in enumerate(one.sure)
     ]
     return f"{before}at most {', '.join(told)}" if told else ""

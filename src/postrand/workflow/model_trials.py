@@ -130,11 +130,13 @@ class Fits:
         """Return of a regression how many effects are still found, and which ones a recode changes.
 
         >>> Fits(5000, 10, 10, effects=6, kept=1)._effects()
-        '; of 6 effects that are clear in the unperturbed file, 1 differs from 0 in most releases'
+        '; of 6 effects that are clear in the unperturbed file, only 1 still differs from 0 in most releases'
         """
-        differ, many = f"differ{'s' * (self.kept == 1)}", f"effect{'s' * (self.effects > 1)} that"
+        is_one = self.kept <= 1
+        still = f"{'only ' * (0 < self.kept < self.effects)}{self.kept or 'none'} still differ{'s' * is_one} from 0"
+        many = f"effect{'s' * (self.effects > 1)} that"
         text = f"; of {self.effects} {many} {'are' if self.effects > 1 else 'is'} clear in the unperturbed file, "
-        text = f"{text}{self.kept or 'none'} {differ} from 0 in most releases" * bool(self.effects)
+        text = f"{text}{still} in most releases" * bool(self.effects)
         if not self.changed:
             return text
         more = len(self.changed) - 1
