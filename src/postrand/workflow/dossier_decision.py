@@ -235,10 +235,10 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
         return
     apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
     if policy.is_met:
-        asks_nothing = "; ".join(f"{one.rule}: {one.why}" for one in policy.verdicts if one.why)
-        asks_nothing = f"; of these, {asks_nothing}" if asks_nothing else ""
-        but = f", those on attackers {NO_MORE}" * any(NO_MORE in one.why for one in policy.verdicts)
-        yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){asks_nothing}{apart}."
+        told = [(one.rule, one.why.replace(f"{NO_MORE}; ", "")) for one in policy.verdicts if one.why]
+        of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
+        but = f", some {NO_MORE}" * any(NO_MORE in one.why for one in policy.verdicts)
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){of_these}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."
