@@ -96,6 +96,6 @@ def test_explain_and_the_page_to_sign_say_it(tmp_path):
     (tmp_path / "plan.toml").write_text(source + privacy + blocks, encoding="utf-8")
     done = CliRunner().invoke(main, ["explain", str(tmp_path / "plan.toml"), "--decision", str(tmp_path / "page.html")])
     assert done.exit_code == 0, done.output
-    said = "and how frequent values are, guesses ill from its released value rightly for about "
+    said = "and how frequent values are, guesses ill from its released value alone rightly for about "
     assert said in done.output
     assert said in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -562,7 +562,10 @@ def test_claims_in_the_same_words_point_to_what_differs(figures):
     settings = tuple((name, f"{text}, other" * name.startswith("block")) for name, text in figures.settings)
     other = dataclasses.replace(figures, name="other", settings=settings)
     told = str(PlanComparison((figures, other)))
-    assert f"{figures.name} and other have a claim in the same words, and differ in " in told
+    assert (
+        f"{figures.name} and other have a claim in the same words: risks differ all the same, as they differ in "
+        in told
+    )
     assert "in the same words" not in str(PlanComparison((figures, dataclasses.replace(other, claims=("none",)))))
     assert "in the same words" not in str(PlanComparison((figures, figures)))
 

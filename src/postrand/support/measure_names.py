@@ -168,10 +168,10 @@ def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:
     """Return that who knows one of these columns besides the keys finds hardly more; () without any.
 
     >>> knows_hardly_more(["pay", "town"])
-    ('Who knows one of pay, town besides the keys finds at most a fifth more right links after the plan.',)
+    ('Who knows one of pay, town besides the keys finds at most a fifth more right links than without.',)
     """
     which = f"{'one of ' * (len(names) > 1)}{few(list(names))}"
-    return (f"Who knows {which} besides the keys finds at most a fifth more right links after the plan.",) * bool(names)
+    return (f"Who knows {which} besides the keys finds at most a fifth more right links than without.",) * bool(names)
 
 
 def about(links: float) -> str:

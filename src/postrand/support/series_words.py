@@ -17,8 +17,8 @@ INFINITE = (
     "total ε{disjoint}."
 )
 TWICE = (
-    "If the same persons are in another release, earlier or later, whoever puts the two side by side knows as much as "
-    "from one release with the sum of their epsilons."
+    "If the same persons are in another release, earlier or later, whoever puts the two side by side can know as much "
+    "as from one release with the sum of their epsilons."
 )
 """What no release guarantees alone."""
 LATER = "A later release of the same persons adds its own ε to this one."

@@ -139,7 +139,8 @@ class ClusterEffects:
             many = "1 stratum has" if self.lonely == 1 else f"{self.lonely:,} strata have"
             lines.append(f"{many} one cluster: its deviation is taken from the mean of all clusters.")
         if self.same:
-            lines.append(f"The same for all records of a cluster, so that each cluster counts once: {few(self.same)}.")
+            what = "The same for all records of a cluster, so that each counts once, and no factor is enough"
+            lines.append(f"{what}: {few(self.same)}.")
         if self.left:
             lines.append(
                 f"Left out, as they are neither categories (up to {MAX_CATEGORIES}) nor amounts: {few(self.left)}."

@@ -96,20 +96,21 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterat
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
     >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())])
     >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
-    Who knows which record is a person's, and how frequent values are, guesses insured from its released value rightly
-    for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no; ill:
-    60 (55). Other released values of the record can make a guess surer: the claims count all perturbed ones.
+    Who knows which record is a person's, and how frequent values are, guesses insured from its released value alone
+    rightly for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no;
+    ill: 60 (55). From all released values of the record a guess can be surer: the claims bound them together.
     """
     if not found:
         return
     (first, *rest), more = found[:NAMED], len(found) - NAMED
     text = f"Who knows which record is a person's, and how frequent values are, guesses {first.name} from its released "
-    text += f"value rightly for about {of_hundred(first.right)} of 100 {persons} (without it {of_hundred(first.blind)})"
+    text += f"value alone rightly for about {of_hundred(first.right)} of 100 {persons} (without it "
+    text += f"{of_hundred(first.blind)})"
     text += _sure(first, ", and is ")
     for one in rest:
         text += f"; {one.name}: {of_hundred(one.right)} ({of_hundred(one.blind)}){_sure(one, ', ')}"
     text += f"; and {more} more" * (more > 0)
-    yield f"{text}. Other released values of the record can make a guess surer: the claims count all perturbed ones."
+    yield f"{text}. From all released values of the record a guess can be surer: the claims bound them together."
 
 
 def _sure(one: Guess, before: str) -> str:

@@ -100,7 +100,7 @@ class PlanComparison:
             differ = [name for name, _ in PlanComparison((one, two)).differing]
             if differ and {*one.claims} & {*two.claims}:
                 both = f"{one.name} and {two.name} have a claim in the same words"
-                yield f"{both}, and differ in {few(differ)}: see 'Settings that differ'."
+                yield f"{both}: risks differ all the same, as they differ in {few(differ)}: see 'Settings that differ'."
 
     def _before_is(self) -> list[str]:
         """Return of which file the figures before are, where a head of the table does not say it by itself."""
