@@ -254,6 +254,7 @@ def stand_in(random, name="way"):
         "one": one,
         "two": two,
         "named": named,
+        "estimated": None,
         "detail": detail,
         "plan": plan,
         "candidate": way,

@@ -108,7 +108,7 @@ def test_with_a_named_model_a_split_meets_the_rule_first_and_is_for_the_model_to
 
 def stand_in(one: float, two: float, pair: float, model: float, *, is_useless: bool = False) -> Any:
     """What the choice asks of a trial: its worth on average, that of the pair of a rule, and that of a model."""
-    worth = SimpleNamespace(effective_records=model, is_of_little_use=model < 100)
+    worth = SimpleNamespace(effective_records=model, is_of_little_use=model < 100, records=1_000)
     fixed = {"epsilon": 4.0, "largest": 4.0, "detail": 1.0, "one_way": (), "two_way": (), "is_useless": is_useless}
     return SimpleNamespace(
         **fixed,

@@ -105,4 +105,8 @@ def test_the_sets_of_a_split_that_show_three_variables_are_named_where_they_are_
     assert few.endswith("with three that none shows are refused")
     assert "(" not in said(*(f"{one}{two}i" for one, two in zip("abcabcabd", "defefdfdh", strict=True)))
     assert "(" not in said("abcdefghi")  # every three are shown
+    rare = SimpleNamespace(variables=tuple("acd"), probability=0.0001)
+    split = SimpleNamespace(variables=tuple("abcd"), subsets=[rare], of_members=False)
+    (told,) = of_three(SimpleNamespace(split=split, shared=True, units=None), 1_000)
+    assert "by no record" not in told  # it depends on the draw
     assert said("ab", "cd").endswith("together by no record; tables and regressions with three are refused")

@@ -189,6 +189,24 @@ def test_what_one_share_needs_is_told_where_it_is_more_and_never_of_few_records(
     assert one_share(few, "a") == pytest.approx(few.shares["a"])  # of the other share, that all the rest have
 
 
+def test_a_share_without_variance_hides_no_other() -> None:
+    """All of stratum 1 have the value A, and nobody else: its share varies in no sample."""
+    rng = np.random.default_rng(3)
+    other = rng.random(400) < np.repeat(rng.random(40), 10)
+    held = {"place": np.repeat(np.arange(80), 10), "st": np.repeat([1, 2], 400)}
+    held["v"] = np.concatenate([np.full(400, "A"), np.where(other, "B", "C")])
+    found = cluster_effects(pa.table(held), "place", strata="st")
+    assert one_share(found, "v") > 1.5
+
+
+def test_a_variable_that_does_not_vary_is_left_out() -> None:
+    held = {"place": np.repeat(np.arange(20), 5), "v": np.tile(["a", "b", "b", "a", "b"], 20), "w": np.ones(100)}
+    held["c"] = np.where(np.arange(100) < 50, "x", "y")
+    held["w"] = np.where(held["c"] == "x", 1.0, 0.0)
+    found = cluster_effects(pa.table(held), "place", weights="w")
+    assert "c" in (*found.left, *found.same)
+
+
 def test_draws_that_records_share_have_no_factor() -> None:
     """A block of a household, and a subset that one member of each shows: refused by name, and the rest is told."""
     rng = np.random.default_rng(5)

@@ -99,3 +99,25 @@ def test_explain_and_the_page_to_sign_say_it(tmp_path):
     said = "and how frequent values are, guesses ill from its released value alone rightly for about "
     assert said in done.output
     assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_of_a_joint_block_of_many_cells_randomised_response_has_a_closed_form():
+    """20,000 cells: no matrix is made of them. Of few, it is the sum over the cells of the whole matrix."""
+    for sizes in ((5, 4, 3), (50, 40, 10)):
+        names = ("a", "b", "ill")
+        book = Codebook(
+            tuple(
+                Variable(n, "sensitive" if n == "ill" else "key", tuple(f"{n}{i}" for i in range(s)))
+                for n, s in zip(names, sizes, strict=True)
+            )
+        )
+        shares = np.arange(1.0, sizes[2] + 1) / np.arange(1.0, sizes[2] + 1).sum()
+        matrix = randomised_response(int(np.prod(sizes)), 6.0)
+        (found,) = guesses(Mechanism([Block(names, matrix)], book), book, {"ill": shares}.get)
+        cells, many = int(np.prod(sizes)), sizes[0] * sizes[1]
+        off = 1 / (np.exp(6.0) + cells - 1)
+        law = np.full((sizes[2], sizes[2]), many * off) + np.eye(sizes[2]) * (np.exp(6.0) - 1) * off
+        assert found.right == pytest.approx((shares[:, None] * law).max(axis=0).sum(), rel=1e-6)
+        if cells < 100:
+            whole = matrix.array.reshape(many, sizes[2], many, sizes[2]).sum(axis=2)[0]
+            assert whole == pytest.approx(law, rel=1e-6)

@@ -194,6 +194,20 @@ def test_what_is_put_together_again_is_counted_by_hand():
     assert [(one.code, one.variables, one.about) for one in alone] == [("neighbours", (), ("spending",))]
 
 
+def test_a_value_that_many_share_puts_no_households_together():
+    """Of 500 households 60% pay no rent: as one run of zeros, they would hide that pay puts all of them together."""
+    rng = np.random.default_rng(8)
+    rent = np.where(rng.random(500) < 0.6, 0, rng.integers(100, 2_000, 500))
+    house = np.repeat(np.arange(500), rng.integers(2, 5, 500))
+    found = neighbours({"rent": pa.chunked_array([rent[house]])})
+    assert found is not None
+    sizes = np.bincount(found.house[found.house >= 0])
+    assert sizes.max() <= 12
+    pay = pa.chunked_array([rng.permutation(10_000)[:500][house]])
+    codes = [one.code for one in neighbour_findings(found, {"pay": pay})]
+    assert codes == ["neighbours", "regroups"]
+
+
 def test_numbers_by_their_names_are_known_where_they_repeat():
     table = people()
     columns = {name: table[name] for name in ("spending", "hid")}

@@ -108,13 +108,10 @@ def equal_neighbours(codes: Ints) -> tuple[float, float] | None:
     >>> equal_neighbours(np.arange(200).repeat(3)) is None  # sorted by it
     True
     """
-    counts = np.bincount(codes[codes >= 0])
-    if not _is_mean(counts):
+    if not _is_mean(np.bincount(codes[codes >= 0])):
         return None
-    common = counts > max(FEW, COMMON * codes.size)
-    counts = np.where(common, 0, counts)
-    held = codes.copy()
-    held[(codes >= 0) & common[codes]] = -1
+    held = without_common(codes)
+    counts = np.bincount(held[held >= 0])
     n = int(counts.sum())
     if n < LEAST_KEPT * codes.size or not _is_mean(counts[counts > 0]):
         return None
@@ -124,6 +121,16 @@ def equal_neighbours(codes: Ints) -> tuple[float, float] | None:
         return None
     share, chance = equal / both.sum(), float((counts * (counts - 1.0)).sum() / (n * (n - 1.0)))
     return (float(share), chance) if share >= max(LEAST_SHARE, TIMES * chance) else None
+
+
+def without_common(codes: Ints) -> Ints:
+    """Return codes (n,) with -1 for values that too many records have to be of one household: such as 0.
+
+    >>> without_common(np.repeat([0, 1, 2, -1], [2, 50, 1, 1]))[[0, 2, 52, 53]].tolist()
+    [0, -1, 2, -1]
+    """
+    common = np.bincount(codes[codes >= 0], minlength=1) > max(FEW, COMMON * codes.size)
+    return np.where((codes >= 0) & common[codes], -1, codes)
 
 
 def runs(codes: Ints) -> Ints:
@@ -151,7 +158,8 @@ def neighbours(
     if not found:
         return None
     names = sorted(found, key=lambda name: -found[name][0])
-    return Neighbours(tuple(names), *found[names[0]], runs(codes[names[0]]), is_whole)
+    house = runs(without_common(codes[names[0]]))
+    return Neighbours(tuple(names), *found[names[0]], house, is_whole)
 
 
 def neighbour_findings(

@@ -106,7 +106,7 @@ def found_too(
     each = truth.records if shown is not None else comparisons(law, truth.records)
     some = np.sort(rng.permutation(truth.records)[: max(FEWEST, WORK // each)])
     attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
-    knowledge = _known(law, truth.records)
+    knowledge = _known(law, truth.records**2)
     found = (linked(attacked, one, knowledge, shown) for one in drawn)
     weight = np.full(some.size, truth.records / some.size)
     return _mean(truth.names[-1], [_Links(one.correct, one.claimed, weight) for one in found])
@@ -150,9 +150,9 @@ def _releases(records: int) -> int:
     return max(min(RELEASES, DRAWN // records), 1)
 
 
-def _known(law: Law, records: int) -> Knowledge:
-    """Return that the keys of all persons are known, where that is tried of so many records."""
-    return knowledges(law, records**2 if isinstance(law, SplitLaw) else 0)[-1]
+def _known(law: Law, pairs: int) -> Knowledge:
+    """Return that the keys of all persons are known, where that is tried with so many pairs of records."""
+    return knowledges(law, pairs if isinstance(law, SplitLaw) else 0)[-1]
 
 
 def _entropy(codes: IntArray) -> float:
@@ -190,11 +190,12 @@ class _Groups:
     def links(self, truth: KeyCodes, drawn: KeyCodes, law: Law, shown: Shown | None) -> _Links:
         """Return the links of one release, each for so many persons in groups of several."""
         found: list[tuple[Linkage, int]] = []
+        knowledge = _known(law, sum(records.size**2 for records in self.records))
         for records, targets in zip(self.records, self.targets, strict=True):
             own, released = truth.take(records), drawn.take(records)
             inside = law.among(records) if isinstance(law, SplitLaw) else law
             if shown is None:
-                one = link(own, released, inside, _known(inside, records.size), targets=targets)
+                one = link(own, released, inside, knowledge, targets=targets)
             else:
                 one = link_shown(own, released, inside, shown.take(records), targets)
             found.append((one, records.size))

@@ -54,7 +54,8 @@ class Columns:
         book, there = self.codebook, columns_in(self.data)
         other = [name for name in mechanism.variables if name in there and name not in keys.names]
         asked = other if keys.records <= MOST_RECORDS else []
-        read = {name: key_codes(code_data(self.data, [name], book), [name], "category") for name in asked}
+        coded = code_data(self.data, asked, book) if asked else {}
+        read = {name: key_codes(coded, [name], "category") for name in asked}
         return {name: keys.with_column(name, one.codes[0], one.shape[0]) for name, one in read.items()}
 
     def _beside(self, keys: KeyCodes, mechanism: Mechanism) -> list[Variable]:

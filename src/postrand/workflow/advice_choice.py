@@ -21,7 +21,6 @@ from postrand.report.table_worth import (
     little_use,
     mean_worth,
     pairs_of,
-    shown,
     table_worth,
 )
 from postrand.support.warned import heard
@@ -196,7 +195,7 @@ def _worse(trial: Trial, winner: Trial) -> str:
         f"the epsilon of the largest {units} ({largest} against {winner.largest:g})" * bool(units),
         f"tables of one variable (worth {_records(trial)[0]} against {_records(winner)[0]} records)",
         f"tables of two variables (worth {_records(trial)[1]} against {_records(winner)[1]} records)",
-        f"what is named (worth {shown(trial.named)} against {shown(winner.named)} records)",
+        f"what is named (worth {named_worth(trial)} against {named_worth(winner)} records)",
         f"detail ({_combinations(trial)} combinations of categories against {_combinations(winner)})",
         "whole records (there each shows all its variables)",
     )
@@ -209,6 +208,12 @@ def _records(trial: Trial) -> tuple[str, str]:
     one, two = ((trial.one, trial.one_way), (trial.two, trial.two_way or trial.one_way))
     told = [mean_worth(worth, worths) for worth, worths in (one, two)]
     return told[0], told[1]
+
+
+def named_worth(trial: Trial) -> str:
+    """Return what the tables of what is named are worth on average, in records: 0 where one has no estimate."""
+    models = () if trial.estimated is None else trial.estimated.models
+    return mean_worth(trial.named, [worth for _, worth in models if worth is not None])
 
 
 def _combinations(trial: Trial) -> str:

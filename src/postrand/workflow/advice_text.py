@@ -30,7 +30,7 @@ from postrand.support.guesses import guesses_in_words
 from postrand.support.measure_names import about
 from postrand.support.showing import ORDERS, few
 from postrand.support.worth_basis import BASES, HARMONIC
-from postrand.workflow.advice_choice import Trial
+from postrand.workflow.advice_choice import Trial, named_worth
 from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_words
@@ -231,7 +231,8 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
             told.append(f"worst table {name}, worth {shown(worth)} unperturbed records")
-        told += [f"what is named, worth {shown(trial.named)} on average"] if trial.named else []
+        is_named = trial.estimated is not None and any(worth is not None for _, worth in trial.estimated.models)
+        told += [f"what is named, worth {named_worth(trial)} on average"] if is_named else []
         if unknown := not_known((*figures.one_way, *figures.pairs)):
             at = first.setdefault(unknown, number)
             told.append(f"worth {unknown}" if at == number else f"worth of the same tables not known, as of plan {at}")

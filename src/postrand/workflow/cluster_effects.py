@@ -244,10 +244,11 @@ def cluster_effects(
             same.append(name)
         else:
             why, law = ("", None) if mechanism is None else _law(mechanism, records, name)
-            unknown |= {name: why} if why else {}
-            found = [_effect(name, kind, values, sample, alone, law) for kind, values in asked]
-            is_known = mechanism is None or not why
-            effects += [one if is_known else replace(one, released=None, single=None) for one in found if one]
+            tried = (_effect(name, kind, values, sample, alone, law) for kind, values in asked)
+            found = [one if not why else replace(one, released=None, single=None) for one in tried if one]
+            effects += found
+            left += [name] * (not found)
+            unknown |= {name: why} if why and found else {}
     if not effects:
         raise DataError(sentence("no variable has categories or numbers that vary", got=few(names)))
     if mechanism is not None and {one.name for one in effects} == {*unknown}:
@@ -408,7 +409,7 @@ def _effect(name: str, kind: Kind, values: Array, sample: Sample, alone: Sample,
         return None
     added = 0.0 if law is None else law.added(kind, influence, sample.weight, mean)
     many_after, one_after = many + added, one + added
-    often = np.count_nonzero(held, axis=0) >= LEAST_RECORDS
+    often = (np.count_nonzero(held, axis=0) >= LEAST_RECORDS) & (one_after > 0)
     single = float((many_after[often] / one_after[often]).max()) if kind == "shares" and often.any() else None
     before, after = float(many.sum() / one.sum()), float(many_after.sum() / one_after.sum())
     return Effect(name, kind, before, after, single)

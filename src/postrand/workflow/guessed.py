@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.estimate.regression_terms import answered
 from postrand.mechanism import Block, Mechanism
-from postrand.risk.split_law import lumped
+from postrand.risk.blend import Blend
+from postrand.risk.split_law import MAX_DENSE, lumped
 from postrand.support.guesses import of_hundred
 
 FloatArray = NDArray[np.float64]
@@ -86,7 +87,12 @@ def _laws(mechanism: Mechanism, book: Codebook, name: str) -> list[tuple[float, 
 def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
     if block.given:
         return None
-    found = lumped(block, [book[one].size for one in block.variables], (block.variables.index(name),))
+    sizes, place = [book[one].size for one in block.variables], block.variables.index(name)
+    blend = Blend.of(block, (0,), sizes, (place,))
+    if blend is not None and blend.cells.size == book[name].size:
+        codes = np.arange(book[name].size)[:, None]
+        return blend.entries(codes, codes)
+    found = None if block.matrix.size > MAX_DENSE else lumped(block, sizes, (place,))
     return None if found is None else found[0]
 
 

@@ -158,10 +158,10 @@ class Known:
     def beside(self) -> Source | pa.Table:
         """The columns beside the keys, of all records in their order; none where a sample is a part of a larger file.
 
-        Nothing is sampled where no column leaves unperturbed: then they are those of the file.
+        Nothing is sampled where no column leaves unperturbed: then they are those of the file, if it has an order.
         """
         if self.sample is None or not self.sample.names:
-            return self.source
+            return self.source if getattr(self.source, "ordered", True) else pa.table({})
         held: Sampled = self.answers[self.sample]
         return held.table if held.is_whole else pa.table({})
 

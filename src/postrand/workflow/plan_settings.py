@@ -55,12 +55,12 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     split = mechanism.split
     if split is None or len(split.variables) < MANY:
         return ()
-    text, some_by_none = shown_together(split, MANY, records)
+    text, low, high = shown_together(split, MANY, records)
     text = words_of(mechanism.units)(text)
-    if some_by_none and " to " not in text:
+    if high == 0:
         text = "no record; tables and regressions with three are refused"
-    elif some_by_none:
-        most, sets = text.partition(" to ")[2], sets_of(split, MANY)
+    elif low == 0:
+        most, sets = text.partition(" to ")[2] or text.removeprefix("about "), sets_of(split, MANY)
         text = f"at most about {most}, and some three by none" + f" (together are shown: {sets})" * bool(sets)
         text += "; tables and regressions with three that none shows are refused"
     elif " to " in text:
@@ -98,8 +98,8 @@ def sets_of(split: Split, least: int = 1) -> str:
     return "; ".join(names) if len(largest) <= MOST_SETS else ""
 
 
-def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:
-    """Return which records of a split show so many of its variables together, and whether some show none of these.
+def shown_together(split: Split, many: int, records: int) -> tuple[str, float, float]:
+    """Return which records of a split show so many of its variables together, and the least and largest share.
 
     Of one that a member of each household shows, records are those of the households alone, and only shares are told.
     """
@@ -107,9 +107,9 @@ def shown_together(split: Split, many: int, records: int) -> tuple[str, bool]:
     shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in sets]
     low, high = min(shares), max(shares)
     if split.of_members:
-        return f"{_between(f'{100 * low:.2g}%', f'{100 * high:.2g}%')} of the members that are drawn", low == 0
+        return f"{_between(f'{100 * low:.2g}%', f'{100 * high:.2g}%')} of the members that are drawn", low, high
     told = _between(f"{records * low:,.0f}", f"{records * high:,.0f}")
-    return f"about {told} of {records:,} records", low == 0
+    return f"about {told} of {records:,} records", low, high
 
 
 def _between(low: str, high: str) -> str:

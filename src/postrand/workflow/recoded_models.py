@@ -34,7 +34,11 @@ class Changed:
 
         >>> print(Changed("ill", 0.24, 0.15))
         that of ill is more than 20% farther from 0 than that of the values before recoding
+        >>> print(Changed("ill", -1.5, -0.9))
+        that of ill has another sign than that of the values before recoding
         """
+        if self.change < -1:
+            return f"that of {self.name} has another sign than that of the values before recoding"
         step = max(step for step in STEPS if abs(self.change) > step)
         way = "nearer to 0 than" if self.change < 0 else "farther from 0 than"
         return f"that of {self.name} is more than {step:.0%} {way} that of the values before recoding"
