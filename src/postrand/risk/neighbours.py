@@ -84,7 +84,7 @@ def ordered_codes(column: pa.ChunkedArray) -> Ints:
     """
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     if pa.types.is_floating(plain.type):
-        plain = pc.if_else(pc.is_nan(plain), pa.scalar(None, plain.type), plain)
+        plain = pc.if_else(pc.is_nan(plain), pa.nulls(1, plain.type)[0], plain)  # a scalar of None loads pandas
     codes, size = codes_of(plain)
     _, first = np.unique(codes, return_index=True)
     order = arrow.index_values(pc.sort_indices(plain.take(arrow.from_numpy(first)))).astype(np.int64)  # missing last

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable
-from postrand.estimate.regression_terms import answered
 from postrand.mechanism import Block, Mechanism
 from postrand.risk.blend import Blend
 from postrand.risk.split_law import MAX_DENSE, lumped
@@ -61,7 +60,10 @@ def _guess(variable: Variable, prior: FloatArray, laws: Sequence[tuple[float, Fl
         right += chance * float(joint.max(axis=0).sum())
         sure = np.maximum(sure, (joint[:, mass > 0] / mass[mass > 0]).max(axis=1))
     right += (1 - sum(chance for chance, _ in laws)) * blind
-    answers = np.flatnonzero(answered(variable) & (prior > 0))
+    answers = np.array(
+        [i for i, code in enumerate(variable.categories) if code not in variable.missing_codes], dtype=int
+    )
+    answers = answers[prior[answers] > 0]
     surest = answers[np.argsort(-sure[answers], kind="stable")]
     told = surest if surest.size <= TWO else surest[:1]
     return Guess(variable.name, right, blind, tuple((str(variable.code_labels[i]), float(sure[i])) for i in told))
