@@ -151,7 +151,7 @@ class TrueFile:
         seen, values = self.columns.shown(self.keys, mechanism), self.columns.values(self.keys, mechanism)
         after = known_too(self.keys, law, values, household=house, shown=seen)
         found = [self._before(one, self.keys.with_column(one.name, *values[one.name])) for one in after]
-        for both in most_varied(self.columns.perturbed(self.keys, mechanism)).values():
+        for both in most_varied(self.columns.perturbed(self.keys, mechanism)):
             try:
                 own = law_of(mechanism, both.names, both.shape, house)
             except PostrandError:  # of a block that has more variables no law on these alone is known

@@ -85,10 +85,10 @@ def most_first(found: Iterable[OneMore]) -> tuple[OneMore, ...]:
     return tuple(sorted(found, key=lambda one: (-one.links, one.name)))
 
 
-def most_varied(columns: Mapping[str, KeyCodes]) -> dict[str, KeyCodes]:
+def most_varied(columns: Mapping[str, KeyCodes]) -> list[KeyCodes]:
     """Return the ``COLUMNS`` of these, each the last of its keys, whose values say most of who is who."""
     held = sorted(columns, key=lambda name: (-_entropy(columns[name].codes[-1]), name))[:COLUMNS]
-    return {name: columns[name] for name in held}
+    return [columns[name] for name in held]
 
 
 def found_too(

@@ -192,7 +192,7 @@ def _of_split(found: Verdict, mechanism: Mechanism, of: Estimated) -> Verdict:
         if not any(len(subset.variables) >= many for subset in split.subsets):
             told.append(f"with {word}, by none")
             break
-        shown_by = shown_together(split, many, of.records)[0]
+        shown_by = shown_together(split, many, of.records)
         text = f"with {word}, by {shown_by.partition(' of ')[0]}" if told else f"with two perturbed ones, by {shown_by}"
         worth, poor = _worth_of(mechanism, many, of)
         told.append(words_of(mechanism.units)(text) + worth)

@@ -8,6 +8,7 @@ from postrand.support.measure_names import about
 from postrand.support.showing import outward_percent
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import MORE, known_too_in
+from postrand.workflow.doubted import share_above
 
 NO_MORE = "only for attackers who know no more than the keys"
 """What a rule that is met is told with, where who knows one more column breaks it."""
@@ -33,7 +34,7 @@ def _above(rule: Rule, figures: PlanFigures) -> str:
     """Return how many persons are above the limit for who knows a column too, of each where these are too many."""
     links, level = figures.risk("correct_matches"), LEVELS.index(rule.limit)
     own = figures.risk(rule.measure)
-    without = 0.0 if own is None else next((after or 0.0 for limit, _, after in own.shares if limit == rule.limit), 0.0)
+    without = (None if own is None else share_above(own, rule.limit)) or 0.0
     chances = {} if links is None else {one.name: one.chances.shares[level] for one in links.known_too}
     least = max(rule.share, MORE * without)  # what is hardly more may be so by chance
     above = sorted(((share, name) for name, share in chances.items() if share > least), reverse=True)

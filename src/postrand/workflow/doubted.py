@@ -29,7 +29,7 @@ def certain(one: RiskFigure, limit: float) -> float | None:
 
 def certain_share(one: RiskFigure, level: float, limit: float) -> float | None:
     """Return the share above a level after a plan that decides about a limit, as :func:`certain`; of a known one."""
-    share, most = _share(one, level), None if one.bound is None else _share(one.bound, level)
+    share, most = share_above(one, level), None if one.bound is None else share_above(one.bound, level)
     return share if share is None or most is None else _between(share, most, limit)
 
 
@@ -40,5 +40,6 @@ def _between(least: float, most: float, limit: float) -> float | None:
     return max(least, most) if most <= limit else None
 
 
-def _share(one: RiskFigure, level: float) -> float | None:
+def share_above(one: RiskFigure, level: float) -> float | None:
+    """Return the share of persons or households above a level after a plan; None where it is not known."""
     return next((after for at, _, after in one.shares if at == level), None)

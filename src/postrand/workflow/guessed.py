@@ -77,10 +77,10 @@ def _laws(mechanism: Mechanism, book: Codebook, name: str) -> list[tuple[float, 
     split = mechanism.split
     if split is None or name not in split.variables:
         blocks = [(1.0, next(one for one in mechanism.blocks if name in one.perturbed))]
+    elif split.of_members:
+        return []
     else:
         blocks = [(one.probability, one.block) for one in split.subsets if name in one.variables]
-        if split.of_members:
-            return []
     found = [(chance, _matrix(block, book, name)) for chance, block in blocks]
     known = [(chance, matrix) for chance, matrix in found if matrix is not None]
     return known if len(known) == len(found) else []

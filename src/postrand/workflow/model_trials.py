@@ -202,7 +202,7 @@ def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, Family
     book = dataclasses.replace(whole, recodes=())
     law, design = dataclasses.replace(mechanism, codebook=book), whole.survey
     table = _table(source, mechanism, asked, design)
-    clear, bases = _none_of(book, mechanism), dict[Model, _Found]()
+    clear, bases = _none_of(book, book[mechanism.variables[0]]), dict[Model, _Found]()
     with heard():
         for model, family in asked.items():
             if _is_possible(model, family, book):
@@ -277,7 +277,7 @@ def _changed(
         return ()
     held, numbers = before
     book = dataclasses.replace(numbers, variables=(*numbers.variables, _NOTHING))
-    law = Mechanism({_NOTHING.name: TransitionMatrix.identity(_NOTHING.size)}, book)
+    law = _none_of(book, _NOTHING)
     try:
         found = _estimated(held, law, model, family, numbers.survey)
     except PostrandError:
@@ -349,10 +349,9 @@ def _shares(frame: pa.Table, law: Mechanism, first: str, by: Sequence[str], desi
     )
 
 
-def _none_of(book: Codebook, mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism that perturbs nothing: one variable, by the identity."""
-    first = mechanism.variables[0]
-    return Mechanism({first: TransitionMatrix.identity(book[first].size)}, book)
+def _none_of(book: Codebook, variable: Variable) -> Mechanism:
+    """Return a mechanism that perturbs nothing: one variable of a codebook, by the identity."""
+    return Mechanism({variable.name: TransitionMatrix.identity(variable.size)}, book)
 
 
 def _table(source: Source, mechanism: Mechanism, asked: Iterable[Model], design: SurveyDesign | None) -> pa.Table:

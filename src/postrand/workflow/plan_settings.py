@@ -55,16 +55,16 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     split = mechanism.split
     if split is None or len(split.variables) < MANY:
         return ()
-    text, low, high = shown_together(split, MANY, records)
-    text = words_of(mechanism.units)(text)
+    low, high = _shares(split, MANY)
     if high == 0:
         text = "no record; tables and regressions with three are refused"
     elif low == 0:
-        most, sets = text.partition(" to ")[2] or text.removeprefix("about "), sets_of(split, MANY)
+        most, sets = words_of(mechanism.units)(_records(split, records, high)), sets_of(split, MANY)
         text = f"at most about {most}, and some three by none" + f" (together are shown: {sets})" * bool(sets)
         text += "; tables and regressions with three that none shows are refused"
-    elif " to " in text:
-        text += ", by which three they are"
+    else:
+        text = words_of(mechanism.units)(shown_together(split, MANY, records))
+        text += ", by which three they are" * (" to " in text)
     completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
     completed += f", but {made_up}" if completed and (made_up := never_together(split)) else ""
     return (f"three perturbed variables are shown together by {text}{completed}",)
@@ -98,19 +98,28 @@ def sets_of(split: Split, least: int = 1) -> str:
     return "; ".join(names) if len(largest) <= MOST_SETS else ""
 
 
-def shown_together(split: Split, many: int, records: int) -> tuple[str, float, float]:
-    """Return which records of a split show so many of its variables together, and the least and largest share.
+def shown_together(split: Split, many: int, records: int) -> str:
+    """Return how many records of a split show so many of its variables together, by which ones.
 
     Of one that a member of each household shows, records are those of the households alone, and only shares are told.
     """
+    low, high = _shares(split, many)
+    first = _number(split, records, low)
+    between = "" if first == _number(split, records, high) else f"{first} to "
+    return f"{'about ' * (not split.of_members)}{between}{_records(split, records, high)}"
+
+
+def _shares(split: Split, many: int) -> tuple[float, float]:
+    """Return the least and the largest share of records that show so many variables together, over which ones."""
     sets = itertools.combinations(split.variables, many)
     shares = [sum(s.probability for s in split.subsets if {*names} <= {*s.variables}) for names in sets]
-    low, high = min(shares), max(shares)
-    if split.of_members:
-        return f"{_between(f'{100 * low:.2g}%', f'{100 * high:.2g}%')} of the members that are drawn", low, high
-    told = _between(f"{records * low:,.0f}", f"{records * high:,.0f}")
-    return f"about {told} of {records:,} records", low, high
+    return min(shares), max(shares)
 
 
-def _between(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
+def _records(split: Split, records: int, share: float) -> str:
+    whole = "the members that are drawn" if split.of_members else f"{records:,} records"
+    return f"{_number(split, records, share)} of {whole}"
+
+
+def _number(split: Split, records: int, share: float) -> str:
+    return f"{100 * share:.2g}%" if split.of_members else f"{records * share:,.0f}"

@@ -142,7 +142,7 @@ def changed_in_groups(source: Source, response: str, groups: Sequence[str], book
     before, after, keys = list[NDArray[np.float64]](), list[NDArray[np.float64]](), list[tuple[Any, ...]]()
     for batch in plain.batches(needed_for([response, *groups], recodes)):
         raw, made = batch.column(recode.source), recoded_batch(batch, wanted)
-        if not (pa.types.is_integer(raw.type) or pa.types.is_floating(raw.type)):
+        if not is_number(raw.type):
             return ""
         before.append(to_floats(raw))
         after.append(_numbers(made.column(response).dictionary_encode()))
@@ -192,6 +192,11 @@ def _last(recode: Recode) -> Recoding:
     return recode.kind.steps[-1] if isinstance(recode.kind, Steps) else recode.kind
 
 
+def is_number(of: pa.DataType) -> bool:
+    """Return whether a column of this type has numbers."""
+    return bool(pa.types.is_integer(of) or pa.types.is_floating(of))
+
+
 def has_amounts(recode: Recode) -> bool:
     """Whether the results of a recode of numbers are amounts: numbers without categories, or within their bands."""
     kind = _last(recode)
@@ -220,7 +225,7 @@ def _compared(recode: Recode, column: pa.Array) -> RecodedMean | OneResult | Non
             return OneResult(recode, key_of(results[0].as_py()), len(column) >= MAX_RECORDS)
         if not has_amounts(recode):
             return None
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    if not is_number(column.type):
         return None
     before, names = to_floats(column), made.dictionary_encode()
     after = _numbers(names)

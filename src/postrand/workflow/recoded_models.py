@@ -18,7 +18,7 @@ from postrand.estimate.regression_terms import answered, is_measured
 from postrand.formats import Source
 from postrand.recoding.base import is_settled
 from postrand.support.arrow import to_floats
-from postrand.workflow.recoded_means import STEPS, has_amounts
+from postrand.workflow.recoded_means import STEPS, has_amounts, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,6 @@ def before_recoding(
         )
     variables = (Variable(v.name, v.role, type="double") if v.name in replaced else v for v in book.variables)
     return table, dataclasses.replace(book, variables=tuple(variables), recodes=())
-
-
-def is_number(of: pa.DataType) -> bool:
-    """Return whether a column of this type has numbers."""
-    return bool(pa.types.is_integer(of) or pa.types.is_floating(of))
 
 
 def _is_amount(variable: Variable) -> bool:
