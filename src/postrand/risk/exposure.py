@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from postrand.codebook import Codebook
-from postrand.errors import PostrandError
+from postrand.errors import PostrandError, UsageError
 from postrand.mechanism import Mechanism
 from postrand.risk.by_size import alike
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
+from postrand.risk.facts_told import Told, told_facts
 from postrand.risk.file import household_numbers
 from postrand.risk.informed import Informed, Spread, informed
 from postrand.risk.joint_households import informed_joint_risk, register_joint_risk
@@ -123,6 +124,19 @@ class TrueFile:
         weight = "" if fraction is not None or weights is None else roles["weight"] or ""
         return cls(keys, weights, household, "" if weights is not None else note, weight, columns)
 
+    def law(self, mechanism: Mechanism) -> Law:
+        """Return the law of a mechanism on the keys: of a block with other columns its mean over these in the file.
+
+        Raises and warns as :func:`postrand.risk.split_law.law_of`.
+        """
+        try:
+            return law_of(mechanism, self.keys.names, self.keys.shape, self.household)
+        except UsageError:
+            latent = None if self.columns is None else self.columns.latent(self.keys, mechanism, self.household)
+            if latent is None or (found := latent.on_keys()) is None:
+                raise
+            return found
+
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
         """Return the risk of the file as it is, or released by a mechanism.
 
@@ -131,8 +145,12 @@ class TrueFile:
         UsageError
             If the file has no records, or the mechanism's law on the keys is not known.
         """
-        law = None if mechanism is None else law_of(mechanism, self.keys.names, self.keys.shape, self.household)
-        seen = None if mechanism is None or self.columns is None else self.columns.shown(self.keys, mechanism)
+        law = None if mechanism is None else self.law(mechanism)
+        seen = (
+            None
+            if mechanism is None or self.columns is None
+            else self.columns.shown(self.keys, mechanism, self.household)
+        )
         file = informed(self.keys, law, household=self.household, shown=seen)
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
@@ -147,18 +165,30 @@ class TrueFile:
         """
         if self.columns is None:
             return ()
-        law, house = law_of(mechanism, self.keys.names, self.keys.shape, self.household), self.household
-        seen, values = self.columns.shown(self.keys, mechanism), self.columns.values(self.keys, mechanism)
+        law, house = self.law(mechanism), self.household
+        seen = self.columns.shown(self.keys, mechanism, house)
+        values = self.columns.values(self.keys, mechanism)
         after = known_too(self.keys, law, values, household=house, shown=seen)
         found = [self._before(one, self.keys.with_column(one.name, *values[one.name])) for one in after]
         for both in most_varied(self.columns.perturbed(self.keys, mechanism)):
             try:
-                own = law_of(mechanism, both.names, both.shape, house)
+                own = replace(self, keys=both).law(mechanism)
             except PostrandError:  # of a block that has more variables no law on these alone is known
                 continue
-            one = found_too(both, own, household=house, shown=self.columns.shown(both, mechanism))
+            one = found_too(both, own, household=house, shown=self.columns.shown(both, mechanism, house))
             found.append(self._before(one, both))
         return most_first(found)
+
+    def told_facts(self, mechanism: Mechanism) -> tuple[Told, ...]:
+        """Return how often who knows the keys and the record of a person guesses what is sensitive and perturbed.
+
+        See :func:`postrand.risk.facts_told.told_facts`; left out is what is drawn once for a household or a person.
+        """
+        latent = None if self.columns is None else self.columns.latent(self.keys, mechanism, self.household)
+        if latent is None or self.columns is None:
+            return ()
+        shared = {name for names in mechanism.shared.values() for name in names}
+        return told_facts(latent, {v.name for v in self.columns.codebook.with_role("sensitive")} - shared)
 
     def _before(self, found: OneMore, keys: KeyCodes) -> OneMore:
         """Return it with the right links before, in the file: each person is one of those who share these keys."""
@@ -170,7 +200,7 @@ class TrueFile:
         Nobody outside the file shares the keys of a record there, ``F = f``, so that ``E(1/F | f)`` is largest: what
         weights, which do not tell F where most records are alone, can make too low.
         """
-        law = law_of(mechanism, self.keys.names, self.keys.shape, self.household)
+        law = self.law(mechanism)
         alone = replace(self, weights=np.ones(self.keys.records))
         return alone._register(exposure, alone._joint_register(law), law, individual_risk)
 

@@ -86,7 +86,7 @@ class HouseholdLimit:
             what = f"{self.measure} does not know who draws together of a household, and keys are drawn for a person"
             raise UsageError(sentence(what, fix="search with a limit on tau1, tau2 or correct matches"))
         self._require_alike(law)
-        seen = None if self.columns is None else self.columns.shown(self.keys, mechanism)
+        seen = None if self.columns is None else self.columns.shown(self.keys, mechanism, self.household)
         return self._summary(replace(self, shown=seen)._risk(law), law)
 
     def _require_alike(self, law: KeyLaw) -> None:

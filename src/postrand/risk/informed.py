@@ -135,7 +135,7 @@ class Informed:
     ``Π r_i``; None without household numbers. Where one random member shows a split, both are upper bounds
     (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
     ``of_two``: each figure is the larger of two knowledges, see :func:`informed`. ``shown``: the unperturbed columns
-    that he weighs records by, each with a key that it goes with.
+    that he weighs records by, each with a key that it goes with; ``latent``: the perturbed ones beside the keys.
     """
 
     anyone: Matches
@@ -146,6 +146,7 @@ class Informed:
     releases: int
     of_two: bool = False
     shown: tuple[tuple[str, str], ...] = ()
+    latent: tuple[str, ...] = ()
 
     def at_least(self, other: Informed) -> Informed:
         """Return the larger figure of each: of an attacker who has one knowledge, or the other."""
@@ -188,7 +189,7 @@ def informed(
     How frequent combinations of keys are the attacker learns from the release. Where every person is a target, or a
     split has randomised response alone, the same releases are attacked by one who knows the true keys of all persons
     too (``link(..., knowledge="keys")``), and of each figure the larger is returned. Else this would cost too much.
-    So it is of one who weighs released records by what they have ``shown`` unperturbed (:mod:`postrand.risk.shown`).
+    So it is of one who weighs released records by what they have ``shown`` beside (:mod:`postrand.risk.shown_attack`).
 
     Raises
     ------
@@ -221,7 +222,8 @@ def informed(
     if shown is None:
         return found
     other = _weighed(truth, law, household, alone, shown, np.random.default_rng([seed, 1]))
-    return replace(found.at_least(other), of_two=found.of_two, shown=shown.pairs(truth))
+    latent = () if shown.latent is None else shown.latent.names
+    return replace(found.at_least(other), of_two=found.of_two, shown=shown.pairs(truth), latent=latent)
 
 
 def _after(
@@ -250,8 +252,8 @@ def _weighed(
     rng: np.random.Generator,
 ) -> Informed:
     """Return what the attacker finds who weighs records by what they have shown."""
-    n = truth.records
-    work = table(truth).counts.size * n
+    n, work = truth.records, table(truth).counts.size * truth.records
+    truth, law = shown.attacked(truth, law)
     many = int(np.clip(min(PAIRS // work, DRAWN // n), 1, MOST_RELEASES))
     targets = _targets(n, alone, min(2 * persons(n), n), household, rng)
     return _attacked(truth, law, household, targets, many, ("keys",), rng, shown)[0]

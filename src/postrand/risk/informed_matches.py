@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from postrand.mechanism import Mechanism
-from postrand.risk.by_size import Stratum, alike, linked, strata
-from postrand.risk.cells import CellTable, IntArray, KeyCodes, table
+from postrand.risk.by_size import alike, linked, strata
+from postrand.risk.cells import CellTable, FloatArray, IntArray, KeyCodes, table
 from postrand.risk.expected import SURE, Summary, information, outermost
 from postrand.risk.informed import FEWEST_TARGETS, WORK, comparisons, effort, informed, knowledges
 from postrand.risk.law import KeyLaw, Members, releases
@@ -67,19 +68,14 @@ class InformedMatches:
         every = strata(self.keys, law, self.household, np.arange(n))
         work = effort(every)
         seen = self._shown(mechanism)
-        most = self._many(comparisons(law, n), work)
-        known: list[tuple[Knowledge, Shown | None, int]] = [(one, None, most) for one in knowledges(law, work)]
-        known += [] if seen is None else [("keys", seen, min(most, persons(n)))]
-        totals, spreads = np.empty((len(known), draws)), np.zeros(len(known))
-        for d, drawn in enumerate(releases(law, self.keys, range(seed, seed + draws), self.members)):
-            attacked = {many: self._attacked(every, many, law, seed + d) for _, _, many in known}
-            for a, (knowledge, shown, many) in enumerate(known):
-                right = linked(attacked[many], drawn, knowledge, shown).correct
-                totals[a, d] = n * right.mean()
-                spreads[a] += float(right.var()) / draws
+        many = self._many(comparisons(law, n), work)
+        found = [self._right(knowledges(law, work), None, law, many, range(seed, seed + draws))]
+        if seen is not None:
+            found.append(self._right(("keys",), seen, law, min(many, persons(n)), range(seed, seed + draws)))
+        totals, spreads, targets = (np.concatenate(part) for part in zip(*found, strict=True))
         best = int(totals.mean(axis=1).argmax())
         mean, between, spread = float(totals[best].mean()), float(totals[best].var(ddof=1)), float(spreads[best])
-        many = known[best][2]
+        many = int(targets[best])
         sampled = n * (n - many) * spread / many  # of one draw, whose variance by few draws can be less by chance
         error = math.sqrt(max(between, sampled) / draws)
         # who is linked adds at most a Poisson variance to what differs between releases
@@ -94,13 +90,24 @@ class InformedMatches:
         return informed(self.keys, law, household=self.household, shown=self._shown(mechanism)).anyone.expected
 
     def _shown(self, mechanism: Mechanism) -> Shown | None:
-        return None if self.columns is None else self.columns.shown(self.keys, mechanism)
+        return None if self.columns is None else self.columns.shown(self.keys, mechanism, self.household)
 
-    def _attacked(self, every: tuple[Stratum, ...], many: int, law: KeyLaw, seed: int) -> tuple[Stratum, ...]:
-        """Return all persons as targets, or so many at random."""
-        if many >= self.keys.records:
-            return every
-        return strata(self.keys, law, self.household, self._targets(many, seed))
+    def _right(
+        self, known: Sequence[Knowledge], shown: Shown | None, law: KeyLaw, many: int, seeds: range
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return of attackers with each knowledge the right links (A, D), their spread (A,), and the targets (A,)."""
+        truth, own = (self.keys, law) if shown is None else shown.attacked(self.keys, law)
+        assert isinstance(own, KeyLaw), "no split"
+        n = truth.records
+        totals, spreads = np.empty((len(known), len(seeds))), np.zeros(len(known))
+        every = strata(truth, own, self.household, np.arange(n)) if many >= n else ()
+        for d, drawn in enumerate(releases(own, truth, seeds, self.members)):
+            attacked = every or strata(truth, own, self.household, self._targets(many, seeds[d]))
+            for a, knowledge in enumerate(known):
+                right = linked(attacked, drawn, knowledge, shown).correct
+                totals[a, d] = n * right.mean()
+                spreads[a] += float(right.var()) / len(seeds)
+        return totals, spreads, np.full(len(known), min(many, n))
 
     def _many(self, each: int, work: int) -> int:
         """Return the targets of one draw: all persons, or so many that its comparisons stay within bounds."""

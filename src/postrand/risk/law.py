@@ -82,10 +82,15 @@ class KeyLaw:
                 units.append(block.unit if block.one is None else "record")  # a rule across members: no common value
         raise_all(UsageError, problems)
         parts += [_kept(j, shape[j]) for j, n in enumerate(names) if n not in taken]
+        return cls.of_groups(shape, parts, units, *blends)
+
+    @classmethod
+    def of_groups(cls, shape: Sequence[int], parts: Sequence[Group], units: Sequence[Unit], *blends: Blend) -> KeyLaw:
+        """Return the law of these groups; those behind the last of ``units`` are drawn for each record."""
         positions, matrices, cells, order = zip(*parts, strict=True) if parts else ((), (), (), ())
         changed = tuple(_changed(shape, *part) for part in parts)
-        units += ["record"] * (len(parts) - len(units))
-        return cls(tuple(shape), positions, matrices, cells, order, changed, tuple(units), *blends)
+        rest: list[Unit] = ["record"] * (len(parts) - len(units))
+        return cls(tuple(shape), positions, matrices, cells, order, changed, (*units, *rest), *blends)
 
     def groups(self, codes: IntArray) -> IntArray:
         """Return the row of each group's matrix for cells with these codes, shape (m, J) → (m, B).
@@ -96,15 +101,18 @@ class KeyLaw:
             If a combination of codes is not feasible for its block.
         """
         found = np.empty((codes.shape[0], len(self.positions)), dtype=np.int32)
-        for b, at in enumerate(self.positions):
-            number = ravel([codes[:, j] for j in at], [self.shape[j] for j in at])
-            place = np.minimum(np.searchsorted(self.cells[b], number), self.cells[b].size - 1)
-            if (self.cells[b][place] != number).any():
-                raise UsageError(
-                    sentence("the records contain a combination of keys that their joint block does not have")
-                )
-            found[:, b] = self.order[b][place]
+        for b in range(len(self.positions)):
+            found[:, b] = self.rows(b, codes)
         return found
+
+    def rows(self, b: int, codes: IntArray) -> IntArray:
+        """Return the row of the matrix of group b for cells with these codes, shape (m, J) → (m,); raises as groups."""
+        at = self.positions[b]
+        number = ravel([codes[:, j] for j in at], [self.shape[j] for j in at])
+        place = np.minimum(np.searchsorted(self.cells[b], number), self.cells[b].size - 1)
+        if (self.cells[b][place] != number).any():
+            raise UsageError(sentence("the records contain a combination of keys that their joint block does not have"))
+        return self.order[b][place]
 
     def feasible(self, codes: IntArray) -> NDArray[np.bool_]:
         """Return which rows of codes (m, J) are cells of every block, shape (m,)."""

@@ -72,6 +72,7 @@ def known_too(
     rng = np.random.default_rng([seed, 2])
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     groups = {name: _Groups.of(columns[name], household, rng) for name in held}
+    truth, law = (truth, law) if shown is None else shown.attacked(truth, law)
     found: dict[str, list[_Links]] = {name: [] for name in held}
     for drawn in drawn_by(law, truth, seeds, household):
         for name in held:
@@ -105,11 +106,13 @@ def found_too(
     seeds = rng.integers(2**31, size=_releases(truth.records)).tolist()
     each = truth.records if shown is not None else comparisons(law, truth.records)
     some = np.sort(rng.permutation(truth.records)[: max(FEWEST, WORK // each)])
+    name = truth.names[-1]
+    truth, law = (truth, law) if shown is None else shown.attacked(truth, law)
     attacked, drawn = strata(truth, law, household, some), drawn_by(law, truth, seeds, household)
     knowledge = _known(law, truth.records**2)
     found = (linked(attacked, one, knowledge, shown) for one in drawn)
     weight = np.full(some.size, truth.records / some.size)
-    return _mean(truth.names[-1], [_Links(one.correct, one.claimed, weight) for one in found])
+    return _mean(name, [_Links(one.correct, one.claimed, weight) for one in found])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,14 +11,16 @@ import pyarrow as pa
 import scipy
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
+from postrand.risk.latent import Latent
 from postrand.risk.sample import Sampled
 from postrand.risk.singled import Codes
-from postrand.risk.telling import bins_of, classes, frequent, table_of, usable
+from postrand.risk.split_law import Law
+from postrand.risk.telling import bins_of, classes, frequent, information, is_more, table_of, usable
 
 MOST_RECORDS = 100_000
 """No file of more records is weighed: every record can be a cell of its own."""
 MOST_CLASSES, MOST_CELLS = 1_000, 1 << 20
-RECORDS_A_CELL, SURE = 20, 6.0
+RECORDS_A_CELL = 20
 COLUMNS_A_KEY = 3
 """Columns at most that are weighed for what they say of one key: more found a tenth more at most in four surveys."""
 COARSER = (10, 4, 2)
@@ -33,7 +35,8 @@ class Shown:
 
     ``positions[s]`` are the places of the keys, and x numbers their cells; ``codes[s]`` (n,) is the class u of each
     record, ``laws[s]`` (K, U). Columns are taken as independent given the keys. A key has one column that says most of
-    it, and further ones as far as they say more: the laws of these are powers of ``P(u | x)``.
+    it, and further ones as far as they say more: the laws of these are powers of ``P(u | x)``. ``latent`` are perturbed
+    columns beside the keys: where there are some, a release is drawn of the keys and these (:meth:`attacked`).
     """
 
     names: tuple[str, ...]
@@ -41,6 +44,11 @@ class Shown:
     sizes: tuple[tuple[int, ...], ...]
     codes: tuple[IntArray, ...]
     laws: tuple[FloatArray, ...]
+    latent: Latent | None = None
+
+    def attacked(self, truth: KeyCodes, law: Law) -> tuple[KeyCodes, Law]:
+        """Return the true values, and the law, of what the attacker sees released: those of the keys by default."""
+        return (truth, law) if self.latent is None else (self.latent.truth, self.latent.law)
 
     def take(self, records: IntArray) -> Shown:
         """Return what some records show; the laws stay those of the file."""
@@ -49,11 +57,11 @@ class Shown:
     def without(self, name: str) -> Shown | None:
         """Return what the other columns show; None where there are none."""
         at = [s for s, own in enumerate(self.names) if own != name]
-        if not at:
+        if not at and self.latent is None:
             return None
         names, positions = tuple(self.names[s] for s in at), tuple(self.positions[s] for s in at)
         sizes, codes = tuple(self.sizes[s] for s in at), tuple(self.codes[s] for s in at)
-        return Shown(names, positions, sizes, codes, tuple(self.laws[s] for s in at))
+        return Shown(names, positions, sizes, codes, tuple(self.laws[s] for s in at), self.latent)
 
     def beside(self, released: KeyCodes) -> KeyCodes:
         """Return released keys with the classes as further columns."""
@@ -61,10 +69,10 @@ class Shown:
         names = tuple(f"\0{s}" for s in range(len(self.names)))  # no key has such a name
         return KeyCodes(released.names + names, released.shape + sizes, released.codes + self.codes)
 
-    def likelihoods(self, true: IntArray, classes: Sequence[IntArray]) -> list[FloatArray]:
-        """Return ``P(u_s | x_s)`` of true keys (X, J) for some classes (U_s,) of each column, shape (X, U_s) each."""
-        held = zip(self.positions, self.sizes, self.laws, classes, strict=True)
-        return [law[np.ix_(ravel([true[:, j] for j in at], sizes), own)] for at, sizes, law, own in held]
+    def likelihoods(self, true: IntArray) -> list[FloatArray]:
+        """Return ``P(u_s | x_s)`` of true keys (X, J) for all classes of each column, shape (X, U_s) each."""
+        held = zip(self.positions, self.sizes, self.laws, strict=True)
+        return [law[ravel([true[:, j] for j in at], sizes)] for at, sizes, law in held]
 
     def pairs(self, keys: KeyCodes) -> tuple[tuple[str, str], ...]:
         """Return each column with each of its keys, by name: those that say most first."""
@@ -76,7 +84,7 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     """Return what unperturbed ``columns`` show of the keys; None where none says anything, or keys are missing.
 
     ``coded`` are those with categories. A column says something of a key where their information is more than chance
-    explains: ``2nI > d + SURE sqrt(2d)``, the mean of chi-square with d degrees of freedom and its standard deviations.
+    explains: (:func:`postrand.risk.telling.is_more`).
     Columns that say most come first. A further key of a column is taken where ``RECORDS_A_CELL`` records are left for
     each class that occurs with the keys. The law is that of the file, with one record more for each cell of keys,
     spread as the whole. Further columns of a key follow (:func:`_further`).
@@ -119,9 +127,9 @@ def _says(keys: KeyCodes, held: Mapping[str, _Cut]) -> list[tuple[str, int]]:
     found: list[tuple[float, str, int]] = []
     for name, cut in held.items():
         for j in range(len(keys.names)):
-            information, free = _information(table_of(_joint(keys, (j,)), cut.fine))
-            if _is_more(2 * keys.records * information, free):
-                found.append((information, name, j))
+            nats, free = information(table_of(_joint(keys, (j,)), cut.fine))
+            if is_more(2 * keys.records * nats, free):
+                found.append((nats, name, j))
     return [(name, j) for _, name, j in sorted(found, reverse=True)]
 
 
@@ -156,10 +164,10 @@ def _further(keys: KeyCodes, j: int, first: Sequence[_Part], further: Sequence[_
         held = next((seen for seen in cut.to_coarser() if _is_few(table_of(key, seen))), None)
         if held is None:
             continue
-        law, (_, free) = _law(key, held), _information(table_of(key, held))
+        law, (_, free) = _law(key, held), information(table_of(key, held))
         beside = np.log(law[:, held[0][some]].T)
         share, gain = _pooled(belief, beside, key[0][some])
-        if _is_more(2 * gain, free):
+        if is_more(2 * gain, free):
             belief += share * beside
             left -= 1
             yield _Part(cut.name, (j,), held[0], law**share)
@@ -226,17 +234,3 @@ class _Cut:
             found = classes(self._sample, self.name, self._is_coded, bins)
             if found is not None and found[1] < self.fine[1]:
                 yield found
-
-
-def _is_more(information: float, free: int) -> bool:
-    """Whether ``2nI`` is more than chance explains, with so many degrees of freedom."""
-    return information > free + SURE * math.sqrt(2 * free)
-
-
-def _information(counts: IntArray) -> tuple[float, int]:
-    """Return the information of two columns of one another, in nats a record, and its degrees of freedom."""
-    counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
-    joint = counts / counts.sum()
-    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    ratio = np.divide(joint, product, out=np.ones_like(product), where=joint > 0)
-    return float((joint * np.log(ratio)).sum()), math.prod(size - 1 for size in counts.shape)

@@ -313,13 +313,20 @@ def law_of(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], hou
     ``household`` (n,) are the households of the file's records, for a split of which one member of each shows a subset,
     and for keys that are drawn once for them. Warns with SharedDrawsWarning where it is not known who draws together.
     """
-    if mechanism.split is None:
-        law = KeyLaw.of(mechanism, names, shape)
+    if mechanism.split is not None:
+        warn_shared(mechanism, names)
+    law = quietly(mechanism, names, shape, household)
+    if isinstance(law, KeyLaw):
         ruled = any(block.one is not None and set(block.perturbed) & set(names) for block in mechanism.blocks)
         if household is None or ruled or not law.shares_households:
             warn_shared(mechanism, names)
-        return law
-    warn_shared(mechanism, names)
+    return law
+
+
+def quietly(mechanism: Mechanism, names: Sequence[str], shape: Sequence[int], household: IntArray | None = None) -> Law:
+    """Return :func:`law_of` without a warning, for columns beside keys of which it was said."""
+    if mechanism.split is None:
+        return KeyLaw.of(mechanism, names, shape)
     return SplitLaw.of(mechanism, names, shape, household)
 
 

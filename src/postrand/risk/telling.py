@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ MAX_CATEGORIES = 1_000
 """Different values with which a weight is compared."""
 FREQUENT = 20
 """Records that a value needs to be compared by itself."""
+SURE = 6.0
 RANKED_BINS, MAX_BINS, RECORDS_A_CELL = 10, 50, 50
 """Numbers are cut at their quantiles: into 10 bins where they are perturbed, else with 50 records a bin, at most 50."""
 
@@ -203,3 +205,24 @@ def numbers_of(sample: Sampled, name: str) -> NDArray[np.float64] | None:
 def table_of(true: Codes, seen: Codes) -> NDArray[np.int64]:
     """Return the counts of two columns together, (I, C)."""
     return np.bincount(true[0] * seen[1] + seen[0], minlength=true[1] * seen[1]).reshape(true[1], seen[1])
+
+
+def information(counts: NDArray[np.int64]) -> tuple[float, int]:
+    """Return the information I of two columns of one another, in nats a record, and its degrees of freedom d.
+
+    >>> information(np.array([[5, 0], [0, 5]]))
+    (0.693..., 1)
+    """
+    counts = counts[counts.any(axis=1)][:, counts.any(axis=0)]
+    joint = counts / counts.sum()
+    product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    ratio = np.divide(joint, product, out=np.ones_like(product), where=joint > 0)
+    return float((joint * np.log(ratio)).sum()), math.prod(size - 1 for size in counts.shape)
+
+
+def is_more(information: float, free: int) -> bool:
+    """Return whether ``2nI`` is more than chance explains: ``2nI > d + SURE sqrt(2d)``.
+
+    This is the mean of chi-square with d degrees of freedom, and its standard deviations.
+    """
+    return information > free + SURE * math.sqrt(2 * free)

@@ -154,13 +154,23 @@ def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "befo
     return (f"{text}{'; others: fewer' * (len(found) > 3)}.",)
 
 
+def weighed_too(names: Sequence[str]) -> tuple[str, ...]:
+    """Return that the informed attacker uses the released values of perturbed columns beside the keys; () of none.
+
+    >>> weighed_too(["pay"])
+    ('The informed attacker does use the released values of pay, which say something of the keys: figures count this.',)
+    """
+    what = f"The informed attacker does use the released values of {few(list(names))}"
+    return (f"{what}, which say something of the keys: figures count this.",) * bool(names)
+
+
 def not_weighed(names: Sequence[str]) -> tuple[str, ...]:
     """Return that the released values of perturbed columns beside the keys are not used by the attackers; () of none.
 
     >>> not_weighed(["pay"])
-    ('They do not weigh perturbed values of pay: who does finds up to 1.13 times as many in files that were tried.',)
+    ('No attacker uses the released values of pay: who does finds up to 1.13 times as many in files that were tried.',)
     """
-    what = f"They do not weigh perturbed values of {few(list(names))}"
+    what = f"No attacker uses the released values of {few(list(names))}"
     return (f"{what}: who does finds up to 1.13 times as many in files that were tried.",) * bool(names)
 
 

@@ -29,6 +29,7 @@ from postrand.support.measure_names import (
     knows_more,
     not_weighed,
     several_of,
+    weighed_too,
 )
 from postrand.support.showing import few, outward, outward_percent
 from postrand.workflow.as_is import NO_REGISTER, NO_TAU, NOT_AT_HAND, NOT_BEFORE
@@ -225,7 +226,9 @@ class PlanFigures:
         told = [*keys_alone(self.keys, beside_keys(self.ways, (*self.keys, *self.uncounted))), *by_size]
         told += filter(None, [in_part_words(self.in_part, self.counted)])
         perturbed = [one.name for one in self.ways if one.way in PERTURBED and one.name not in self.keys]
-        told += not_weighed(perturbed) if self.risk("correct_matches") is not None else ()
+        if (links := self.risk("correct_matches")) is not None:
+            told += weighed_too([name for name in perturbed if name in links.weighed])
+            told += not_weighed([name for name in perturbed if name not in links.weighed])
         return (" ".join(told),) if told else ()
 
     @property

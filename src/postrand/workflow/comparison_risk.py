@@ -18,12 +18,13 @@ from postrand.plan.policy import CLASS_SIZES
 from postrand.risk.cells import IntArray, KeyCodes, class_sizes, table
 from postrand.risk.expected import ExpectedMatches, left_right
 from postrand.risk.exposure import Exposure, TrueFile
+from postrand.risk.facts_told import Told
 from postrand.risk.informed import LEVELS, THRESHOLD, Matches, Spread
 from postrand.risk.law import KeyLaw, releases, together
 from postrand.risk.modelled import NO_SHARE, modelled
 from postrand.risk.one_more import OneMore
 from postrand.risk.report import RiskReport
-from postrand.risk.split_law import Law, SplitLaw, law_of
+from postrand.risk.split_law import Law, SplitLaw
 from postrand.risk.weights import cell_inclusion
 from postrand.support.measure_names import LEARNT, OF_ESTIMATES, OF_EVERYBODY, OF_WEIGHTS, learns
 from postrand.support.showing import few
@@ -77,9 +78,11 @@ class RiskFigure:
     of the register attacker, before and after are the larger of two estimates.
     ``households``: of how many it is the mean, 0 where it is of something else: their expected number is a multiple.
     ``bound``: the same measure with an upper bound after, where it can be much too low (:data:`ALONE`).
-    ``counted``: unperturbed columns, each with a key that it goes with, by which the informed attacker weighs records.
+    ``counted``: unperturbed columns, each with a key that it goes with, by which the informed attacker weighs records;
+    ``weighed``: perturbed ones beside the keys, by whose released values he does.
     ``error``: the standard error of after, a mean over simulated links; 0 where it is none, or its error is not known.
-    ``known_too``: what attackers find who know another released column besides.
+    ``known_too``: what attackers find who know another released column besides; ``facts``: what they guess who know
+    the keys and the record of a person.
     """
 
     code: str
@@ -94,7 +97,9 @@ class RiskFigure:
     bound: RiskFigure | None = field(default=None, repr=False)
     error: float = field(default=0.0, repr=False)
     counted: Pairs = field(default=(), repr=False)
+    weighed: tuple[str, ...] = field(default=(), repr=False)
     known_too: tuple[OneMore, ...] = field(default=(), repr=False)
+    facts: tuple[Told, ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -155,6 +160,11 @@ def hardly_more(risks: Sequence[RiskFigure]) -> tuple[str, ...]:
     return tuple(sorted(one.name for one in links.known_too))
 
 
+def facts_in(risks: Sequence[RiskFigure]) -> tuple[Told, ...]:
+    """Return what is guessed by who knows the keys and the record of a person; () where it is not known."""
+    return next((one.facts for one in risks if one.code == "correct_matches"), ())
+
+
 def counted_in(risks: Sequence[RiskFigure]) -> Pairs:
     """Return the unperturbed columns, each with a key, by which the informed attacker weighs records."""
     return next((one.counted for one in risks if one.code == "correct_matches"), ())
@@ -178,6 +188,7 @@ class Exposures:
     why: str = ""
     most: Exposure | None = None
     known_too: tuple[OneMore, ...] = ()
+    facts: tuple[Told, ...] = ()
 
     @classmethod
     def of(cls, truth: TrueFile | None, mechanism: Mechanism) -> Exposures | None:
@@ -187,10 +198,11 @@ class Exposures:
         before = truth.exposure()
         try:
             with hushed(SharedDrawsWarning):  # said beside the figures: see shared_draws
-                law = law_of(mechanism, truth.keys.names, truth.keys.shape, truth.household)
+                law = truth.law(mechanism)
                 after, is_doubted = truth.exposure(mechanism), truth.weights is not None and many_alone(truth.keys)
                 most = truth.at_most(after, mechanism) if is_doubted else None
-                return cls(before, after, law, most=most, known_too=truth.known_too(mechanism))
+                known_too, facts = truth.known_too(mechanism), truth.told_facts(mechanism)
+                return cls(before, after, law, most=most, known_too=known_too, facts=facts)
         except PostrandError as error:
             return cls(before, None, None, str(error))
 
@@ -241,7 +253,7 @@ def risk_figures(
     drawn = [] if attacks.law is None else list(_drawn(attacks.law, truth))
     many = 0 if truth.household is None else int(np.unique(truth.household).size)
     links, *others = exposure_figures(attacks.before, attacks.after, attacks.why, truth.note or NO_SHARE)
-    exposed = (replace(links, known_too=attacks.known_too), *others)
+    exposed = (replace(links, known_too=attacks.known_too, facts=attacks.facts), *others)
     most = () if attacks.most is None else exposure_figures(attacks.before, attacks.most, "")
     bounds = {one.code: one for one in most if one.code.startswith("register")}
     return (
@@ -273,9 +285,11 @@ def exposure_figures(
         later = None if after is None else value(after)
         return RiskFigure(code, measure, held, later, "records", none if held is None else why, of_two=is_of_two(code))
 
-    error, counted = (0.0, ()) if after is None else (after.file.anyone.error, after.file.shown)
     matches = figure("correct_matches", _MATCHES, lambda e: e.file.anyone.expected, "")
-    yield replace(matches, error=error, counted=counted)
+    if after is not None:
+        file = after.file
+        matches = replace(matches, error=file.anyone.error, counted=file.shown, weighed=file.latent)
+    yield matches
     text = "Expected correct matches, informed attacker, sample uniques"
     yield figure("correct_matches_uniques", text, lambda e: _expected(e.file.unique), "")
     known = {NO_SHARE: before.register, NO_HOUSEHOLD: before.file.some_member}

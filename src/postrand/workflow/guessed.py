@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.mechanism import Block, Mechanism
 from postrand.risk.blend import Blend
+from postrand.risk.facts_told import Told
 from postrand.risk.split_law import MAX_DENSE, lumped
 from postrand.support.guesses import of_hundred
 
@@ -98,15 +99,16 @@ def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
     return None if found is None else found[0]
 
 
-def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterator[str]:
-    """Yield what is guessed in a sentence; nothing without variables.
+def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = ()) -> Iterator[str]:
+    """Yield what is guessed in a sentence, and from the keys and all released values in another; () without variables.
 
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
-    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())])
+    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())], facts=[Told("insured", 0.88, 0.85)])
     >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value alone
     rightly for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no;
-    ill: 60 (55). From all released values of the record a guess can be surer: the claims bound them together.
+    ill: 60 (55). Who knows the keys of the person, too, and weighs them with all values of the record, guesses insured
+    rightly for about 88 (from the keys alone 85). A guess of one person can be surer: the claims bound each.
     """
     if not found:
         return
@@ -117,8 +119,19 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons") -> Iterat
     text += _sure(first, ", and is ")
     for one in rest:
         text += f"; {one.name}: {of_hundred(one.right)} ({of_hundred(one.blind)}){_sure(one, ', ')}"
-    text += f"; and {more} more" * (more > 0)
-    yield f"{text}. From all released values of the record a guess can be surer: the claims bound them together."
+    text += f"; and {more} more." if more > 0 else "."
+    told = {one.name: one for one in facts}
+    both = [told[one.name] for one in found[:NAMED] if one.name in told]
+    if not both:
+        yield f"{text} From all released values of the record a guess can be surer: the claims bound them together."
+        return
+    text += " Who knows the keys of the person, too, and weighs them with all values of the record, guesses "
+    says = [
+        f"{one.name} rightly for about {of_hundred(one.right)} (from the keys alone {of_hundred(one.without)})"
+        for one in both[:1]
+    ]
+    says += [f"{one.name}: {of_hundred(one.right)} ({of_hundred(one.without)})" for one in both[1:]]
+    yield f"{text}{'; '.join(says)}. A guess of one person can be surer: the claims bound each."
 
 
 def _sure(one: Guess, before: str) -> str:

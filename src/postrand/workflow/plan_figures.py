@@ -35,6 +35,7 @@ from postrand.workflow.comparison_risk import (
     RiskFigure,
     before_of,
     counted_in,
+    facts_in,
     not_counted,
     shared_draws,
 )
@@ -138,6 +139,7 @@ def computed(
     moves = tuple(f"{one.sentence}." for one in moved)
     unit = () if plan.unit is None else (plan.unit.household, plan.unit.person)
     words, person = persons_of(plan)
+    held = guesses(mechanism, plan.codebook, lambda name: law((name,)))
     uncounted = tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical)
     risks = not_counted(risks, uncounted)
     return PlanFigures(
@@ -172,7 +174,7 @@ def computed(
         shown=sum((houses or {}).values()) if plan.split is not None and plan.split.of_members else 0,
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
-        guessed=tuple(guessed_in_words(guesses(mechanism, plan.codebook, lambda name: law((name,))), words("persons"))),
+        guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks))),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
         dropped=tuple(one.name for one in plan.codebook.with_role("drop")),
