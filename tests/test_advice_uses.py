@@ -326,6 +326,22 @@ def test_a_split_for_what_is_named_alone_is_worth_more_for_it_and_says_what_is_l
     assert "--use tables --use 'table a x b'" in also.typed
 
 
+def test_advice_of_completed_files_says_which_variables_no_record_shows_together(tmp_path: Path) -> None:
+    """A split for two tables and models: no record shows a with c."""
+    rng = np.random.default_rng(2)
+    pa.parquet.write_table(
+        pa.table({name: rng.integers(0, 4, 6000).astype(str) for name in "abcd"}), tmp_path / "s.parquet"
+    )
+    book = Codebook(tuple(Variable(name, "key", ("0", "1", "2", "3")) for name in "abcd"))
+    needs = needs_from("informed", ["epsilon <= 2.5"], ["table a x b", "table c x d", "models"])
+    found = advise(tmp_path / "s.parquet", book, needs, tmp_path / "one")
+    (own,) = (one for one in found.plans if one.trial.candidate.way == "split for what is named")
+    assert not any({"a", "c"} <= {*one.variables} for one in own.trial.mechanism.split.subsets)
+    (why,) = (text for text in own.reasons if "completed = 20" in text)
+    assert " But nothing tells how a and c, " in why
+    assert why.endswith("go together, which no record shows: there they can fail, or be wrong.")
+
+
 def test_a_named_regression_with_a_category_without_a_response_is_not_met(tmp_path: Path) -> None:
     """Children have no pay: estimate refuses the model, and only whoever makes the release can merge categories."""
     rng, n = np.random.default_rng(4), 3000

@@ -13,11 +13,14 @@ from click.testing import CliRunner
 
 import postrand as pr
 from postrand.cli import main
+from postrand.codebook import Codebook, Variable
+from postrand.plan import load_plan
 from postrand.plan.policy import MEASURES, load_policy
 from postrand.report.table_worth import EQUAL, shown, table_worth
 from postrand.support.measure_names import OF_TWO
 from postrand.workflow.advice_choice import designed
 from postrand.workflow.draft import initialise
+from postrand.workflow.plan_decision import OPEN
 from tests.conftest import ROOT
 from tests.guides import run_examples
 
@@ -221,3 +224,19 @@ def test_design_explain_and_compare_say_the_same_where_little_is_left(folder):
 
 def worth_of(one):
     return one.effective_records
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_of_a_plan_says_what_is_not_decided(folder, tmp_path):
+    """A column that singles out persons, and that the plan does not list: no release can be made yet."""
+    table = pq.read_table(folder / "people.parquet")
+    pq.write_table(table.append_column("pay", pa.array(np.arange(table.num_rows) * 1.5)), tmp_path / "people.parquet")
+    book = load_plan(folder / "plan.toml").codebook
+    Codebook((*book.variables, Variable("pay", "other", type="float64"))).save(tmp_path / "codebook.toml")
+    (tmp_path / "plan.toml").write_text((folder / "plan.toml").read_text("utf-8"), "utf-8")
+    page = tmp_path / "decision.html"
+    assert call("explain", tmp_path / "plan.toml", "--decision", page).exit_code == 0
+    text = page.read_text("utf-8")
+    assert f"{OPEN}: " in text
+    assert "pay" in text.partition(f"{OPEN}: ")[2].partition("</li>")[0]
+    assert call("protect", "--plan", tmp_path / "plan.toml", "--out", tmp_path / "r").exit_code == 3
